@@ -1,0 +1,40 @@
+package cache
+
+import (
+	"sync/atomic"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// Anomaly is a kind of event that should not happen; see the package's documentation.
+type Anomaly uint8
+
+// The anomalies.
+const (
+	DeleteUnknown Anomaly = iota
+	Recreated
+	Older
+	ApplyAfterDelete
+	OldList
+	anomalyKinds
+)
+
+var anomalyNames = [anomalyKinds]string{"delete_unknown", "recreated", "older", "apply_after_delete", "old_list"}
+
+// String is the anomaly's name in metrics.
+func (a Anomaly) String() string { return anomalyNames[a] }
+
+type anomalies [anomalyKinds]atomic.Int64
+
+// Anomalies calls visit with how often each anomaly has happened.
+func (s *Store) Anomalies(visit func(Anomaly, int64)) {
+	for i := range s.anomalies {
+		visit(Anomaly(i), s.anomalies[i].Load())
+	}
+}
+
+func (s *Store) note(anomaly Anomaly, event streams.Event) {
+	s.anomalies[anomaly].Add(1)
+	s.log.Debug("odd event", "anomaly", anomaly.String(), "key", event.Key.NamespacedName.String(),
+		"resourceVersion", event.ResourceVersion, "source", event.Source)
+}

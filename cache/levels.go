@@ -1,0 +1,143 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// Level says how far the cache is in sync. Each level includes those before it.
+type Level uint8
+
+// The levels.
+const (
+	Starting         Level = iota
+	Listed                 // every kind's first list is complete
+	Current                // caught up with the version that the server reported when we asked
+	OwnWritesVisible       // the watch has passed every own write
+	Settled                // calm: no event for 10 loop durations, nothing pending, queued or in flight
+)
+
+var levelNames = [...]string{"Starting", "Listed", "Current", "OwnWritesVisible", "Settled"}
+
+func (l Level) String() string {
+	if int(l) >= len(levelNames) {
+		return "Unknown"
+	}
+	return levelNames[l]
+}
+
+// MarshalText is the level's name.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// levels is what the level is made of, besides the stores.
+type levels struct {
+	mu      sync.Mutex
+	settled bool
+	next    chan struct{} // is closed and replaced when the level may have changed
+}
+
+func newLevels() levels { return levels{next: make(chan struct{})} }
+
+func (l *levels) changed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.next)
+	l.next = make(chan struct{})
+}
+
+// SetSettled notes whether all has calmed down, as operators.Settle tells.
+func (c *Cache) SetSettled(settled bool) {
+	c.sync.mu.Lock()
+	c.sync.settled = settled
+	c.sync.mu.Unlock()
+	c.sync.changed()
+}
+
+// Level is the level of sync now.
+func (c *Cache) Level() Level {
+	c.sync.mu.Lock()
+	settled := c.sync.settled
+	c.sync.mu.Unlock()
+	return c.level(settled)
+}
+
+func (c *Cache) level(settled bool) Level {
+	level := Settled
+	if !settled {
+		level = OwnWritesVisible
+	}
+	for _, store := range c.order {
+		level = min(level, store.level())
+	}
+	if len(c.order) == 0 {
+		return Starting
+	}
+	return level
+}
+
+// level is the store's own, Settled at best.
+func (s *Store) level() Level {
+	own := s.overlay.empty()
+	held := s.published.Load()
+	switch {
+	case !held.listed:
+		return Starting
+	case streams.Older(held.version, held.required):
+		return Listed
+	case !own:
+		return Current
+	}
+	return Settled
+}
+
+// Pending says what a level is still waiting for, for people: the kinds that have not
+// reached it.
+func (c *Cache) Pending(level Level) []string {
+	var kinds []string
+	for _, store := range c.order {
+		if store.level() < min(level, OwnWritesVisible) {
+			kinds = append(kinds, store.kind.String())
+		}
+	}
+	return kinds
+}
+
+// Wait returns once the cache is at a level or above, or with the error of ctx.
+func (c *Cache) Wait(ctx context.Context, level Level) error {
+	return c.watch(ctx, func(now Level) bool { return now < level })
+}
+
+// Levels is the stream of levels: the level now, and each one that it changes to. Of
+// changes that come faster than the receiver reads, the latest is what counts.
+func (c *Cache) Levels() streams.Stream[Level] {
+	return streams.Create(func(ctx context.Context, out streams.Sink[Level]) {
+		last, first := Starting, true
+		_ = c.watch(ctx, func(now Level) bool { // ctx ends it, and that is its end.
+			if first || now != last {
+				first, last = false, now
+				return out.Send([]Level{now})
+			}
+			return true
+		})
+	})
+}
+
+// watch calls visit with the level now and after each change, until it says false.
+func (c *Cache) watch(ctx context.Context, visit func(Level) bool) error {
+	for {
+		c.sync.mu.Lock()
+		next, settled := c.sync.next, c.sync.settled
+		c.sync.mu.Unlock()
+		if !visit(c.level(settled)) {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the cache, which is %v: %w", c.Level(), context.Cause(ctx))
+		}
+	}
+}

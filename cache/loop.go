@@ -1,0 +1,86 @@
+package cache
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// LoopOptions set up the measurement of the loop duration. The zero value has the
+// defaults.
+type LoopOptions struct {
+	// Factor is how many loop durations without an event count as calm: 1 to 1000;
+	// default 10.
+	Factor float64
+	// Floor is the least loop duration that is assumed, however fast the loop is: 1 ms
+	// to 1 min; default 10 ms. It is also the duration before the first measurement.
+	Floor time.Duration
+	// Smoothing is the weight of a new measurement against those before: above 0, up to
+	// 1; default 0.2.
+	Smoothing float64
+}
+
+// Defaults of [LoopOptions].
+const (
+	DefaultLoopFactor    = 10
+	DefaultLoopFloor     = 10 * time.Millisecond
+	DefaultLoopSmoothing = 0.2
+)
+
+// Loop is the smoothed duration of the control loop: from receiving an event, through
+// cache, queue and reconcile, to the echo of the last write in the cache, or to the end
+// of a reconcile that wrote nothing. It is safe for use by any goroutine.
+//
+// Smoothing is exponential: each measurement m makes the duration d into
+// d + Smoothing × (m - d).
+type Loop struct {
+	options  LoopOptions
+	mu       sync.Mutex
+	duration time.Duration
+	measured bool
+}
+
+func newLoop(options LoopOptions) (*Loop, error) {
+	if options.Factor == 0 {
+		options.Factor = DefaultLoopFactor
+	}
+	if options.Floor == 0 {
+		options.Floor = DefaultLoopFloor
+	}
+	if options.Smoothing == 0 {
+		options.Smoothing = DefaultLoopSmoothing
+	}
+	switch {
+	case options.Factor < 1 || options.Factor > 1000:
+		return nil, fmt.Errorf("loop: Factor is %v; allowed is 1 to 1000", options.Factor)
+	case options.Floor < time.Millisecond || options.Floor > time.Minute:
+		return nil, fmt.Errorf("loop: Floor is %v; allowed is 1ms to 1m", options.Floor)
+	case options.Smoothing < 0 || options.Smoothing > 1:
+		return nil, fmt.Errorf("loop: Smoothing is %v; allowed is above 0, up to 1", options.Smoothing)
+	}
+	return &Loop{options: options}, nil
+}
+
+// Observe takes in a measurement.
+func (l *Loop) Observe(measurement time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.measured {
+		l.measured, l.duration = true, measurement
+		return
+	}
+	l.duration += time.Duration(l.options.Smoothing * float64(measurement-l.duration))
+}
+
+// Duration is the smoothed duration: 0 before the first measurement.
+func (l *Loop) Duration() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.duration
+}
+
+// Quiet is how long no event may come before all is calm: Factor × the duration, which
+// counts as no less than Floor.
+func (l *Loop) Quiet() time.Duration {
+	return time.Duration(l.options.Factor * float64(max(l.Duration(), l.options.Floor)))
+}

@@ -1,0 +1,118 @@
+package controller
+
+import (
+	"fmt"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Option is a part of a controller.
+type Option func(*definition)
+
+// definition is a controller in the making.
+type definition struct {
+	reconciles   *input
+	inputs       []*input
+	ignoreEchoes bool
+}
+
+// input is a kind whose changes concern the controller.
+type input struct {
+	object   streams.Object
+	kind     []sources.KindOption
+	watch    sources.WatchOptions
+	concerns func(streams.Object) []types.NamespacedName // nil: by owner
+	ignore   func(streams.Change) bool
+}
+
+// InputOption narrows what a controller watches of a kind.
+type InputOption func(*input)
+
+// Labelled watches only objects that a label selector selects.
+func Labelled(selector string) InputOption {
+	return func(i *input) { i.watch.LabelSelector = selector }
+}
+
+// Keep changes objects before they enter the cache, to keep only what is read of them.
+// See [sources.WatchOptions].
+func Keep(keep func(streams.Object)) InputOption {
+	return func(i *input) { i.watch.Keep = keep }
+}
+
+// Ignore drops changes that concern nobody. It must be fast.
+func Ignore(ignore func(streams.Change) bool) InputOption {
+	return func(i *input) { i.ignore = ignore }
+}
+
+// Plural names the kind in URLs, where its plural is not the regular one.
+func Plural(resource string) InputOption {
+	return func(i *input) { i.kind = append(i.kind, sources.Plural(resource)) }
+}
+
+// For names the kind of the objects that the controller reconciles. Required.
+func For(object streams.Object, options ...InputOption) Option {
+	return func(d *definition) { d.reconciles = newInput(object, operators.Self, options) }
+}
+
+// Owns names a kind of objects that the reconciled ones control, by owner reference.
+func Owns(object streams.Object, options ...InputOption) Option {
+	return func(d *definition) { d.inputs = append(d.inputs, newInput(object, nil, options)) }
+}
+
+// Watches names a kind of objects that concern reconciled ones otherwise; concerns names
+// those. See [operators.Rule].
+func Watches(object streams.Object, concerns func(streams.Object) []types.NamespacedName, options ...InputOption) Option {
+	return func(d *definition) { d.inputs = append(d.inputs, newInput(object, concerns, options)) }
+}
+
+// IgnoreEchoes tells that one call of the reconciler does all that it can do, so that
+// its own writes need not cause another. See [operators.Controller].
+func IgnoreEchoes() Option { return func(d *definition) { d.ignoreEchoes = true } }
+
+func newInput(object streams.Object, concerns func(streams.Object) []types.NamespacedName, options []InputOption) *input {
+	made := &input{object: object, concerns: concerns}
+	for _, option := range options {
+		option(made)
+	}
+	return made
+}
+
+// Add adds a controller. Its name is that of its metrics and logs.
+func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...Option) error {
+	definition := &definition{}
+	for _, option := range options {
+		option(definition)
+	}
+	if definition.reconciles == nil {
+		return fmt.Errorf("adding controller %q: it has no For; name the kind that it reconciles", name)
+	}
+	if _, taken := m.controllers[name]; taken {
+		return fmt.Errorf("adding controller %q: the name is taken", name)
+	}
+	var reconciled schema.GroupKind
+	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
+		watched, err := m.watch(input.object, input.kind, input.watch)
+		if err != nil {
+			return fmt.Errorf("adding controller %q: %w", name, err)
+		}
+		if input == definition.reconciles {
+			reconciled = watched.kind.GroupKind()
+		}
+		concerns := input.concerns
+		if concerns == nil {
+			concerns = operators.Owner(reconciled)
+		}
+		m.rules = append(m.rules, operators.Rule{
+			Controller: name, Kind: watched.kind.GroupKind(), Concerns: concerns, Ignore: input.ignore,
+		})
+	}
+	m.controllers[name] = operators.Controller{
+		Reconcile:    m.metrics.counting(name, reconciler),
+		IgnoreEchoes: definition.ignoreEchoes,
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Client reads the kinds that a manager watches from its cache, and writes them to the
+// API server. What it wrote, the next read sees. Its functions may be called from any
+// goroutine. Objects that it returns must not be changed: change a deep copy.
+//
+// Errors of the API server are wrapped with what was being done to which object; test
+// them with the functions of k8s.io/apimachinery/pkg/api/errors.
+type Client struct {
+	manager *Manager
+	kinds   map[reflect.Type]*watched
+}
+
+func newClient(manager *Manager) *Client {
+	return &Client{manager: manager, kinds: map[reflect.Type]*watched{}}
+}
+
+func (c *Client) add(object streams.Object, kind *watched) { c.kinds[reflect.TypeOf(object)] = kind }
+
+// of is the kind of a type. A type that is not watched is a mistake in the program.
+func (c *Client) of(object reflect.Type) *watched {
+	kind := c.kinds[object]
+	if kind == nil {
+		panic(fmt.Sprintf("controller: no controller of the manager watches %v; name it in For, Owns or Watches", object))
+	}
+	return kind
+}
+
+// Get is an object of type T from the cache. It panics if no controller watches T.
+func Get[T streams.Object](c *Client, name types.NamespacedName) (object T, found bool) {
+	held, found := c.of(reflect.TypeFor[T]()).store.Get(name)
+	if !found {
+		return object, false
+	}
+	return held.(T), true
+}
+
+// List is the objects of type T in a namespace, or in all, if it is empty, from the
+// cache, by namespace and name. It panics if no controller watches T.
+func List[T streams.Object](c *Client, namespace string) []T {
+	return typed[T](c.of(reflect.TypeFor[T]()).store.List(namespace))
+}
+
+// ByIndex is the objects of type T that have a value in an index, from the cache, by
+// namespace and name. It panics if no controller watches T.
+func ByIndex[T streams.Object](c *Client, index, value string) []T {
+	return typed[T](c.of(reflect.TypeFor[T]()).store.ByIndex(index, value))
+}
+
+func typed[T streams.Object](held []streams.Object) []T {
+	objects := make([]T, len(held))
+	for i, object := range held {
+		objects[i] = object.(T)
+	}
+	return objects
+}
+
+// Live reads an object from the API server, past the cache. It costs a request: use it
+// where a write was refused in a way that the cache cannot explain.
+func Live[T streams.Object](ctx context.Context, c *Client, name types.NamespacedName) (T, error) {
+	kind := c.of(reflect.TypeFor[T]())
+	object := kind.kind.New()
+	err := kind.client.Get().NamespaceIfScoped(name.Namespace, kind.kind.Namespaced).
+		Resource(kind.kind.Resource).Name(name.Name).Do(ctx).Into(object)
+	if err != nil {
+		return *new(T), fmt.Errorf("reading %s: %w", streams.Key{GroupKind: kind.kind.GroupKind(), NamespacedName: name}, err)
+	}
+	return object.(T), nil
+}
+
+// Create creates an object and returns it as the API server stored it.
+func Create[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
+	kind := c.of(reflect.TypeFor[T]())
+	created := kind.kind.New()
+	err := kind.client.Post().NamespaceIfScoped(object.GetNamespace(), kind.kind.Namespaced).
+		Resource(kind.kind.Resource).
+		VersionedParams(&metav1.CreateOptions{FieldManager: c.manager.options.UserAgent}, metav1.ParameterCodec).
+		Body(object).Do(ctx).Into(created)
+	return wrote(ctx, c, kind, "create", object, created, err)
+}
+
+// Apply applies an object server-side: what it sets becomes so, whoever owned it, and
+// what it leaves out stays as it is. It returns the object as it is then.
+func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
+	kind := c.of(reflect.TypeFor[T]())
+	applied := object.DeepCopyObject().(T)
+	applied.GetObjectKind().SetGroupVersionKind(kind.kind.GroupVersionKind)
+	applied.SetManagedFields(nil)
+	body, err := json.Marshal(applied)
+	if err != nil {
+		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.kind.GroupKind(), object), err)
+	}
+	return patch(ctx, c, kind, types.ApplyPatchType, "apply", body, object)
+}
+
+// PatchStatus changes the status of an object from what it is in before, as it was read,
+// to what it is in after. Of the rest it changes nothing. If the object was changed in
+// between, it is a conflict, and nothing is changed.
+func PatchStatus[T streams.Object](ctx context.Context, c *Client, before, after T) (T, error) {
+	kind := c.of(reflect.TypeFor[T]())
+	body, err := mergePatch(before, after)
+	if err != nil {
+		return *new(T), fmt.Errorf("encoding the status of %s: %w", streams.KeyOf(kind.kind.GroupKind(), after), err)
+	}
+	return patch(ctx, c, kind, types.MergePatchType, "patch", body, after, "status")
+}
+
+// mergePatch is the patch from before to after, on condition that before is current.
+func mergePatch(before, after streams.Object) ([]byte, error) {
+	from, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := json.Marshal(after)
+	if err != nil {
+		return nil, err
+	}
+	body, err := jsonpatch.CreateMergePatch(from, to)
+	if err != nil {
+		return nil, err
+	}
+	var document map[string]any
+	if err := json.Unmarshal(body, &document); err != nil {
+		return nil, err
+	}
+	metadata, _ := document["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		document["metadata"] = metadata
+	}
+	metadata["resourceVersion"] = before.GetResourceVersion()
+	return json.Marshal(document)
+}
+
+func patch[T streams.Object](ctx context.Context, c *Client, kind *watched, how types.PatchType, verb string,
+	body []byte, object T, subresources ...string) (T, error) {
+	options := &metav1.PatchOptions{FieldManager: c.manager.options.UserAgent}
+	if how == types.ApplyPatchType {
+		force := true
+		options.Force = &force
+	}
+	patched := kind.kind.New()
+	err := kind.client.Patch(how).NamespaceIfScoped(object.GetNamespace(), kind.kind.Namespaced).
+		Resource(kind.kind.Resource).Name(object.GetName()).SubResource(subresources...).
+		VersionedParams(options, metav1.ParameterCodec).
+		Body(body).Do(ctx).Into(patched)
+	return wrote(ctx, c, kind, verb, object, patched, err)
+}
+
+// wrote makes the answer to a write visible to readers, and counts it.
+func wrote[T streams.Object](ctx context.Context, c *Client, kind *watched, verb string, object T, answer streams.Object, err error) (T, error) {
+	key := streams.KeyOf(kind.kind.GroupKind(), object)
+	if err != nil {
+		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, err)
+	}
+	sources.Kept(kind.options, answer)
+	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion()})
+	var since time.Time
+	if request, ok := operators.RequestOf(ctx); ok && len(request.Causes) > 0 {
+		since = request.Received
+	}
+	if passed := kind.store.Wrote(answer, since); passed && !since.IsZero() {
+		c.manager.cache.Loop().Observe(time.Since(since))
+	}
+	return answer.(T), nil
+}

@@ -1,0 +1,241 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+)
+
+// Manager runs controllers over one pipeline. Make it with [NewManager], add
+// controllers, then call Run, once.
+type Manager struct {
+	scheme      *runtime.Scheme
+	options     Options
+	config      *rest.Config
+	http        *http.Client
+	log         *slog.Logger
+	cache       *cache.Cache
+	client      *Client
+	watches     []*watched
+	rules       []operators.Rule
+	controllers map[string]operators.Controller
+	debounce    operators.Flow
+	reconcile   operators.Flow
+	activity    chan struct{} // has a token when something happened
+	metrics     *metrics
+	recorder    *Recorder
+}
+
+// watched is a kind that the manager watches, for one controller or several.
+type watched struct {
+	kind    sources.Kind
+	options sources.WatchOptions
+	client  *rest.RESTClient
+	store   *cache.Store
+}
+
+// NewManager makes a manager for the API server of a configuration. The scheme knows
+// the types of all objects that the controllers read or write.
+func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*Manager, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // The workers bound what is in flight; the server has its own fairness.
+	config.UserAgent = options.UserAgent
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making an HTTP client for %s: %w", config.Host, err)
+	}
+	held, err := cache.New(options.Loop, options.Logger)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{
+		scheme:      scheme,
+		options:     options,
+		config:      config,
+		http:        client,
+		log:         options.Logger,
+		cache:       held,
+		controllers: map[string]operators.Controller{},
+		activity:    make(chan struct{}, 1),
+		recorder:    &Recorder{},
+	}
+	m.client = newClient(m)
+	m.metrics = newMetrics(m)
+	return m, nil
+}
+
+// Client reads from the cache and writes to the API server.
+func (m *Manager) Client() *Client { return m.client }
+
+// Cache is what the manager has seen of the cluster, with its level of sync.
+func (m *Manager) Cache() *cache.Cache { return m.cache }
+
+// watch adds a kind to what is watched, or returns it if it is watched already. Then
+// the options must be the same: one cache cannot hold two projections of a kind.
+func (m *Manager) watch(object streams.Object, kindOptions []sources.KindOption, options sources.WatchOptions) (*watched, error) {
+	kind, err := sources.KindOf(m.scheme, object, kindOptions...)
+	if err != nil {
+		return nil, err
+	}
+	if kind.Namespaced {
+		options.Namespace = m.options.Namespace
+	}
+	for _, known := range m.watches {
+		if known.kind.GroupKind() == kind.GroupKind() {
+			if known.options.LabelSelector != options.LabelSelector || (known.options.Keep == nil) != (options.Keep == nil) {
+				return nil, fmt.Errorf("%v is watched twice, with different options", kind.GroupKind())
+			}
+			return known, nil
+		}
+	}
+	client, err := kind.Client(m.config, m.http)
+	if err != nil {
+		return nil, err
+	}
+	options.Status = &sources.Status{}
+	added := &watched{kind: kind, options: options, client: client}
+	added.store = m.cache.Add(kind.GroupKind(), cache.ByOwner)
+	m.watches = append(m.watches, added)
+	m.client.add(object, added)
+	return added, nil
+}
+
+// Run runs the controllers until ctx ends. Then sources stop, reconciles in flight may
+// finish within the grace period, and when Run returns every goroutine of it has
+// returned. It fails at once if its addresses cannot be listened on. A cluster that
+// does not answer is no failure: sources try again.
+func (m *Manager) Run(ctx context.Context) error {
+	if len(m.controllers) == 0 {
+		return errors.New("the manager has no controllers; call Add before Run")
+	}
+	servers, err := m.listen(ctx)
+	if err != nil {
+		return err
+	}
+	group := lifecycle.New(ctx)
+	for _, server := range servers {
+		group.Go(server.name, server.run)
+	}
+	current := make(chan struct{})
+	group.Go("current", func(ctx context.Context) error {
+		if m.cache.Wait(ctx, cache.Current) == nil {
+			close(current)
+		}
+		return ctx.Err()
+	})
+	group.Go("settle", m.followSettled)
+	group.Go("events", m.record)
+	group.Go("pipeline", func(ctx context.Context) error {
+		defer group.Stop()
+		return streams.ForEach(ctx, m.results(current), m.onResults, m.onError)
+	})
+	return group.Wait()
+}
+
+// results is the pipeline.
+func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result] {
+	var watches []streams.Stream[streams.Event]
+	for _, watched := range m.watches {
+		watches = append(watches, sources.Watch(watched.client, watched.kind, watched.options))
+	}
+	events := operators.Debounce(streams.Merge(watches...), operators.DebounceOptions{
+		Window: m.options.Window,
+		Flow:   &m.debounce,
+	})
+	changes := streams.MapBatches(events, m.apply)
+	requests := operators.Trigger(changes, m.rules...)
+	return operators.Reconcile(requests, m.controllers, operators.ReconcileOptions{
+		Workers: m.options.Workers,
+		Backoff: m.options.Backoff,
+		Timeout: m.options.Timeout,
+		Grace:   m.options.Grace,
+		Start:   start,
+		Flow:    &m.reconcile,
+	})
+}
+
+// apply brings events into the cache.
+func (m *Manager) apply(events []streams.Event) []streams.Change {
+	changes := m.cache.Apply(events)
+	if len(changes) > 0 {
+		m.stir()
+	}
+	return changes
+}
+
+// stir tells that something happened, which ends a calm.
+func (m *Manager) stir() {
+	select {
+	case m.activity <- struct{}{}:
+	default:
+	}
+}
+
+// followSettled keeps the cache's level in step with the calm of the pipeline.
+func (m *Manager) followSettled(ctx context.Context) error {
+	activity := streams.Create(func(ctx context.Context, out streams.Sink[struct{}]) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-m.activity:
+				out.Send([]struct{}{{}})
+			}
+		}
+	})
+	settled := operators.Settle(activity, operators.SettleOptions{
+		Quiet: m.cache.Loop().Quiet,
+		Busy:  func() bool { return m.debounce.Busy() || m.reconcile.Busy() },
+	})
+	return streams.ForEach(ctx, settled,
+		func(states []bool) { m.cache.SetSettled(states[len(states)-1]) },
+		m.onError)
+}
+
+func (m *Manager) onResults(results []operators.Result) {
+	for _, result := range results {
+		m.metrics.result(result)
+		if len(result.Writes) == 0 && result.Err == nil && len(result.Causes) > 0 {
+			m.cache.Loop().Observe(result.Started.Add(result.Duration).Sub(result.Received))
+		}
+		m.logResult(result)
+		if m.options.OnResult != nil {
+			m.options.OnResult(result)
+		}
+	}
+	m.stir()
+}
+
+func (m *Manager) logResult(result operators.Result) {
+	log := m.log.With("controller", result.Controller, "object", result.NamespacedName.String(), "attempt", result.Attempt)
+	var panicked *lifecycle.PanicError
+	switch {
+	case errors.As(result.Err, &panicked):
+		log.Error("reconcile panicked", "error", result.Err, "stack", string(panicked.Stack), "retryAfter", result.RequeueAfter)
+	case result.Err != nil:
+		log.Warn("reconcile failed", "error", result.Err, "outcome", string(result.Outcome), "retryAfter", result.RequeueAfter)
+	default:
+		log.Debug("reconciled", "duration", result.Duration, "queued", result.Queued, "writes", len(result.Writes), "causes", len(result.Causes))
+	}
+}
+
+func (m *Manager) onError(err error) {
+	m.log.Warn("source failed", "error", err)
+	if m.options.OnError != nil {
+		m.options.OnError(err)
+	}
+}

@@ -1,0 +1,63 @@
+package controller
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Options set up a [Manager]. The zero value has the defaults, which suit production.
+type Options struct {
+	Namespace string // watch this one only; default all
+	UserAgent string // default "bellerophon"
+
+	Workers int               // see operators.ReconcileOptions
+	Backoff operators.Backoff // between attempts that fail
+	Timeout time.Duration     // of one reconcile
+	Grace   time.Duration     // for reconciles in flight at the end
+	Window  time.Duration     // see operators.DebounceOptions; default 20 ms; negative for none
+	Loop    cache.LoopOptions // how the loop duration is measured, and what counts as calm
+
+	MetricsAddress string               // of the HTTP server with /metrics; "host:port", port 0 for a free one; default none
+	HealthAddress  string               // of the HTTP server with /healthz and /readyz; likewise
+	Registry       *prometheus.Registry // where metrics are registered; default a new one
+
+	Logger   *slog.Logger                          // default slog's
+	OnResult func(result operators.Result)         // called for each result, from one goroutine; it must be fast
+	OnListen func(server string, address net.Addr) // called for each server that listens, before it serves
+	OnError  func(err error)                       // called for each failure of a source, likewise
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.UserAgent == "" {
+		o.UserAgent = "bellerophon"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	switch {
+	case o.Window == 0:
+		o.Window = operators.DefaultWindow
+	case o.Window < 0:
+		o.Window = 0
+	}
+	if err := (operators.DebounceOptions{Window: o.Window}).Validate(); err != nil {
+		return o, fmt.Errorf("manager: %w", err)
+	}
+	pool := operators.ReconcileOptions{Workers: o.Workers, Backoff: o.Backoff, Timeout: o.Timeout, Grace: o.Grace}
+	if err := pool.Validate(); err != nil {
+		return o, fmt.Errorf("manager: %w", err)
+	}
+	if o.Workers == 0 {
+		o.Workers = operators.DefaultWorkers
+	}
+	return o, nil
+}

@@ -1,0 +1,94 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// shutdownGrace is what a request that is being answered gets at the end.
+const shutdownGrace = 2 * time.Second
+
+// server is an HTTP server of the manager.
+type server struct {
+	name     string
+	listener net.Listener
+	handler  http.Handler
+}
+
+// listen opens the manager's addresses.
+func (m *Manager) listen(ctx context.Context) ([]*server, error) {
+	metrics := http.NewServeMux()
+	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{Registry: m.options.Registry}))
+	health := http.NewServeMux()
+	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	health.HandleFunc("GET /readyz", m.ready)
+	var servers []*server
+	for _, wanted := range []struct {
+		option, name, address string
+		handler               http.Handler
+	}{
+		{"MetricsAddress", "metrics server", m.options.MetricsAddress, metrics},
+		{"HealthAddress", "health server", m.options.HealthAddress, health},
+	} {
+		if wanted.address == "" {
+			continue
+		}
+		var config net.ListenConfig
+		listener, err := config.Listen(ctx, "tcp", wanted.address)
+		if err != nil {
+			for _, server := range servers {
+				_ = server.listener.Close() // Nothing was served yet, so nothing is lost.
+			}
+			return nil, fmt.Errorf("%s cannot listen on %s; choose another one, or port 0 for any free one: %w",
+				wanted.option, wanted.address, err)
+		}
+		servers = append(servers, &server{wanted.name, listener, wanted.handler})
+		if m.options.OnListen != nil {
+			m.options.OnListen(wanted.name, listener.Addr())
+		}
+	}
+	return servers, nil
+}
+
+// ready says whether the first lists are complete, and which are not.
+func (m *Manager) ready(w http.ResponseWriter, _ *http.Request) {
+	level := m.cache.Level()
+	if level < cache.Listed {
+		http.Error(w, "not ready: waiting for the first list of "+strings.Join(m.cache.Pending(cache.Listed), ", "), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok:", level)
+}
+
+// run serves until ctx ends.
+func (s *server) run(ctx context.Context) error {
+	serving := &http.Server{Handler: s.handler, ReadHeaderTimeout: 5 * time.Second}
+	group := lifecycle.New(ctx)
+	group.Go("stop", func(ctx context.Context) error {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+		defer cancel()
+		if serving.Shutdown(grace) != nil {
+			return serving.Close()
+		}
+		return nil
+	})
+	err := serving.Serve(s.listener)
+	group.Stop()
+	if stopErr := group.Wait(); stopErr != nil {
+		return stopErr
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving on %s: %w", s.listener.Addr(), err)
+}

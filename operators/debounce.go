@@ -1,0 +1,116 @@
+package operators
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/reactivex/rxgo/v2"
+)
+
+// DefaultWindow is short against what a person notices and long against the burst of
+// events that one change of a workload sets off.
+const DefaultWindow = 20 * time.Millisecond
+
+// MaxWindow bounds the window: beyond it, the cache would be stale by design.
+const MaxWindow = time.Minute
+
+// DebounceOptions set up [Debounce]. The zero value does not wait.
+type DebounceOptions struct {
+	// Window is how long an event of a busy key waits for a newer one, 0 to MaxWindow.
+	// 0 turns waiting off; events are then folded only while the receiver is busy.
+	Window time.Duration
+
+	// Flow, if set, counts events; Waiting are those held back.
+	Flow *Flow
+}
+
+// Validate says which option is out of its range.
+func (o DebounceOptions) Validate() error {
+	if o.Window < 0 || o.Window > MaxWindow {
+		return fmt.Errorf("debounce: Window is %v; allowed is 0 to %v", o.Window, MaxWindow)
+	}
+	return nil
+}
+
+// Debounce holds back the events of busy keys, so that of a burst only the latest state
+// of each key goes on. It never refuses an event: while the receiver is busy it folds,
+// and holds no more than one state for each object, however long that takes.
+//
+//   - Leading edge: the event of a key that has been quiet for a window passes at once.
+//   - After that, what comes for the key waits for one window, counted from the first
+//     event that waits; then the latest state passes. A window is thus the longest wait.
+//   - A deletion is never folded away, nor is the creation of another object under the
+//     same name (another uid). An event keeps what it replaced as causes.
+//   - Lists and bookmarks pass at once, behind all that their source said before; a new
+//     list replaces what its source said before, except deletions.
+//   - The order within one key is kept. At the end of the input all that waits passes.
+//
+// For one key, with window w:
+//
+//	a1 . a2 a3 . . (w) . . a4  =>  a1 . . . . . a3 . . a4      (a3 has the cause a2)
+//
+// It panics on options that do not validate.
+func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams.Stream[streams.Event] {
+	if err := options.Validate(); err != nil {
+		panic(err)
+	}
+	flow := options.Flow
+	if flow == nil {
+		flow = &Flow{}
+	}
+	return streams.Lift(in, func(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[streams.Event]) {
+		held := newConflation(options.Window)
+		timer := time.NewTimer(time.Hour)
+		defer timer.Stop()
+		var next rxgo.Item // What goes out next: nothing is folded into it any more.
+		var ready, waiting int
+		defer func() { flow.Waiting.Add(-int64(waiting)) }()
+		for in != nil || ready > 0 {
+			var send chan<- rxgo.Item
+			if ready > 0 {
+				send = out.Channel()
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case send <- next:
+				flow.Out.Add(int64(ready))
+				next, ready = rxgo.Item{}, 0
+			case <-timer.C:
+				held.tick(time.Now())
+			case item, open := <-in:
+				if !open {
+					in = nil
+					held.flush()
+					break
+				}
+				receive(held, flow, item)
+			}
+			if ready == 0 {
+				size := held.size
+				next, _ = held.take(time.Now())
+				ready = size - held.size
+			}
+			flow.Waiting.Add(int64(held.size + ready - waiting))
+			waiting = held.size + ready
+			if due, any := held.due(); any {
+				timer.Reset(time.Until(due))
+			}
+		}
+	})
+}
+
+func receive(held *conflation, flow *Flow, item rxgo.Item) {
+	batch, err := streams.Values[streams.Event](item)
+	if err != nil {
+		held.addError(err)
+		return
+	}
+	flow.In.Add(int64(len(batch)))
+	now := time.Now()
+	for _, event := range batch {
+		held.add(event, now)
+	}
+}

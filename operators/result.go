@@ -1,0 +1,117 @@
+package operators
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// ErrTimeout is in the error of an attempt that was ended by its timeout.
+var ErrTimeout = errors.New("the reconcile timed out")
+
+// errTimeout tells our timeout from a deadline of the reconciler's own.
+var errTimeout = errors.New("timeout of the attempt")
+
+// Outcome says how an attempt ended. Its values are those of the result label of
+// controller_runtime_reconcile_total, and "terminal".
+type Outcome string
+
+// The outcomes.
+const (
+	Succeeded Outcome = "success"
+	Requeued  Outcome = "requeue_after" // a success that asked for another attempt
+	Failed    Outcome = "error"         // another attempt follows after a backoff
+	Ended     Outcome = "terminal"      // a failure that only an event can change
+)
+
+func outcomeOf(result Result) Outcome {
+	var terminal *terminalError
+	switch {
+	case errors.As(result.Err, &terminal):
+		return Ended
+	case result.Err != nil:
+		return Failed
+	case result.RequeueAfter > 0:
+		return Requeued
+	}
+	return Succeeded
+}
+
+// Result tells of one attempt.
+type Result struct {
+	Request
+	Outcome      Outcome
+	Attempt      int           // 1, or one more than the failures in a row before it
+	Queued       time.Duration // from being ready to run to running
+	Started      time.Time
+	Duration     time.Duration
+	Writes       []Write       // in the order in which the API server answered
+	RequeueAfter time.Duration // when the next attempt is due without an event; 0: not at all
+	Err          error
+}
+
+// Write is a write to the API server that succeeded.
+type Write struct {
+	Verb            string // create, patch, ...
+	Key             streams.Key
+	ResourceVersion string // of what was written; empty after a deletion
+}
+
+// Terminal marks an error that another attempt cannot mend; only a change can. Nil
+// stays nil.
+func Terminal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &terminalError{err}
+}
+
+type terminalError struct{ err error }
+
+func (e *terminalError) Error() string { return e.err.Error() }
+func (e *terminalError) Unwrap() error { return e.err }
+
+// attempt is what the context of an attempt carries.
+type attempt struct {
+	request Request
+	mu      sync.Mutex
+	writes  []Write
+}
+
+type attemptKey struct{}
+
+func withAttempt(ctx context.Context, request Request) (context.Context, *attempt) {
+	made := &attempt{request: request}
+	return context.WithValue(ctx, attemptKey{}, made), made
+}
+
+func (a *attempt) taken() []Write {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.writes
+}
+
+// RecordWrite adds a write to the result of the attempt that ctx belongs to. Clients
+// call it after each write that succeeded, from any goroutine. Without an attempt it
+// does nothing.
+func RecordWrite(ctx context.Context, write Write) {
+	current, ok := ctx.Value(attemptKey{}).(*attempt)
+	if !ok {
+		return
+	}
+	current.mu.Lock()
+	defer current.mu.Unlock()
+	current.writes = append(current.writes, write)
+}
+
+// RequestOf is the request of the attempt that ctx belongs to, if it belongs to one.
+func RequestOf(ctx context.Context) (Request, bool) {
+	current, ok := ctx.Value(attemptKey{}).(*attempt)
+	if !ok {
+		return Request{}, false
+	}
+	return current.request, true
+}

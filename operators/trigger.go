@@ -1,0 +1,129 @@
+package operators
+
+import (
+	"context"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/reactivex/rxgo/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Request asks a controller to reconcile one object.
+type Request struct {
+	Controller string
+	types.NamespacedName
+	Causes   []streams.Cause // what happened, oldest first; empty for a retry or a timer
+	Received time.Time       // when the oldest cause was received, or the timer fired
+}
+
+// Rule says which changes concern a controller, and which of its objects they concern.
+type Rule struct {
+	Controller string
+	Kind       schema.GroupKind // of the objects whose changes count
+
+	// Concerns names the controller's objects that a state of such an object concerns. It
+	// is called with the old state and with the new one, so that an object that changes
+	// hands concerns both owners. It must be fast, and safe for use by many goroutines.
+	Concerns func(object streams.Object) []types.NamespacedName
+
+	// Ignore, if set, says of a change that it concerns nobody.
+	Ignore func(change streams.Change) bool
+}
+
+// Self is the Concerns of the objects that a controller reconciles.
+func Self(object streams.Object) []types.NamespacedName {
+	return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: object.GetName()}}
+}
+
+// Owner is the Concerns of objects that are controlled by an object of a kind, by owner
+// reference.
+func Owner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
+	return func(object streams.Object) []types.NamespacedName {
+		owner := metav1.GetControllerOfNoCopy(object)
+		if owner == nil || owner.Kind != kind.Kind {
+			return nil
+		}
+		if group, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || group.Group != kind.Group {
+			return nil
+		}
+		return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: owner.Name}}
+	}
+}
+
+// Trigger turns changes of the cache into requests, by rules. Of one batch it makes at
+// most one request for each controller and object, with the causes of all changes.
+//
+//	[pod a-0 changed, pod a-1 changed, pod b-0 changed]  =>  [request a, request b]
+func Trigger(in streams.Stream[streams.Change], rules ...Rule) streams.Stream[Request] {
+	byKind := map[schema.GroupKind][]Rule{}
+	for _, rule := range rules {
+		byKind[rule.Kind] = append(byKind[rule.Kind], rule)
+	}
+	return streams.Lift(in, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[Request]) {
+		for item := range in {
+			changes, err := streams.Values[streams.Change](item)
+			sent := true
+			if err != nil {
+				sent = out.Error(err)
+			} else if requests := requestsFor(changes, byKind); len(requests) > 0 {
+				sent = out.Send(requests)
+			}
+			if !sent {
+				return
+			}
+		}
+	})
+}
+
+// target is the identity of a request.
+type target struct {
+	controller string
+	object     types.NamespacedName
+}
+
+func requestsFor(changes []streams.Change, rules map[schema.GroupKind][]Rule) []Request {
+	var requests []Request
+	index := map[target]int{}
+	for _, change := range changes {
+		for _, rule := range rules[change.Key.GroupKind] {
+			if rule.Ignore != nil && rule.Ignore(change) {
+				continue
+			}
+			for _, object := range concerned(rule, change) {
+				to := target{rule.Controller, object}
+				i, known := index[to]
+				if !known {
+					index[to] = len(requests)
+					requests = append(requests, Request{rule.Controller, object, change.Causes, change.Received})
+					continue
+				}
+				requests[i].Causes = streams.JoinCauses(requests[i].Causes, change.Causes)
+			}
+		}
+	}
+	return requests
+}
+
+// concerned is whom the old and the new state concern, each once.
+func concerned(rule Rule, change streams.Change) []types.NamespacedName {
+	var objects []types.NamespacedName
+	if change.New != nil {
+		objects = rule.Concerns(change.New)
+	}
+	if change.Old == nil {
+		return objects
+	}
+	for _, old := range rule.Concerns(change.Old) {
+		known := false
+		for _, object := range objects {
+			known = known || object == old
+		}
+		if !known {
+			objects = append(objects, old)
+		}
+	}
+	return objects
+}

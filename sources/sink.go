@@ -1,0 +1,99 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/client-go/tools/cache"
+)
+
+// sink is the store of a reflector: what the reflector stores becomes events. It holds
+// nothing. The reflector calls it from one goroutine.
+type sink struct {
+	watcher *watcher
+	ctx     context.Context //nolint:containedctx // The reflector's interface has no place for it.
+}
+
+var (
+	_ cache.ReflectorStore         = (*sink)(nil)
+	_ cache.ReflectorBookmarkStore = (*sink)(nil)
+	_ cache.TransformingStore      = (*sink)(nil)
+)
+
+func (s *sink) Add(object any) error    { return s.put(streams.Applied, object) }
+func (s *sink) Update(object any) error { return s.put(streams.Applied, object) }
+func (s *sink) Delete(object any) error { return s.put(streams.Deleted, object) }
+func (s *sink) Resync() error           { return nil } // Not asked for: it would tell nothing new.
+
+// Transformer is applied by the reflector to what it keeps while a list streams in.
+func (s *sink) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) {
+		if kept, ok := object.(streams.Object); ok {
+			s.watcher.options.Keep(kept)
+		}
+		return object, nil
+	}
+}
+
+func (s *sink) Bookmark(resourceVersion string) error {
+	event := s.event(streams.Bookmark)
+	event.ResourceVersion = resourceVersion
+	s.watcher.inlet.Put(s.ctx, event)
+	return nil
+}
+
+// Replace is a complete list.
+func (s *sink) Replace(objects []any, resourceVersion string) error {
+	events := make([]streams.Event, 0, len(objects)+2)
+	start := s.event(streams.ListStart)
+	start.ResourceVersion = s.watcher.head
+	events = append(events, start)
+	for _, object := range objects {
+		event, err := s.of(streams.Listed, object)
+		if err != nil {
+			return err
+		}
+		events = append(events, event)
+	}
+	end := s.event(streams.ListEnd)
+	end.ResourceVersion = resourceVersion
+	s.watcher.status.Lists.Add(1)
+	s.watcher.inlet.Put(s.ctx, append(events, end)...)
+	return nil
+}
+
+func (s *sink) put(kind streams.EventType, object any) error {
+	event, err := s.of(kind, object)
+	if err != nil {
+		return err
+	}
+	s.watcher.inlet.Put(s.ctx, event)
+	return nil
+}
+
+// of is an event with an object.
+func (s *sink) of(kind streams.EventType, object any) (streams.Event, error) {
+	kept, ok := object.(streams.Object)
+	if !ok {
+		return streams.Event{}, fmt.Errorf("%s: a %T is not a Kubernetes object", s.watcher.name, object)
+	}
+	s.watcher.options.Keep(kept)
+	event := s.event(kind)
+	event.Key = streams.KeyOf(event.Key.GroupKind, kept)
+	event.Object = kept
+	event.ResourceVersion = kept.GetResourceVersion()
+	return event, nil
+}
+
+func (s *sink) event(kind streams.EventType) streams.Event {
+	now := time.Now()
+	s.watcher.status.Last.Store(now.UnixNano())
+	return streams.Event{
+		Type:     kind,
+		Source:   s.watcher.name,
+		Key:      streams.Key{GroupKind: s.watcher.kind.GroupKind()},
+		Received: now,
+	}
+}

@@ -1,0 +1,164 @@
+package streams
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// Object is a Kubernetes object. Once it travels on a stream it is immutable: many
+// readers hold it at once. Whoever wants to change it changes a deep copy.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Key names one object of the cluster: its kind and its "metanamespace" key.
+type Key struct {
+	schema.GroupKind
+	types.NamespacedName
+}
+
+// String is the key for people, such as "StatefulSet.apps default/pegasus".
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.GroupKind.String() + " " + k.Name
+	}
+	return k.GroupKind.String() + " " + k.NamespacedName.String()
+}
+
+// KeyOf is the key of an object of a kind.
+func KeyOf(kind schema.GroupKind, object metav1.Object) Key {
+	return Key{kind, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}}
+}
+
+// EventType says what an event tells. 0 is no event: see [JoinCauses].
+type EventType uint8
+
+// The vocabulary of a source. A list is a ListStart, its Listed objects and a ListEnd,
+// with nothing of the same source between them; it replaces all that the source said
+// before. A source that starts a list anew has given up the one before.
+const (
+	ListStart EventType = iota + 1
+	Listed              // an object that the list holds
+	ListEnd             // the list is complete, at ResourceVersion
+	Applied             // an object was created or changed
+	Deleted             // an object is gone; Object is its last state
+	Bookmark            // the source has seen everything up to ResourceVersion
+)
+
+var eventTypes = [...]string{"Unknown", "ListStart", "Listed", "ListEnd", "Applied", "Deleted", "Bookmark"}
+
+func (t EventType) String() string {
+	if int(t) >= len(eventTypes) {
+		return eventTypes[0]
+	}
+	return eventTypes[t]
+}
+
+// Event is something that a source saw. The events of one key come in the order in
+// which the API server made them.
+type Event struct {
+	Type            EventType
+	Source          string // which source saw it, for people and metrics
+	Key             Key    // of list events and bookmarks: only the kind
+	Object          Object // of Listed, Applied and Deleted
+	ResourceVersion string
+	Received        time.Time // when the source got it
+	Folded          []Cause   // the events that this one replaced on the way, oldest first
+}
+
+// Cause is what is left of an event when only its effects matter.
+type Cause struct {
+	Type            EventType
+	Key             Key
+	ResourceVersion string
+	Received        time.Time
+}
+
+// Causes is the event as causes: what it replaced on its way, then itself.
+func (e Event) Causes() []Cause {
+	return JoinCauses(e.Folded, []Cause{{e.Type, e.Key, e.ResourceVersion, e.Received}})
+}
+
+// maxCauses bounds the causes of one event or request: enough to tell a person what
+// happened, and independent of how long a reader stalls.
+const maxCauses = 16
+
+// JoinCauses is first and second, in order, in a slice that may be one of theirs and is
+// not to be changed. Beyond 16 the oldest are left out; a cause of type 0, with nothing
+// else in it, stands for those.
+func JoinCauses(first, second []Cause) []Cause {
+	switch {
+	case len(first) == 0:
+		return second
+	case len(second) == 0:
+		return first
+	}
+	joined := make([]Cause, 0, len(first)+len(second))
+	joined = append(append(joined, first...), second...)
+	if len(joined) > maxCauses {
+		joined = joined[len(joined)-maxCauses:]
+		joined[0] = Cause{}
+	}
+	return joined
+}
+
+// Older says whether resource version a is older than b. Kubernetes promises since 1.35
+// that versions of one kind are comparable; what is not in their form is never older.
+func Older(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
+}
+
+// ChangeType says what a change did to the cache.
+type ChangeType uint8
+
+// The vocabulary of the cache.
+const (
+	Added   ChangeType = iota + 1
+	Updated            // Old became New
+	Removed            // Old is gone
+	Touched            // the cache is as it was, yet something happened to the key
+)
+
+var changeTypes = [...]string{"Unknown", "Added", "Updated", "Removed", "Touched"}
+
+func (t ChangeType) String() string {
+	if int(t) >= len(changeTypes) {
+		return changeTypes[0]
+	}
+	return changeTypes[t]
+}
+
+// Change is what an event did to the cache. The changes of one key come in order, after
+// readers of the cache can see them.
+type Change struct {
+	Type     ChangeType
+	Key      Key
+	Old, New Object    // nil where there is none
+	Causes   []Cause   // the events it is made of, oldest first
+	Received time.Time // when the oldest of them was received
+}
+
+// Error is a failure on a stream: of a source, or of the handling of one object.
+type Error struct {
+	Source string // the source or operator
+	Key    Key    // empty where the failure is of no single object
+	Err    error
+}
+
+func (e *Error) Error() string {
+	if e.Key == (Key{}) {
+		return fmt.Sprintf("%s: %v", e.Source, e.Err)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.Source, e.Key, e.Err)
+}
+
+// Unwrap is the failure itself.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,39 @@
+package streams
+
+import (
+	"context"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+)
+
+// ForEach observes a stream to its end and calls onBatch and onError, one at a time,
+// in the caller's goroutine. It returns when the stream has ended, which it does soon
+// after ctx does; what still arrives until then is handed over too. A panic of a
+// callback ends the observation and is returned as an error.
+func ForEach[T any](ctx context.Context, stream Stream[T], onBatch func([]T), onError func(error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	items := stream.Observe(ctx)
+	defer drain(items)
+	defer cancel()
+	return lifecycle.Guard(func() error {
+		for item := range items {
+			if batch, err := Values[T](item); err != nil {
+				onError(err)
+			} else {
+				onBatch(batch)
+			}
+		}
+		return nil
+	})
+}
+
+// Collect observes a stream to its end and returns its values and errors.
+func Collect[T any](ctx context.Context, stream Stream[T]) (values []T, errs []error) {
+	err := ForEach(ctx, stream,
+		func(batch []T) { values = append(values, batch...) },
+		func(err error) { errs = append(errs, err) })
+	if err != nil {
+		errs = append(errs, err)
+	}
+	return values, errs
+}

@@ -1,0 +1,151 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/reactivex/rxgo/v2"
+)
+
+// capacity is how many batches an observation's channel holds: enough to let both
+// sides run, little enough that a slow reader is felt at once.
+const capacity = 8
+
+// Stream is a cold stream of T. The zero Stream is empty: it ends at once.
+type Stream[T any] struct {
+	run func(ctx context.Context, out Sink[T])
+}
+
+// Create makes a stream of a function that sends to a sink, which is called once per
+// observation, in a goroutine of the observation, and must return when ctx ends. The
+// stream ends when it returns.
+func Create[T any](run func(ctx context.Context, out Sink[T])) Stream[T] {
+	return Stream[T]{run: run}
+}
+
+// Of makes a stream of the given values, in one batch.
+func Of[T any](values ...T) Stream[T] {
+	return Create(func(_ context.Context, out Sink[T]) {
+		if len(values) > 0 {
+			out.Send(values)
+		}
+	})
+}
+
+// From makes a stream of a plain observable. Its items are T or []T; one of another
+// type becomes an error. What is there at once becomes one batch.
+func From[T any](observable rxgo.Observable) Stream[T] {
+	return Create(func(ctx context.Context, out Sink[T]) {
+		// Not waited for at the end: a foreign observable may well ignore ctx.
+		in := observable.Observe(rxgo.WithContext(ctx))
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case item, open := <-in:
+				if !open || !forwardForeign(item, in, out) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// forwardForeign sends an item, with what else is there at once. It is false at the
+// end of the input or of the observation.
+func forwardForeign[T any](item rxgo.Item, in <-chan rxgo.Item, out Sink[T]) bool {
+	var batch []T
+	for {
+		switch value := item.V.(type) {
+		case T:
+			batch = append(batch, value)
+		case []T:
+			batch = append(batch, value...)
+		default:
+			err := item.E
+			if err == nil {
+				err = fmt.Errorf("streams.From: an item is a %T, not a %T", item.V, *new(T))
+			}
+			if len(batch) > 0 && !out.Send(batch) {
+				return false
+			}
+			return out.Error(err)
+		}
+		open := true
+		select {
+		case item, open = <-in:
+			if open && len(batch) < maxBatch {
+				continue
+			}
+		default:
+			return out.Send(batch)
+		}
+		// The input has ended, or the batch is full with one item more in hand.
+		if !out.Send(batch) || !open {
+			return false
+		}
+		batch = nil
+	}
+}
+
+// Observe starts an observation and returns its channel: items hold batches ([]T) or
+// errors; [Values] takes them apart. Read it until it is closed, also after ctx ended.
+func (s Stream[T]) Observe(ctx context.Context) <-chan rxgo.Item {
+	return s.batches().Observe(rxgo.WithContext(ctx), rxgo.WithBufferedChannel(capacity))
+}
+
+// batches is the stream as an observable of batches.
+func (s Stream[T]) batches() rxgo.Observable {
+	return rxgo.Defer([]rxgo.Producer{func(ctx context.Context, next chan<- rxgo.Item) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		s.produce(ctx, Sink[T]{done: ctx.Done(), out: next})
+	}})
+}
+
+// produce runs the stream into a sink and turns a panic into an error.
+func (s Stream[T]) produce(ctx context.Context, out Sink[T]) {
+	if s.run == nil {
+		return
+	}
+	if err := lifecycle.Guard(func() error { s.run(ctx, out); return nil }); err != nil {
+		out.Error(err)
+	}
+}
+
+// Observable is the stream as a plain observable of single values, for operators that
+// are written against RxGo. It is as cold as the stream.
+func (s Stream[T]) Observable() rxgo.Observable {
+	return rxgo.Defer([]rxgo.Producer{func(ctx context.Context, next chan<- rxgo.Item) {
+		ctx, cancel := context.WithCancel(ctx)
+		in := s.Observe(ctx)
+		defer drain(in)
+		defer cancel()
+		for item := range in {
+			values, err := Values[T](item)
+			if err != nil && !rxgo.Error(err).SendContext(ctx, next) {
+				return
+			}
+			for _, value := range values {
+				if !rxgo.Of(value).SendContext(ctx, next) {
+					return
+				}
+			}
+		}
+	}})
+}
+
+// Values takes an item of an observation apart: a batch, or an error.
+func Values[T any](item rxgo.Item) ([]T, error) {
+	if item.E != nil {
+		return nil, item.E
+	}
+	return item.V.([]T), nil
+}
+
+// drain waits until the upstream of a cancelled observation has returned.
+func drain(in <-chan rxgo.Item) {
+	for range in { //nolint:revive // Waiting is the point.
+	}
+}
