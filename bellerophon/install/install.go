@@ -1,0 +1,167 @@
+// Package install brings what the operator needs into a cluster: its resource
+// definitions and its permissions, both from the operator's Helm chart, so that there
+// is one source of them. It also makes the credentials of the operator's ServiceAccount.
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/bellerophon-io/bellerophon/charts"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// Where the operator's ServiceAccount lives.
+const (
+	Namespace = "bellerophon-system"
+	Release   = "bellerophon"
+)
+
+const fieldManager = "bellerophon-install"
+
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// Installation is what Operator brought into a cluster.
+type Installation struct {
+	client  dynamic.Interface
+	mapper  meta.RESTMapper
+	created []*unstructured.Unstructured // what was not there before, in order
+	account string                       // the ServiceAccount
+}
+
+// Operator installs the resource definitions and permissions, for an operator that
+// watches one namespace, or all, if it is empty. Where they are there already, it brings
+// them up to date. It returns once the cluster serves the definitions.
+func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (*Installation, error) {
+	values := map[string]any{}
+	if watchNamespace != "" {
+		values["watchNamespace"] = watchNamespace
+	}
+	manifests, err := charts.Operator(Release, Namespace, values)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	i := &Installation{client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))}
+	namespace := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace},
+	}}
+	for _, object := range slices.Concat(manifests.CRDs, []*unstructured.Unstructured{namespace}, manifests.Without("Deployment").Objects) {
+		if object.GetKind() == "ServiceAccount" {
+			i.account = object.GetName()
+		}
+		if err := i.apply(ctx, object); err != nil {
+			return i, err
+		}
+	}
+	for _, definition := range manifests.CRDs {
+		if err := i.waitServed(ctx, definition.GetName()); err != nil {
+			return i, err
+		}
+	}
+	return i, nil
+}
+
+// resource is where objects of an object's kind are.
+func (i *Installation) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	kind := object.GroupVersionKind()
+	mapping, err := i.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return nil, fmt.Errorf("finding the resource of %s: %w", kind.Kind, err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return i.client.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
+	}
+	return i.client.Resource(mapping.Resource), nil
+}
+
+func (i *Installation) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	resource, err := i.resource(object)
+	if err != nil {
+		return err
+	}
+	_, err = resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+	isNew := apierrors.IsNotFound(err)
+	if err != nil && !isNew {
+		return fmt.Errorf("installing %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	if !isNew && object.GetKind() == "Namespace" {
+		return nil // It is somebody's, and good as it is.
+	}
+	if _, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+		return fmt.Errorf("installing %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	if isNew {
+		i.created = append(i.created, object)
+	}
+	return nil
+}
+
+// waitServed waits until the API server serves a definition.
+func (i *Installation) waitServed(ctx context.Context, name string) error {
+	watcher, err := i.client.Resource(crdResource).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		return fmt.Errorf("watching CustomResourceDefinition %s: %w", name, err)
+	}
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		object, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || event.Type == watch.Deleted {
+			continue
+		}
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &definition); err != nil {
+			return fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
+		}
+		for _, condition := range definition.Status.Conditions {
+			switch {
+			case condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue:
+				return nil
+			case condition.Type == apiextensionsv1.NamesAccepted && condition.Status == apiextensionsv1.ConditionFalse:
+				return fmt.Errorf("the cluster does not accept CustomResourceDefinition %s: %s", name, condition.Message)
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("waiting for CustomResourceDefinition %s: %w", name, context.Cause(ctx))
+	}
+	return fmt.Errorf("the watch of CustomResourceDefinition %s ended before the cluster served it", name)
+}
+
+// Remove takes away what Operator created and was not there before, except resource
+// definitions: with them every object of their kinds would go.
+func (i *Installation) Remove(ctx context.Context) error {
+	for _, object := range slices.Backward(i.created) {
+		if object.GetKind() == "CustomResourceDefinition" {
+			continue
+		}
+		resource, err := i.resource(object)
+		if err == nil {
+			err = resource.Delete(ctx, object.GetName(), metav1.DeleteOptions{})
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}

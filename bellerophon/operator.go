@@ -1,0 +1,69 @@
+package main
+
+import (
+	"log/slog"
+	"net"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+func newOperator() *cobra.Command {
+	var kubeconfig, level, format string
+	var options controller.Options
+	command := &cobra.Command{
+		Use:   "operator",
+		Short: "Run the operator on a cluster that you have",
+		Long: `Runs the operator until it gets an interrupt or SIGTERM. In a pod it is the pod's
+ServiceAccount; elsewhere it is who the kubeconfig says. What it may do is in the role of
+charts/bellerophon-operator. It waits for a cluster that does not answer, and for a
+resource definition that is not there yet.`,
+		Example: `  bellerophon operator --kubeconfig ~/.kube/config
+  bellerophon operator --namespace team-a --workers 4 --log-level debug`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			log, err := newLog(level, format)
+			if err != nil {
+				return err
+			}
+			config, err := connect.Config(kubeconfig)
+			if err != nil {
+				return err
+			}
+			types := scheme.Scheme
+			if err := v1.AddToScheme(types); err != nil {
+				return err
+			}
+			options.Logger = log
+			options.OnListen = func(server string, address net.Addr) { log.Info("listening", "server", server, "address", address.String()) }
+			options.OnError = func(err error) { log.Warn(connect.Explain(err).Error()) }
+			manager, err := controller.NewManager(config, types, options)
+			if err != nil {
+				return err
+			}
+			if err := simple.AddTo(manager); err != nil {
+				return err
+			}
+			log.Info("the operator runs", slog.String("server", config.Host), slog.String("namespace", options.Namespace))
+			err = manager.Run(command.Context())
+			log.Info("the operator has ended")
+			return err
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; default is that of KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config")
+	flags.StringVarP(&options.Namespace, "namespace", "n", "", "watch this namespace only; default all")
+	flags.IntVar(&options.Workers, "workers", 0, "reconciles at once, 1 to 1024; default 16")
+	flags.DurationVar(&options.Window, "debounce-window", 0, "how long an event of a busy object waits for a newer one; negative for not at all; default 20ms")
+	flags.StringVar(&options.MetricsAddress, "metrics-address", ":8080", "where to serve /metrics; empty for nowhere")
+	flags.StringVar(&options.HealthAddress, "health-address", ":8081", "where to serve /healthz and /readyz; empty for nowhere")
+	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&format, "log-format", "text", "text or json")
+	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(levels, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return command
+}

@@ -1,0 +1,50 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+)
+
+// Progress shows the steps of a cluster's start: as a live line with a bar on a
+// terminal; as a line for each step and each tenth of it elsewhere.
+func Progress(s *Screen) func(localcluster.Progress) {
+	var phase string
+	var tenth int
+	var started time.Time
+	return func(p localcluster.Progress) {
+		isNew := p.Phase != phase
+		if isNew {
+			phase, tenth, started = p.Phase, 0, time.Now()
+		}
+		elapsed := time.Since(started).Round(time.Second)
+		if s.IsLive() {
+			s.Live(fmt.Sprintf("%s %s %s %s", p.Phase, bar(p), elapsed, s.Paint(Dim, p.Detail)))
+			return
+		}
+		switch now := tenths(p); {
+		case isNew:
+			s.Println(p.Phase)
+		case now > tenth:
+			tenth = now
+			s.Println(fmt.Sprintf("%s: %d of %d, %v", p.Phase, p.Done, p.Total, elapsed))
+		}
+	}
+}
+
+func tenths(p localcluster.Progress) int {
+	if p.Total <= 0 {
+		return 0
+	}
+	return min(p.Done, p.Total) * 10 / p.Total
+}
+
+func bar(p localcluster.Progress) string {
+	if p.Total <= 0 {
+		return ""
+	}
+	full := tenths(p) * 2
+	return fmt.Sprintf("[%s%s] %d/%d", strings.Repeat("█", full), strings.Repeat("░", 20-full), p.Done, p.Total)
+}

@@ -1,0 +1,151 @@
+// Package screen shows people what goes on, on a terminal or on a pipe.
+//
+// On a terminal the last lines are live: they are redrawn in place. On a pipe, and where
+// a terminal cannot do that, every line is written once and stays. Colour is used on a
+// terminal only, and not where the environment sets NO_COLOR (https://no-color.org).
+package screen
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// Screen writes to one output. Its methods may be called from any goroutine.
+type Screen struct {
+	mu     sync.Mutex
+	out    io.Writer
+	width  func() int
+	live   bool
+	colour bool
+	drawn  int      // live lines on the terminal now
+	lines  []string // the live lines
+}
+
+// New is a screen on a file, such as os.Stdout.
+func New(file *os.File) *Screen {
+	fd := int(file.Fd())
+	live := term.IsTerminal(fd) && os.Getenv("TERM") != "dumb"
+	return &Screen{
+		out:    file,
+		live:   live,
+		colour: live && os.Getenv("NO_COLOR") == "",
+		width: func() int {
+			width, _, err := term.GetSize(fd)
+			if err != nil || width < 20 {
+				return 80
+			}
+			return width
+		},
+	}
+}
+
+// To is a screen on a writer that is no terminal.
+func To(out io.Writer) *Screen { return &Screen{out: out} }
+
+// IsLive says whether lines can be redrawn.
+func (s *Screen) IsLive() bool { return s.live }
+
+// Println writes lines that stay.
+func (s *Screen) Println(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	fmt.Fprintln(s.out, text)
+	s.draw()
+}
+
+// Write implements io.Writer for logs: whole lines that stay.
+func (s *Screen) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	n, err := s.out.Write(text)
+	s.draw()
+	return n, err
+}
+
+// Live replaces the live lines. On what is no terminal it does nothing.
+func (s *Screen) Live(lines ...string) {
+	if !s.live {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	s.lines = lines
+	s.draw()
+}
+
+// Keep makes the live lines stay as they are.
+func (s *Screen) Keep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drawn, s.lines = 0, nil
+}
+
+// erase goes back to the first live line and clears from there.
+func (s *Screen) erase() {
+	if s.drawn > 0 {
+		fmt.Fprintf(s.out, "\x1b[%dA\r\x1b[J", s.drawn)
+		s.drawn = 0
+	}
+}
+
+func (s *Screen) draw() {
+	if !s.live || len(s.lines) == 0 {
+		return
+	}
+	var text bytes.Buffer
+	width := s.width()
+	for _, line := range s.lines {
+		text.WriteString(clip(line, width) + "\n")
+	}
+	_, _ = s.out.Write(text.Bytes()) // A terminal that is gone cannot be told about it.
+	s.drawn = len(s.lines)
+}
+
+// clip cuts a line to a width, so that it takes one row. Escape sequences take none.
+func clip(line string, width int) string {
+	var out strings.Builder
+	column, escape := 0, false
+	for _, r := range line {
+		switch {
+		case r == '\x1b':
+			escape = true
+		case escape:
+			escape = r != 'm'
+		case column == width:
+			return out.String() + "\x1b[0m"
+		default:
+			column++
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// Colour is a colour of text.
+type Colour string
+
+// The colours.
+const (
+	Green  Colour = "32"
+	Yellow Colour = "33"
+	Red    Colour = "31"
+	Dim    Colour = "2"
+	Bold   Colour = "1"
+)
+
+// Paint colours a text, where colour is used.
+func (s *Screen) Paint(colour Colour, text string) string {
+	if !s.colour {
+		return text
+	}
+	return "\x1b[" + string(colour) + "m" + text + "\x1b[0m"
+}

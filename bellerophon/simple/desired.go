@@ -1,0 +1,158 @@
+package simple
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Labels of everything that the operator makes.
+const (
+	labelName      = "app.kubernetes.io/name"
+	labelInstance  = "app.kubernetes.io/instance"
+	labelManagedBy = "app.kubernetes.io/managed-by"
+
+	appName   = "bellerophon-simple"
+	managedBy = "bellerophon"
+)
+
+// selector selects what the operator makes, of all its objects.
+const selector = labelManagedBy + "=" + managedBy + "," + labelName + "=" + appName
+
+// configAnnotation on pods makes them follow a change of their settings.
+const configAnnotation = "stable.simple-bellerophon.io/config"
+
+const (
+	containerName = "server"
+	httpPort      = 8080
+	configPath    = "/etc/bellerophon"
+	// nobody is the user that distroless images call nonroot.
+	nobody = 65532
+)
+
+// desired is what an object asks for. It holds the fields that the operator owns, and
+// no other.
+type desired struct {
+	config  *corev1.ConfigMap
+	service *corev1.Service
+	servers *appsv1.StatefulSet
+}
+
+// labelsOf are on everything that is made for an object; the first two select its pods.
+func labelsOf(hero *v1.BellerophonSimple) map[string]string {
+	return map[string]string{labelName: appName, labelInstance: hero.Name, labelManagedBy: managedBy}
+}
+
+func selectorOf(hero *v1.BellerophonSimple) map[string]string {
+	return map[string]string{labelName: appName, labelInstance: hero.Name}
+}
+
+func metaOf(hero *v1.BellerophonSimple) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:            hero.Name,
+		Namespace:       hero.Namespace,
+		Labels:          labelsOf(hero),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(hero, v1.GroupVersion.WithKind("BellerophonSimple"))},
+	}
+}
+
+// desiredOf is what an object asks for.
+func desiredOf(hero *v1.BellerophonSimple) desired {
+	config := &corev1.ConfigMap{
+		ObjectMeta: metaOf(hero),
+		Data: map[string]string{
+			"winged_horse_name": hero.Spec.WingedHorseName,
+			"http_port":         strconv.Itoa(httpPort),
+			"peers_service":     hero.Name,
+		},
+	}
+	return desired{config: config, service: serviceOf(hero), servers: serversOf(hero, hashOf(config))}
+}
+
+// serviceOf is headless: it gives each server a name of its own.
+func serviceOf(hero *v1.BellerophonSimple) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metaOf(hero),
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			Selector:                 selectorOf(hero),
+			PublishNotReadyAddresses: true, // Servers find each other before they are ready.
+			Ports: []corev1.ServicePort{{
+				Name: "http", Port: httpPort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http"),
+			}},
+		},
+	}
+}
+
+func serversOf(hero *v1.BellerophonSimple, config string) *appsv1.StatefulSet {
+	yes, no, user, replicas := true, false, int64(nobody), replicasOf(hero)
+	return &appsv1.StatefulSet{
+		ObjectMeta: metaOf(hero),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas:    &replicas,
+			ServiceName: hero.Name,
+			// With OrderedReady, one server that cannot start would block the repair of all.
+			PodManagementPolicy: appsv1.ParallelPodManagement,
+			Selector:            &metav1.LabelSelector{MatchLabels: selectorOf(hero)},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      labelsOf(hero),
+					Annotations: map[string]string{configAnnotation: config},
+				},
+				Spec: corev1.PodSpec{
+					AutomountServiceAccountToken: &no,
+					SecurityContext: &corev1.PodSecurityContext{
+						RunAsNonRoot:   &yes,
+						RunAsUser:      &user,
+						RunAsGroup:     &user,
+						FSGroup:        &user,
+						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+					},
+					Containers: []corev1.Container{{
+						Name:  containerName,
+						Image: hero.Spec.Image,
+						Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: httpPort, Protocol: corev1.ProtocolTCP}},
+						SecurityContext: &corev1.SecurityContext{
+							AllowPrivilegeEscalation: &no,
+							ReadOnlyRootFilesystem:   &yes,
+							Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+						},
+						VolumeMounts: []corev1.VolumeMount{
+							{Name: "config", MountPath: configPath, ReadOnly: true},
+							{Name: "tmp", MountPath: "/tmp"},
+						},
+					}},
+					Volumes: []corev1.Volume{
+						{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: hero.Name},
+						}}},
+						{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+					},
+				},
+			},
+		},
+	}
+}
+
+// replicasOf is how many servers an object asks for. The API server fills in 1.
+func replicasOf(hero *v1.BellerophonSimple) int32 {
+	if hero.Spec.Replicas == nil {
+		return 1
+	}
+	return *hero.Spec.Replicas
+}
+
+// hashOf is short and changes with the settings.
+func hashOf(config *corev1.ConfigMap) string {
+	sum := sha256.New()
+	for _, name := range []string{"winged_horse_name", "http_port", "peers_service"} {
+		sum.Write([]byte(name + "\x00" + config.Data[name] + "\x00"))
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}

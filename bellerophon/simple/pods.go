@@ -1,0 +1,83 @@
+package simple
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/streams"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// problem is what keeps a server from getting ready and does not go away by waiting.
+type problem struct {
+	reason  string // of the condition
+	message string
+}
+
+// pullFailures are the kubelet's reasons for an image that it cannot get.
+var pullFailures = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
+
+// problemOf is what is wrong with a pod, if something is.
+func problemOf(pod *corev1.Pod) (problem, bool) {
+	for _, container := range pod.Status.ContainerStatuses {
+		waiting := container.State.Waiting
+		switch {
+		case waiting == nil:
+		case slices.Contains(pullFailures, waiting.Reason):
+			return problem{v1.ReasonImagePullFailed, fmt.Sprintf("pod %s cannot get image %q", pod.Name, container.Image)}, true
+		case waiting.Reason == "CrashLoopBackOff":
+			return problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s ends again and again after its start", pod.Name)}, true
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
+			return problem{v1.ReasonUnschedulable, fmt.Sprintf("pod %s finds no node: %s", pod.Name, condition.Message)}, true
+		}
+	}
+	return problem{}, false
+}
+
+// keepOfPod drops of a pod what problemOf does not read.
+func keepOfPod(object streams.Object) {
+	pod := object.(*corev1.Pod)
+	pod.ManagedFields, pod.Annotations = nil, nil
+	pod.Spec = corev1.PodSpec{}
+	status := corev1.PodStatus{Phase: pod.Status.Phase}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled {
+			status.Conditions = append(status.Conditions, condition)
+		}
+	}
+	for _, container := range pod.Status.ContainerStatuses {
+		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
+			Name: container.Name, Image: container.Image, State: corev1.ContainerState{Waiting: container.State.Waiting},
+		})
+	}
+	pod.Status = status
+}
+
+// ignorePod says of a change of a pod that it is news for nobody: the StatefulSet counts
+// the ready ones.
+func ignorePod(change streams.Change) bool {
+	return worry(change.Old) == worry(change.New)
+}
+
+func worry(object streams.Object) problem {
+	pod, _ := object.(*corev1.Pod)
+	if pod == nil {
+		return problem{}
+	}
+	found, _ := problemOf(pod)
+	return found
+}
+
+// heroOfPod names the object whose server a pod is.
+func heroOfPod(object streams.Object) []types.NamespacedName {
+	name := object.GetLabels()[labelInstance]
+	if name == "" {
+		return nil
+	}
+	return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: name}}
+}

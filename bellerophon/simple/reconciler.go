@@ -1,0 +1,112 @@
+package simple
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/operators"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// progressEvery is how often a status on its way is written: a state that lasts less is
+// no news, and each write costs the API server as much as a child does.
+const progressEvery = time.Second
+
+// Name is the name of the controller in metrics, logs and events.
+const Name = "bellerophonsimple"
+
+// AddTo adds the operator to a manager.
+func AddTo(manager *controller.Manager) error {
+	r := &reconciler{client: manager.Client(), events: manager.Recorder(), unsettled: map[types.NamespacedName]time.Time{}}
+	return manager.Add(Name, r.reconcile,
+		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes")),
+		controller.Owns(&corev1.ConfigMap{}, controller.Labelled(selector)),
+		controller.Owns(&corev1.Service{}, controller.Labelled(selector)),
+		controller.Owns(&appsv1.StatefulSet{}, controller.Labelled(selector)),
+		controller.Watches(&corev1.Pod{}, heroOfPod,
+			controller.Labelled(selector), controller.Keep(keepOfPod), controller.Ignore(ignorePod)),
+		controller.IgnoreEchoes(), // One call does all that the state allows.
+	)
+}
+
+type reconciler struct {
+	client *controller.Client
+	events *controller.Recorder
+
+	mu        sync.Mutex
+	unsettled map[types.NamespacedName]time.Time // since when, or since the last status write
+}
+
+// reconcile brings the children of an object to what it asks for, then its status to
+// what is observed.
+func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (time.Duration, error) {
+	hero, found := controller.Get[*v1.BellerophonSimple](r.client, request.NamespacedName)
+	if !found || hero.DeletionTimestamp != nil {
+		r.wait(request.NamespacedName, true)
+		return 0, nil // The garbage collector deletes what it owns.
+	}
+	servers, done := ensureAll(ctx, r.client, hero)
+	var pods []*corev1.Pod
+	if servers != nil {
+		pods = controller.ByIndex[*corev1.Pod](r.client, cache.OwnerIndex, string(servers.UID))
+	}
+	r.tell(hero, done)
+	status, settled := statusOf(hero, servers, pods, done)
+	after, err := r.report(ctx, hero, status, settled)
+	if err != nil {
+		return 0, err
+	}
+	return verdict(after, done)
+}
+
+// report writes the status where it differs, or says when to look again.
+func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, status v1.BellerophonSimpleStatus, settled bool) (time.Duration, error) {
+	after := r.wait(nameOf(hero), settled)
+	if equality.Semantic.DeepEqual(status, hero.Status) {
+		return 0, nil
+	}
+	if after > 0 {
+		return after, nil
+	}
+	changed := hero.DeepCopy()
+	changed.Status = status
+	written, err := controller.PatchStatus(ctx, r.client, hero, changed)
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			return 0, nil // It was deleted meanwhile.
+		}
+		return 0, err
+	}
+	r.tellStatus(hero, written)
+	return 0, nil
+}
+
+// wait is how long a status that is on its way is not written yet. Of one that is
+// settled it is 0.
+func (r *reconciler) wait(name types.NamespacedName, settled bool) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if settled {
+		delete(r.unsettled, name)
+		return 0
+	}
+	now := time.Now()
+	since, known := r.unsettled[name]
+	if !known {
+		since = now
+		r.unsettled[name] = now
+	}
+	if left := progressEvery - now.Sub(since); left > 0 {
+		return left
+	}
+	r.unsettled[name] = now
+	return 0
+}

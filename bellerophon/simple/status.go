@@ -1,0 +1,98 @@
+package simple
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// statusOf is the status that an object should have, given its servers, their pods and
+// what came of the last writes. settled says that it stays so without a further event.
+func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) (status v1.BellerophonSimpleStatus, settled bool) {
+	status = *hero.Status.DeepCopy()
+	status.ObservedGeneration = hero.Generation
+	status.Selector = labels.SelectorFromSet(selectorOf(hero)).String()
+	status.Replicas, status.ReadyReplicas = 0, 0
+	if servers != nil {
+		status.Replicas, status.ReadyReplicas = servers.Status.Replicas, servers.Status.ReadyReplicas
+	}
+	want := replicasOf(hero)
+	count := fmt.Sprintf("%d of %d servers are ready", status.ReadyReplicas, want)
+	trouble, degraded := troubleOf(servers, pods, done)
+	finished := !degraded && isFinished(servers, want)
+	set := func(kind string, is bool, reason, message string) {
+		value := metav1.ConditionFalse
+		if is {
+			value = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: hero.Generation,
+		})
+	}
+	switch {
+	case finished && want == 0:
+		set(v1.ConditionReady, true, v1.ReasonScaledToZero, "no servers are wanted, and none is left")
+		set(v1.ConditionProgressing, false, v1.ReasonScaledToZero, "")
+		set(v1.ConditionDegraded, false, v1.ReasonScaledToZero, "")
+	case finished:
+		set(v1.ConditionReady, true, v1.ReasonAllReplicasReady, count)
+		set(v1.ConditionProgressing, false, v1.ReasonAllReplicasReady, "")
+		set(v1.ConditionDegraded, false, v1.ReasonAllReplicasReady, "")
+	case degraded:
+		set(v1.ConditionReady, false, v1.ReasonReplicasNotReady, count)
+		set(v1.ConditionProgressing, false, trouble.reason, "")
+		set(v1.ConditionDegraded, true, trouble.reason, trouble.message)
+	default:
+		set(v1.ConditionReady, false, v1.ReasonReplicasNotReady, count)
+		set(v1.ConditionProgressing, true, v1.ReasonRollingOut, count)
+		set(v1.ConditionDegraded, false, v1.ReasonRollingOut, "")
+	}
+	return status, finished || degraded
+}
+
+// isFinished says whether the StatefulSet has done all that it was asked for.
+func isFinished(servers *appsv1.StatefulSet, want int32) bool {
+	if servers == nil || servers.Status.ObservedGeneration < servers.Generation {
+		return false
+	}
+	status := &servers.Status
+	return status.Replicas == want && status.ReadyReplicas == want && status.UpdatedReplicas == want &&
+		(want == 0 || status.CurrentRevision == status.UpdateRevision)
+}
+
+// troubleOf is the first thing that is wrong: with a write, or else with a pod.
+func troubleOf(servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) (problem, bool) {
+	for _, child := range done {
+		switch {
+		case child.err == nil || errors.Is(child.err, errLeaving):
+		case errors.Is(child.err, errNameTaken):
+			return problem{v1.ReasonNameConflict, child.err.Error()}, true
+		case isRefused(child.err):
+			return problem{v1.ReasonWriteRefused, firstLine(child.err.Error())}, true
+		}
+	}
+	if servers == nil {
+		return problem{}, false
+	}
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		if found, is := problemOf(pod); is {
+			return found, true
+		}
+	}
+	return problem{}, false
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

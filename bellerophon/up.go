@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/up"
+	"github.com/spf13/cobra"
+)
+
+func newUp() *cobra.Command {
+	options := up.Options{Stdout: os.Stdout, Stderr: os.Stderr}
+	var output, level string
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Start a local cluster, the operator and samples, and show how they become Ready",
+		Long: `Starts a real control plane on this machine's loopback interface (the first time it is
+built, which takes some minutes), installs the resource definition and the operator's
+permissions, runs the operator as its own ServiceAccount, applies samples, and shows how
+they become Ready. Ctrl-C ends it and takes everything away.
+
+With --kubeconfig it uses a cluster of yours, and leaves only the resource definition.`,
+		Example: `  bellerophon up
+  bellerophon up --sheroes 200 --until-settled --output json
+  bellerophon up --kubeconfig ~/.kube/config --namespace try --keep`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) (err error) {
+			switch output {
+			case "text", "json":
+				options.JSON = output == "json"
+			default:
+				return fmt.Errorf("--output is %q; allowed are text and json", output)
+			}
+			if options.Log, err = parseLevel(level); err != nil {
+				return err
+			}
+			return up.Run(command.Context(), options)
+		},
+	}
+	flags := command.Flags()
+	flags.IntVar(&options.Sheroes, "sheroes", 3, "sample objects to apply, 0 to 10000")
+	flags.BoolVar(&options.UntilSettled, "until-settled", false, "end once all samples are Ready and the cache is Settled; fail at --timeout")
+	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "how long --until-settled waits from the applied samples on")
+	flags.StringVarP(&output, "output", "o", "text", "text, or json: one object at the end, progress on standard error")
+	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig file instead of a local one")
+	flags.StringVarP(&options.Namespace, "namespace", "n", "default", "namespace of the samples; it is created if need be")
+	flags.BoolVar(&options.Keep, "keep", false, "with --kubeconfig: leave samples and permissions in the cluster")
+	flags.StringVar(&options.MetricsAddress, "metrics-address", "127.0.0.1:0", "where the operator serves /metrics; port 0 is any free one")
+	flags.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(levels, cobra.ShellCompDirectiveNoFileComp))
+	return command
+}

@@ -1,0 +1,195 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bellerophon/install"
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// cleanupTimeout bounds what is done after the end.
+const cleanupTimeout = 30 * time.Second
+
+// errSettled ends a run that is to end when all is settled.
+var errSettled = errors.New("settled")
+
+// run is one run of up.
+type run struct {
+	options Options
+	screen  *screen.Screen // where progress goes
+	log     *slog.Logger
+	zero    time.Time // seconds count from here: the start of the cluster's first process
+	report  Report
+	manager *controller.Manager
+}
+
+// Run runs until ctx ends, or until all is settled, and takes away what it made.
+func Run(ctx context.Context, options Options) error {
+	if err := options.Validate(); err != nil {
+		return err
+	}
+	r := &run{options: options, screen: screen.New(options.Stdout), zero: time.Now()}
+	if options.JSON {
+		r.screen = screen.New(options.Stderr)
+	}
+	r.log = slog.New(slog.NewTextHandler(r.screen, &slog.HandlerOptions{Level: options.Log}))
+	err := r.run(ctx)
+	if options.JSON {
+		if jsonErr := r.report.write(options.Stdout, err); jsonErr != nil {
+			return errors.Join(err, jsonErr)
+		}
+	}
+	return err
+}
+
+func (r *run) run(ctx context.Context) error {
+	config, cluster, err := r.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if cluster != nil {
+		defer func() {
+			r.screen.Println("stopping the cluster")
+			if err := cluster.Stop(); err != nil {
+				r.log.Error("stopping the cluster", "error", err)
+			}
+		}()
+	}
+	group := lifecycle.New(ctx)
+	if cluster != nil {
+		group.Go("the local cluster", func(ctx context.Context) error {
+			select {
+			case <-cluster.Done():
+				return cluster.Err()
+			case <-ctx.Done():
+				return nil
+			}
+		})
+	}
+	group.Go("up", func(ctx context.Context) error {
+		defer group.Stop()
+		return r.on(ctx, config)
+	})
+	err = group.Wait()
+	if errors.Is(err, errSettled) || (ctx.Err() != nil && errors.Is(err, context.Canceled)) {
+		return nil
+	}
+	return err
+}
+
+// cluster starts a local cluster, or connects to the user's own; then it is nil.
+func (r *run) cluster(ctx context.Context) (*rest.Config, *localcluster.Cluster, error) {
+	if r.options.Kubeconfig != "" {
+		config, err := connect.Config(r.options.Kubeconfig)
+		if err != nil {
+			return nil, nil, err
+		}
+		version, err := connect.Check(ctx, config)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.connected(r.options.Kubeconfig, version, time.Since(r.zero))
+		return config, nil, nil
+	}
+	r.report.Cluster.Local = true
+	cluster, err := localcluster.Start(ctx, localcluster.Options{Progress: screen.Progress(r.screen), Logger: r.log})
+	r.screen.Live()
+	if err != nil {
+		return nil, nil, err
+	}
+	r.zero = time.Now().Add(-cluster.APIReadyAfter())
+	version, err := connect.Check(ctx, cluster.AdminConfig())
+	if err != nil {
+		return nil, nil, errors.Join(err, cluster.Stop())
+	}
+	r.connected(cluster.Kubeconfig(), version, cluster.APIReadyAfter())
+	if kubectl := cluster.Kubectl(); kubectl != "" {
+		r.screen.Println("  kubectl:    KUBECONFIG=" + cluster.Kubeconfig() + " " + kubectl + " get sheroes --watch")
+	}
+	return cluster.AdminConfig(), cluster, nil
+}
+
+func (r *run) connected(kubeconfig, version string, after time.Duration) {
+	r.report.Cluster.Kubeconfig, r.report.Cluster.Version = kubeconfig, version
+	r.report.Seconds.APIReady = seconds(after)
+	r.screen.Println(fmt.Sprintf("%s Kubernetes %s answers after %.1f s", r.tick(), version, after.Seconds()))
+	r.screen.Println("  kubeconfig: " + kubeconfig)
+}
+
+func (r *run) tick() string { return r.screen.Paint(screen.Green, "✓") }
+
+// on does everything that needs a cluster.
+func (r *run) on(ctx context.Context, config *rest.Config) error {
+	installed, err := install.Operator(ctx, config, "")
+	if installed != nil && r.options.Kubeconfig != "" && !r.options.Keep {
+		defer r.cleanup(ctx, "the operator's permissions", installed.Remove)
+	}
+	if err != nil {
+		return connect.Explain(err)
+	}
+	r.screen.Println(r.tick() + " resource definition and permissions are installed from the chart")
+	account, err := installed.Config(ctx, config)
+	if err != nil {
+		return connect.Explain(err)
+	}
+	if r.manager, err = r.newManager(account); err != nil {
+		return err
+	}
+	group := lifecycle.New(ctx)
+	group.Go("the operator", r.manager.Run)
+	group.Go("the samples", func(ctx context.Context) error {
+		made := samples{config: config, namespace: r.options.Namespace, count: r.options.Sheroes}
+		if r.options.Kubeconfig != "" && !r.options.Keep {
+			defer r.cleanup(ctx, "the samples", made.remove)
+		}
+		if err := made.apply(ctx); err != nil {
+			return connect.Explain(err)
+		}
+		r.screen.Println(fmt.Sprintf("%s %d sample objects are applied in namespace %s", r.tick(), r.options.Sheroes, r.options.Namespace))
+		return r.follow(ctx, config)
+	})
+	return group.Wait()
+}
+
+// newManager makes the operator as its ServiceAccount.
+func (r *run) newManager(account *rest.Config) (*controller.Manager, error) {
+	types := scheme.Scheme
+	if err := v1.AddToScheme(types); err != nil {
+		return nil, err
+	}
+	manager, err := controller.NewManager(account, types, controller.Options{
+		MetricsAddress: r.options.MetricsAddress,
+		Logger:         r.log,
+		OnListen: func(_ string, address net.Addr) {
+			r.report.Metrics = "http://" + address.String() + "/metrics"
+			r.screen.Println(r.tick() + " the operator runs as its own ServiceAccount; metrics: " + r.report.Metrics)
+		},
+		OnError: func(err error) { r.log.Warn(connect.Explain(err).Error()) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return manager, simple.AddTo(manager)
+}
+
+// cleanup takes something away although ctx has ended.
+func (r *run) cleanup(ctx context.Context, what string, remove func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	if err := remove(ctx); err != nil {
+		r.screen.Println(fmt.Sprintf("%s %s could not be removed: %v", r.screen.Paint(screen.Red, "✗"), what, err))
+	}
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		Run: func(command *cobra.Command, _ []string) {
+			version, revision := "devel", ""
+			if info, ok := debug.ReadBuildInfo(); ok {
+				if info.Main.Version != "" && info.Main.Version != "(devel)" {
+					version = info.Main.Version
+				}
+				for _, setting := range info.Settings {
+					if setting.Key == "vcs.revision" {
+						revision = " " + setting.Value
+					}
+				}
+			}
+			fmt.Fprintf(command.OutOrStdout(), "bellerophon %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		},
+	}
+}
