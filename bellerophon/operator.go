@@ -39,7 +39,9 @@ resource definition that is not there yet.`,
 				return err
 			}
 			options.Logger = log
-			options.OnListen = func(server string, address net.Addr) { log.Info("listening", "server", server, "address", address.String()) }
+			options.OnListen = func(server string, address net.Addr) {
+				log.Info("listening", "server", server, "address", address.String())
+			}
 			options.OnError = func(err error) { log.Warn(connect.Explain(err).Error()) }
 			manager, err := controller.NewManager(config, types, options)
 			if err != nil {

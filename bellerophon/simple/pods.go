@@ -3,6 +3,7 @@ package simple
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -14,6 +15,20 @@ import (
 type problem struct {
 	reason  string // of the condition
 	message string
+	since   time.Time // when it began, if it must last to count
+}
+
+// schedulingGrace is how long a pod may look for a node before that is a problem: nodes
+// come and go, and autoscalers add some.
+const schedulingGrace = 10 * time.Second
+
+// counts says whether a problem has lasted long enough, or how long it still has to.
+func (p problem) counts(now time.Time) (bool, time.Duration) {
+	if p.since.IsZero() {
+		return true, 0
+	}
+	left := schedulingGrace - now.Sub(p.since)
+	return left <= 0, max(left, 0)
 }
 
 // pullFailures are the kubelet's reasons for an image that it cannot get.
@@ -26,14 +41,15 @@ func problemOf(pod *corev1.Pod) (problem, bool) {
 		switch {
 		case waiting == nil:
 		case slices.Contains(pullFailures, waiting.Reason):
-			return problem{v1.ReasonImagePullFailed, fmt.Sprintf("pod %s cannot get image %q", pod.Name, container.Image)}, true
+			return problem{v1.ReasonImagePullFailed, fmt.Sprintf("pod %s cannot get image %q", pod.Name, container.Image), time.Time{}}, true
 		case waiting.Reason == "CrashLoopBackOff":
-			return problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s ends again and again after its start", pod.Name)}, true
+			return problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s ends again and again after its start", pod.Name), time.Time{}}, true
 		}
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
-			return problem{v1.ReasonUnschedulable, fmt.Sprintf("pod %s finds no node: %s", pod.Name, condition.Message)}, true
+			message := fmt.Sprintf("pod %s finds no node: %s", pod.Name, condition.Message)
+			return problem{v1.ReasonUnschedulable, message, condition.LastTransitionTime.Time}, true
 		}
 	}
 	return problem{}, false

@@ -10,8 +10,9 @@
 // +kubebuilder:rbac:groups=stable.simple-bellerophon.io,resources=sheroes/finalizers,verbs=update
 
 // It makes these three for each object, and leaves their deletion to the garbage collector.
-// +kubebuilder:rbac:groups="",resources=configmaps;services,verbs=list;watch;create;patch
-// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=list;watch;create;patch
+// It gets one by name only where it cannot create it because the name is taken.
+// +kubebuilder:rbac:groups="",resources=configmaps;services,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch
 
 // It reads pods to say why a server does not get ready.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch

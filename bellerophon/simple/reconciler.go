@@ -20,6 +20,9 @@ import (
 // no news, and each write costs the API server as much as a child does.
 const progressEvery = time.Second
 
+// conflictWait is when to look again if the event that a conflict tells of stays away.
+const conflictWait = 5 * time.Second
+
 // Name is the name of the controller in metrics, logs and events.
 const Name = "bellerophonsimple"
 
@@ -59,12 +62,20 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		pods = controller.ByIndex[*corev1.Pod](r.client, cache.OwnerIndex, string(servers.UID))
 	}
 	r.tell(hero, done)
-	status, settled := statusOf(hero, servers, pods, done)
+	status, settled, recheck := statusOf(hero, servers, pods, done)
 	after, err := r.report(ctx, hero, status, settled)
 	if err != nil {
 		return 0, err
 	}
-	return verdict(after, done)
+	return verdict(sooner(after, recheck), done)
+}
+
+// sooner is the shorter of two waits, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
 }
 
 // report writes the status where it differs, or says when to look again.
@@ -80,8 +91,8 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	changed.Status = status
 	written, err := controller.PatchStatus(ctx, r.client, hero, changed)
 	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return 0, nil // It was deleted meanwhile.
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return conflictWait, nil // It was deleted or changed meanwhile, and that is an event.
 		}
 		return 0, err
 	}

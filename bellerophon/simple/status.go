@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,8 +15,9 @@ import (
 )
 
 // statusOf is the status that an object should have, given its servers, their pods and
-// what came of the last writes. settled says that it stays so without a further event.
-func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) (status v1.BellerophonSimpleStatus, settled bool) {
+// what came of the last writes. settled says that it stays so without a further event;
+// otherwise, after recheck, if that is not 0, it may change without one.
+func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
 	status = *hero.Status.DeepCopy()
 	status.ObservedGeneration = hero.Generation
 	status.Selector = labels.SelectorFromSet(selectorOf(hero)).String()
@@ -25,7 +27,7 @@ func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*c
 	}
 	want := replicasOf(hero)
 	count := fmt.Sprintf("%d of %d servers are ready", status.ReadyReplicas, want)
-	trouble, degraded := troubleOf(servers, pods, done)
+	trouble, degraded, recheck := troubleOf(servers, pods, done)
 	finished := !degraded && isFinished(servers, want)
 	set := func(kind string, is bool, reason, message string) {
 		value := metav1.ConditionFalse
@@ -54,7 +56,7 @@ func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*c
 		set(v1.ConditionProgressing, true, v1.ReasonRollingOut, count)
 		set(v1.ConditionDegraded, false, v1.ReasonRollingOut, "")
 	}
-	return status, finished || degraded
+	return status, finished || degraded, recheck
 }
 
 // isFinished says whether the StatefulSet has done all that it was asked for.
@@ -67,29 +69,34 @@ func isFinished(servers *appsv1.StatefulSet, want int32) bool {
 		(want == 0 || status.CurrentRevision == status.UpdateRevision)
 }
 
-// troubleOf is the first thing that is wrong: with a write, or else with a pod.
-func troubleOf(servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) (problem, bool) {
+// troubleOf is the first thing that is wrong: with a write, or else with a pod. Where
+// something is about to count as wrong, it says when.
+func troubleOf(servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) (trouble problem, is bool, recheck time.Duration) {
 	for _, child := range done {
 		switch {
 		case child.err == nil || errors.Is(child.err, errLeaving):
 		case errors.Is(child.err, errNameTaken):
-			return problem{v1.ReasonNameConflict, child.err.Error()}, true
+			return problem{v1.ReasonNameConflict, child.err.Error(), time.Time{}}, true, 0
 		case isRefused(child.err):
-			return problem{v1.ReasonWriteRefused, firstLine(child.err.Error())}, true
+			return problem{v1.ReasonWriteRefused, firstLine(child.err.Error()), time.Time{}}, true, 0
 		}
 	}
 	if servers == nil {
-		return problem{}, false
+		return problem{}, false, 0
 	}
+	now := time.Now()
 	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil {
+		found, is := problemOf(pod)
+		if !is || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if found, is := problemOf(pod); is {
-			return found, true
+		counts, left := found.counts(now)
+		if counts {
+			return found, true, 0
 		}
+		recheck = left
 	}
-	return problem{}, false
+	return problem{}, false, recheck
 }
 
 func firstLine(text string) string {

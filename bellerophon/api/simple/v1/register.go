@@ -1,0 +1,27 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Kind and Plural name the kind in manifests and in request paths.
+const (
+	Kind   = "BellerophonSimple"
+	Plural = "sheroes"
+)
+
+// GroupVersion is the group and version of this package.
+var GroupVersion = schema.GroupVersion{Group: "stable.simple-bellerophon.io", Version: "v1"}
+
+var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+
+// AddToScheme makes the types of this package known to a scheme.
+var AddToScheme = schemeBuilder.AddToScheme
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &BellerophonSimple{}, &BellerophonSimpleList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

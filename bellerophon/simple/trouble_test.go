@@ -1,0 +1,184 @@
+package simple_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bellerophon/install"
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/sources"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// awaitDegraded waits until an object is Degraded for a reason, and returns why.
+func (w *world) awaitDegraded(name, reason string) string {
+	w.t.Helper()
+	var message string
+	w.awaitCondition(name, v1.ConditionDegraded, func(_ *v1.BellerophonSimple, condition *metav1.Condition) bool {
+		message = condition.Message
+		return condition.Reason == reason
+	})
+	return message
+}
+
+func TestAnImageThatCannotBePulledIsReportedAndHarmsNobodyElse(t *testing.T) {
+	w := newWorldWithOperator(t)
+	w.create(w.hero("bad", 2, "image", "registry.invalid/server:v1"))
+	w.create(w.hero("good", 2))
+	message := w.awaitDegraded("bad", v1.ReasonImagePullFailed)
+	if !strings.Contains(message, "registry.invalid/server:v1") || !strings.Contains(message, "bad-0") {
+		t.Errorf("the message %q names neither pod nor image", message)
+	}
+	w.awaitReady("good", 2)
+	w.awaitEvent(v1.ReasonImagePullFailed)
+	// The way out works: another image.
+	w.change("bad", `{"spec":{"image":"bellerophon-io/bellerophon-server:v1"}}`)
+	w.awaitReady("bad", 2)
+	w.awaitEvent("Recovered")
+}
+
+func TestServersThatFindNoNodeAreReported(t *testing.T) {
+	w := newWorldWithOperator(t)
+	cordon := func(closed bool) {
+		nodes := must(w.core.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t)
+		for _, node := range nodes.Items {
+			patch := `{"spec":{"unschedulable":false}}`
+			if closed {
+				patch = `{"spec":{"unschedulable":true}}`
+			}
+			must(w.core.CoreV1().Nodes().Patch(t.Context(), node.Name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}))(t)
+		}
+	}
+	w.create(w.hero("before", 1))
+	w.awaitReady("before", 1)
+	cordon(true)
+	opened := false
+	defer func() {
+		if !opened {
+			cordon(false)
+		}
+	}()
+	w.create(w.hero("pegasus", 1))
+	if message := w.awaitDegraded("pegasus", v1.ReasonUnschedulable); !strings.Contains(message, "pegasus-0") {
+		t.Errorf("the message %q does not name the pod", message)
+	}
+	w.awaitReady("before", 1)
+	cordon(false)
+	opened = true
+	w.awaitReady("pegasus", 1)
+}
+
+func TestAnObjectOfSomebodyElseWithTheSameNameIsReportedAndLeftAlone(t *testing.T) {
+	w := newWorldWithOperator(t)
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "pegasus"}, Data: map[string]string{"theirs": "yes"}}
+	made := must(w.core.CoreV1().ConfigMaps(w.namespace).Create(w.ctx, foreign, metav1.CreateOptions{}))(t)
+	w.create(w.hero("pegasus", 1))
+	if message := w.awaitDegraded("pegasus", v1.ReasonNameConflict); !strings.Contains(message, "ConfigMap") {
+		t.Errorf("the message %q does not name the object", message)
+	}
+	now := must(w.core.CoreV1().ConfigMaps(w.namespace).Get(w.ctx, "pegasus", metav1.GetOptions{}))(t)
+	if now.ResourceVersion != made.ResourceVersion {
+		t.Errorf("the operator changed it: %v", now)
+	}
+}
+
+func TestARefusedWriteIsReported(t *testing.T) {
+	w := newWorldWithOperator(t)
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/statefulsets.apps": resource.MustParse("0")}},
+	}
+	must(w.core.CoreV1().ResourceQuotas(w.namespace).Create(w.ctx, quota, metav1.CreateOptions{}))(t)
+	w.await(schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}, "none", "in force", func(object *unstructured.Unstructured) bool {
+		hard, _, _ := unstructured.NestedMap(object.Object, "status", "hard")
+		return len(hard) > 0
+	})
+	w.create(w.hero("pegasus", 1))
+	if message := w.awaitDegraded("pegasus", v1.ReasonWriteRefused); !strings.Contains(message, "quota") {
+		t.Errorf("the message %q does not say what refused it", message)
+	}
+	if err := w.core.CoreV1().ResourceQuotas(w.namespace).Delete(w.ctx, "none", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitReady("pegasus", 1)
+}
+
+func TestTheSchemaSaysWhatIsAllowed(t *testing.T) {
+	w := newWorld(t)
+	for want, object := range map[string]*unstructured.Unstructured{
+		"replicas must be between 0 and 1000":             w.hero("pegasus", 1001),
+		"image must not contain white space":              w.hero("pegasus", 1, "image", "a b"),
+		"metadata.name must have at most 52 characters":   w.hero(strings.Repeat("p", 53), 1),
+		"winged_horse_name must have 1 to 253 characters": w.hero("pegasus", 1, "winged_horse_name", ""),
+	} {
+		_, err := w.heroes.Create(w.ctx, object, metav1.CreateOptions{})
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want a refusal that says %q", err, want)
+		}
+	}
+}
+
+func TestWithoutPermissionsTheErrorNamesVerbAndResource(t *testing.T) {
+	w := newWorld(t)
+	config := rest.CopyConfig(w.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
+	operator := w.startOperatorAs(config)
+	for err := range operator.errors {
+		var request *sources.RequestError
+		if !errors.As(err, &request) || !apierrors.IsForbidden(err) {
+			t.Fatalf("%v: want a request that was forbidden", err)
+		}
+		if request.Kind.Resource != "sheroes" {
+			continue
+		}
+		text := connect.Explain(err).Error()
+		for _, part := range []string{`User "nobody"`, "cannot list", `resource "sheroes"`, "RBAC"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%q does not say %q", text, part)
+			}
+		}
+		return
+	}
+}
+
+func TestTheOperatorWaitsForItsResourceDefinition(t *testing.T) {
+	w := newWorld(t)
+	const name = "sheroes.stable.simple-bellerophon.io"
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	installed := must(install.Operator(w.ctx, w.config, ""))(t)
+	account := must(installed.Config(w.ctx, w.config))(t)
+	watcher := must(w.any.Resource(definitions).Watch(w.ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name}))(t)
+	defer watcher.Stop()
+	if err := w.any.Resource(definitions).Delete(w.ctx, name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for event := range watcher.ResultChan() {
+		if event.Type == "DELETED" {
+			break
+		}
+	}
+	operator := w.startOperatorAs(account)
+	for err := range operator.errors {
+		if text := connect.Explain(err).Error(); strings.Contains(text, "sheroes") {
+			if !strings.Contains(text, "CustomResourceDefinition") || !strings.Contains(text, "waiting") {
+				t.Errorf("%q does not say what is missing and that it is waited for", text)
+			}
+			break
+		}
+	}
+	if level := operator.manager.Cache().Level(); level != cache.Starting {
+		t.Errorf("level %v without the definition", level)
+	}
+	must(install.Operator(w.ctx, w.config, ""))(t)
+	w.create(w.hero("pegasus", 1))
+	w.awaitReady("pegasus", 1)
+}

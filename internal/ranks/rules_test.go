@@ -1,0 +1,169 @@
+// Package ranks has no code: its test holds the rules that no linter knows. Imports point
+// to a lower rank, goroutines start in internal/lifecycle, packages say what they are
+// for, and files stay short enough to be read at once.
+package ranks
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	module       = "github.com/bellerophon-io/bellerophon"
+	longestFile  = 450 // lines
+	lifecycle    = "internal/lifecycle"
+	localcluster = "internal/localcluster"
+)
+
+// rank orders the folders: each imports lower ones only. Folders of one rank do not know
+// each other, the packages within a folder may.
+var rank = map[string]int{
+	lifecycle:        -1,
+	"charts":         0,
+	localcluster:     0,
+	"streams":        0,
+	"cache":          1,
+	"operators":      1,
+	"sources":        1,
+	"controller":     2,
+	"bellerophon":    3,
+	"bench":          4,
+	"":               5, // the module's root, which documents the others
+	"internal/e2e":   5,
+	"internal/ranks": 5,
+}
+
+// guests are the folders that not all higher ones import, with those that do. Tests may
+// import them, whatever their rank.
+var guests = map[string][]string{
+	"charts":     {"bellerophon", "internal/e2e"},
+	localcluster: {"bellerophon", "bench", "internal/e2e"},
+}
+
+// forTests is the one package that tests of any rank import.
+const forTests = "sources/sourcestest"
+
+// namesThatSayNothing may not be the names of packages.
+var namesThatSayNothing = []string{"common", "helper", "helpers", "misc", "util", "utils"}
+
+// source is one Go file of the module, by its path from the root.
+type source struct{ path, content string }
+
+// violations checks all files of the module. Each violation says file:line and the rule.
+func violations(sources []source) []string {
+	var found []string
+	described := map[string]bool{} // the folders with a package comment
+	first := map[string]string{}   // the position of each folder's first package clause
+	positions := token.NewFileSet()
+	for _, source := range sources {
+		file, err := parser.ParseFile(positions, source.path, source.content, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			found = append(found, fmt.Sprintf("%v: every file has to parse", err))
+			continue
+		}
+		report := func(at token.Pos, rule string, details ...any) {
+			position := positions.Position(at)
+			found = append(found, fmt.Sprintf("%s:%d: ", position.Filename, position.Line)+fmt.Sprintf(rule, details...))
+		}
+		checkName(file, report)
+		checkImports(source.path, file, report)
+		checkGoroutines(source.path, file, report)
+		if isTest(source.path) {
+			continue
+		}
+		if lines := strings.Count(source.content, "\n"); lines > longestFile && !ast.IsGenerated(file) {
+			found = append(found, fmt.Sprintf("%s:%d: the longest file may have %d lines", source.path, lines, longestFile))
+		}
+		folder := path.Dir(source.path)
+		described[folder] = described[folder] || file.Doc != nil
+		if first[folder] == "" {
+			first[folder] = fmt.Sprintf("%s:%d", source.path, positions.Position(file.Package).Line)
+		}
+	}
+	for folder, position := range first {
+		if !described[folder] {
+			found = append(found, position+": every package has a package comment")
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+type reporter func(at token.Pos, rule string, details ...any)
+
+func checkName(file *ast.File, report reporter) {
+	name := strings.TrimSuffix(file.Name.Name, "_test")
+	if slices.Contains(namesThatSayNothing, name) {
+		report(file.Name.Pos(), "the package name %s says nothing: name what it is about", name)
+	}
+}
+
+func checkGoroutines(name string, file *ast.File, report reporter) {
+	if folderOf(path.Dir(name)) == lifecycle {
+		return
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		if statement, is := node.(*ast.GoStmt); is {
+			report(statement.Go, "only %s has go statements: use lifecycle.Group", lifecycle)
+		}
+		return true
+	})
+}
+
+func checkImports(name string, file *ast.File, report reporter) {
+	from := path.Dir(name)
+	if _, known := rank[folderOf(from)]; !known {
+		report(file.Package, "folder %s has no rank: give it one in internal/ranks", folderOf(from))
+		return
+	}
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || (imported != module && !strings.HasPrefix(imported, module+"/")) {
+			continue
+		}
+		to := path.Join(".", strings.TrimPrefix(strings.TrimPrefix(imported, module), "/"))
+		if broken := brokenBy(from, to, isTest(name)); broken != "" {
+			report(spec.Pos(), "%s", broken)
+		}
+	}
+}
+
+// brokenBy says which rule an import between two packages breaks, if any.
+func brokenBy(from, to string, inTest bool) string {
+	importer, imported := folderOf(from), folderOf(to)
+	importers, guest := guests[imported]
+	switch {
+	case importer == imported, imported == lifecycle, inTest && (guest || to == forTests):
+		return ""
+	case guest && slices.Contains(importers, importer):
+		return ""
+	case guest:
+		return fmt.Sprintf("only %s and tests import %s", strings.Join(importers, ", "), imported)
+	}
+	if rank[imported] >= rank[importer] {
+		return fmt.Sprintf("%s (rank %d) may not import %s (rank %d): imports only point to a lower rank",
+			from, rank[importer], to, rank[imported])
+	}
+	return ""
+}
+
+// folderOf is the folder that gives a package its rank: the first one of its path, and
+// under internal the second one too.
+func folderOf(pkg string) string {
+	if pkg == "." {
+		return ""
+	}
+	parts := strings.Split(pkg, "/")
+	if parts[0] == "internal" && len(parts) > 1 {
+		return path.Join(parts[0], parts[1])
+	}
+	return parts[0]
+}
+
+func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
