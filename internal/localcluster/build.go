@@ -1,0 +1,228 @@
+package localcluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/mod/semver"
+)
+
+const (
+	controlPlaneName = "controlplane"
+	kwokPackage      = "sigs.k8s.io/kwok/cmd/kwok"
+)
+
+// How the binaries are built. All of it goes into their hash.
+var (
+	buildEnvironment = []string{"CGO_ENABLED=0", "GOWORK=off"}
+	buildFlags       = []string{"-mod=readonly", "-trimpath"}
+	linkerFlags      = "-s -w"
+	// versionPackages get the version of Kubernetes: without it, clients do not know what
+	// they talk to.
+	versionPackages = []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"}
+	// stageFiles of kwok's module are what its nodes, Pods and volumes do.
+	stageFiles = []string{
+		"node/fast/node-initialize.yaml",
+		"node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+		"pod/fast/pod-ready.yaml",
+		"pod/fast/pod-complete.yaml",
+		"pod/fast/pod-delete.yaml",
+		"volume/fast/pv-bind.yaml",
+		"volume/fast/pv-delete.yaml",
+		"volume/fast/pvc-provision.yaml",
+		"volume/fast/pvc-delete.yaml",
+	}
+)
+
+// builder makes what is missing in target, a directory with the layout of
+// KUBEBUILDER_ASSETS. Every entry is made elsewhere and then renamed, so that whatever
+// target has is complete.
+type builder struct {
+	options   Options
+	source    source
+	target    string
+	temporary string // where things are made
+}
+
+// build makes programs and kwok's stages, unless an earlier build has, and returns the
+// directory that has them.
+func build(ctx context.Context, options Options, programs []string) (string, error) {
+	source, err := findSource()
+	if err != nil {
+		return "", err
+	}
+	hash, err := source.hash()
+	if err != nil {
+		return "", err
+	}
+	b := &builder{options: options, source: source, target: filepath.Join(options.CacheDir, "controlplane-"+hash)}
+	wanted := entriesOf(programs)
+	if len(b.missing(wanted)) == 0 {
+		return b.target, nil
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return "", fmt.Errorf("building the control plane needs Go: %w; install it (https://go.dev/dl) and put it on PATH, or %s", err, wayOut())
+	}
+	if err := os.MkdirAll(b.target, 0o755); err != nil {
+		return "", cacheError(options.CacheDir, err)
+	}
+	lock, err := b.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := b.make(ctx, b.missing(wanted)); err != nil {
+		return "", err
+	}
+	return b.target, nil
+}
+
+// entriesOf are the entries of the target directory that programs need: the components
+// are links to one of them.
+func entriesOf(programs []string) []string {
+	var entries []string
+	for _, name := range programs {
+		if slices.Contains(components, name) {
+			name = controlPlaneName
+		}
+		if !slices.Contains(entries, name) {
+			entries = append(entries, name)
+		}
+	}
+	return entries
+}
+
+func (b *builder) missing(entries []string) []string {
+	return slices.DeleteFunc(slices.Clone(entries), func(name string) bool {
+		_, err := os.Stat(filepath.Join(b.target, name))
+		return err == nil
+	})
+}
+
+// lock waits until no other process builds.
+func (b *builder) lock(ctx context.Context) (*flock.Flock, error) {
+	lock := flock.New(filepath.Join(b.options.CacheDir, "build.lock"))
+	locked, err := lock.TryLock()
+	if err == nil && !locked {
+		b.options.Progress(Progress{Phase: "waiting for another process that builds the control plane"})
+		_, err = lock.TryLockContext(ctx, lockRetry)
+	}
+	if err != nil {
+		return nil, cacheError(b.options.CacheDir, fmt.Errorf("locking %s: %w", lock.Path(), err))
+	}
+	return lock, nil
+}
+
+// make builds entries of the target. Its caller holds the lock.
+func (b *builder) make(ctx context.Context, entries []string) (err error) {
+	if len(entries) == 0 {
+		return nil // Another process built them while this one waited.
+	}
+	if err := b.removeLeftovers(); err != nil {
+		return err
+	}
+	if b.temporary, err = os.MkdirTemp(b.options.CacheDir, "build-"); err != nil {
+		return cacheError(b.options.CacheDir, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.temporary)) }()
+	for _, entry := range entries {
+		output := filepath.Join(b.temporary, entry)
+		switch entry {
+		case controlPlaneName:
+			err = b.makeControlPlane(ctx, output)
+		case kwokName:
+			err = b.goBuild(ctx, nested[1], kwokPackage, output, "-ldflags="+linkerFlags)
+		case stagesName:
+			err = b.copyStages(ctx, output)
+		}
+		if err == nil {
+			err = os.Rename(output, filepath.Join(b.target, entry))
+		}
+		if err != nil {
+			return cacheError(b.options.CacheDir, fmt.Errorf("building %s: %w", entry, err))
+		}
+	}
+	return nil
+}
+
+// removeLeftovers of builds that were killed: nobody else builds now.
+func (b *builder) removeLeftovers() error {
+	leftovers, err := filepath.Glob(filepath.Join(b.options.CacheDir, "build-*"))
+	for _, path := range leftovers {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	if err != nil {
+		return cacheError(b.options.CacheDir, fmt.Errorf("removing what an interrupted build left: %w", err))
+	}
+	return nil
+}
+
+// cacheError adds a way out to errors of the disk that the cache directory is on. It looks
+// at the text, as those of the go command are nothing but text.
+func cacheError(directory string, err error) error {
+	says := func(number syscall.Errno) bool { return strings.Contains(err.Error(), number.Error()) }
+	switch {
+	case says(syscall.ENOSPC):
+		return fmt.Errorf("the disk of the cache directory %s or of Go's build cache is full: %w; "+
+			"free some space (a first build needs 3 GB), or set XDG_CACHE_HOME to a directory on another disk", directory, err)
+	case says(syscall.EACCES), says(syscall.EPERM), says(syscall.EROFS), says(syscall.ENOTDIR):
+		return fmt.Errorf("the cache directory %s cannot be written: %w; "+
+			"make it writable, or set XDG_CACHE_HOME to a directory that is", directory, err)
+	}
+	return err
+}
+
+func (b *builder) makeControlPlane(ctx context.Context, output string) error {
+	version, err := b.source.kubernetesVersion()
+	if err != nil {
+		return err
+	}
+	flags := linkerFlags
+	for _, path := range versionPackages {
+		major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
+		flags += fmt.Sprintf(" -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s", path, version, major, minor)
+	}
+	if err := b.goBuild(ctx, nested[0], ".", output, "-ldflags="+flags); err != nil {
+		return err
+	}
+	// The links lead nowhere until the binary is renamed. A build that was interrupted in
+	// between may have left some.
+	for _, name := range components {
+		link := filepath.Join(b.target, name)
+		if err := os.Symlink(controlPlaneName, link); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyStages copies kwok's stage files from its module.
+func (b *builder) copyStages(ctx context.Context, output string) error {
+	var directory bytes.Buffer
+	err := b.runGo(ctx, nested[1], &directory, b.downloads(kwokName), "list", "-mod=readonly", "-f={{.Module.Dir}}", kwokPackage)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(output, 0o755); err != nil {
+		return err
+	}
+	for _, name := range stageFiles {
+		content, err := os.ReadFile(filepath.Join(strings.TrimSpace(directory.String()), "kustomize", "stage", filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(output, filepath.Base(name)), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Namespace creates a namespace in the shared cluster whose name tells the test's, and
+// waits until Pods can be created in it. The namespace is deleted when the test ends,
+// without waiting for its end.
+func Namespace(t testing.TB) string {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(Shared(t).AdminConfig())
+	if err != nil {
+		t.Fatalf("making a client: %v", err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceName(t.Name())}}
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating the namespace %s: %v", namespace.Name, err)
+	}
+	t.Cleanup(func() {
+		// The test's own context has ended by now.
+		if err := client.CoreV1().Namespaces().Delete(context.Background(), namespace.Name, metav1.DeleteOptions{}); err != nil {
+			t.Errorf("deleting the namespace %s: %v", namespace.Name, err)
+		}
+	})
+	if err := waitForServiceAccount(t.Context(), client, namespace.Name); err != nil {
+		t.Fatalf("waiting for the namespace %s: %v", namespace.Name, err)
+	}
+	return namespace.Name
+}
+
+// waitForServiceAccount waits for the one that Pods run as: without it they are refused.
+func waitForServiceAccount(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	const name = "default"
+	// A watch from no version begins with what is there.
+	watcher, err := client.CoreV1().ServiceAccounts(namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
+	})
+	if err != nil {
+		return fmt.Errorf("watching its service account: %w", err)
+	}
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		if event.Type == watch.Added {
+			return nil
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.New("the watch of its service account ended before that was there")
+}
+
+var (
+	wordStart    = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	acronymEnd   = regexp.MustCompile(`([A-Z])([A-Z][a-z])`)
+	notInAnyName = regexp.MustCompile(`[^a-z0-9]+`)
+)
+
+// namespaceName makes "a-pod-becomes-ready-x7k2p" of "TestAPodBecomesReady", within the
+// 63 characters that a name may have.
+func namespaceName(test string) string {
+	name := wordStart.ReplaceAllString(strings.TrimPrefix(test, "Test"), "$1-$2")
+	name = acronymEnd.ReplaceAllString(name, "$1-$2")
+	name = strings.Trim(notInAnyName.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	return strings.TrimLeft(strings.TrimRight(name[:min(len(name), 50)], "-")+"-"+rand.String(5), "-")
+}

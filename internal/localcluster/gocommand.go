@@ -1,0 +1,102 @@
+package localcluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// goBuild builds a package of a nested module and reports every package compiled.
+func (b *builder) goBuild(ctx context.Context, module, pkg, output, linker string) error {
+	name := filepath.Base(output)
+	flags := append(slices.Clone(buildFlags), linker)
+
+	// The packages that the Go build cache lacks are those that will be compiled.
+	var stale bytes.Buffer
+	list := slices.Concat([]string{"list"}, flags, []string{"-deps", "-f={{if .Stale}}{{.ImportPath}}{{end}}", pkg})
+	if err := b.runGo(ctx, module, &stale, b.downloads(name), list...); err != nil {
+		return err
+	}
+	progress := Progress{Phase: "compiling " + name, Total: len(strings.Fields(stale.String()))}
+	b.options.Progress(progress)
+	compiled := func(line string) {
+		if strings.ContainsAny(line, " \t") {
+			return // No package, but a message.
+		}
+		progress.Detail = line
+		progress.Done = min(progress.Done+1, progress.Total)
+		b.options.Progress(progress)
+	}
+	return b.runGo(ctx, module, io.Discard, compiled, slices.Concat([]string{"build", "-v", "-o=" + output}, flags, []string{pkg})...)
+}
+
+// downloads reports the modules that a go command says it downloads.
+func (b *builder) downloads(name string) func(line string) {
+	progress := Progress{Phase: "downloading the Go modules of " + name}
+	b.options.Progress(progress)
+	return func(line string) {
+		if module, found := strings.CutPrefix(line, "go: downloading "); found {
+			progress.Done++
+			progress.Detail = module
+			b.options.Progress(progress)
+		}
+	}
+}
+
+// runGo runs a go command in a nested module and calls line for each line of its standard
+// error. When ctx ends it kills the command and the compilers that it has started.
+func (b *builder) runGo(ctx context.Context, module string, stdout io.Writer, line func(string), arguments ...string) error {
+	runtime.LockOSThread() // See childAttributes: a build ends with this process, too.
+	defer runtime.UnlockOSThread()
+
+	command := exec.CommandContext(ctx, "go", arguments...)
+	command.Dir = filepath.Join(b.source.root, module)
+	command.Env = append(os.Environ(), "PWD="+command.Dir, "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH,
+		// What a killed build leaves goes with the directory.
+		"GOTMPDIR="+b.temporary)
+	command.Env = append(command.Env, buildEnvironment...)
+	messages := &lines{each: line}
+	command.Stdout = stdout
+	command.Stderr = messages
+	command.SysProcAttr = childAttributes()
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	err := command.Run()
+	if ctx.Err() != nil {
+		return fmt.Errorf("go %s was stopped: %w", arguments[0], context.Cause(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("go %s in %s: %w:\n%s", arguments[0], command.Dir, err, strings.Join(messages.last, "\n"))
+	}
+	return nil
+}
+
+// lines is an io.Writer that calls each for every line and remembers the last ones.
+type lines struct {
+	each    func(string)
+	partial []byte
+	last    []string
+}
+
+const linesRemembered = 20
+
+func (l *lines) Write(data []byte) (int, error) {
+	l.partial = append(l.partial, data...)
+	for {
+		line, rest, found := bytes.Cut(l.partial, []byte("\n"))
+		if !found {
+			return len(data), nil
+		}
+		l.partial = rest
+		l.last = append(l.last, string(line))
+		l.last = l.last[max(0, len(l.last)-linesRemembered):]
+		l.each(string(line))
+	}
+}

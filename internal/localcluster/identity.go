@@ -1,0 +1,99 @@
+package localcluster
+
+import (
+	"fmt"
+	"net"
+)
+
+const (
+	serviceRange = "10.96.0.0/16"
+	podRange     = "10.244.0.0/16"
+	// serviceAddress is the first of serviceRange: the Service "kubernetes" gets it.
+	serviceAddress = "10.96.0.1"
+
+	// kwokUser is who kwok is to the API server; see allowKwok for what it may do.
+	kwokUser = "bellerophon:kwok"
+)
+
+// identities are the certificates of everybody who takes part. etcd has an authority of
+// its own: no user of the API server may go behind its back.
+type identities struct {
+	ca        []byte
+	admin     keyPair
+	clients   map[string]keyPair // of the API server, by the name of their kubeconfig file
+	etcdCA    []byte
+	files     map[string]keyPair // written as <name>.crt and <name>.key
+	signerKey []byte             // signs service account tokens
+}
+
+func newIdentities() (*identities, error) {
+	cluster, err := newAuthority("bellerophon-cluster")
+	if err != nil {
+		return nil, err
+	}
+	etcd, err := newAuthority("bellerophon-etcd")
+	if err != nil {
+		return nil, err
+	}
+	ids := &identities{ca: cluster.pem, etcdCA: etcd.pem, clients: map[string]keyPair{}, files: map[string]keyPair{}}
+	if ids.admin, err = cluster.client("bellerophon:admin", "system:masters"); err != nil {
+		return nil, err
+	}
+	for file, user := range map[string]string{
+		"kube-controller-manager": "system:kube-controller-manager",
+		"kube-scheduler":          "system:kube-scheduler",
+		"kwok":                    kwokUser,
+	} {
+		if ids.clients[file], err = cluster.client(user); err != nil {
+			return nil, err
+		}
+	}
+	apiNames := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+	if ids.files["kube-apiserver"], err = cluster.server("kube-apiserver", apiNames, net.ParseIP(serviceAddress)); err != nil {
+		return nil, err
+	}
+	if ids.files["etcd"], err = etcd.server("etcd", nil); err != nil {
+		return nil, err
+	}
+	if ids.files["etcd-client"], err = etcd.client("kube-apiserver"); err != nil {
+		return nil, err
+	}
+	if _, ids.signerKey, err = newKey(); err != nil {
+		return nil, fmt.Errorf("making the key for service account tokens: %w", err)
+	}
+	return ids, nil
+}
+
+// write puts everything that does not depend on ports into the directory.
+func (i *identities) write(d *directory) error {
+	files := map[string][]byte{"ca.crt": i.ca, "etcd-ca.crt": i.etcdCA, "service-accounts.key": i.signerKey}
+	for name, pair := range i.files {
+		files[name+".crt"] = pair.certificate
+		files[name+".key"] = pair.key
+	}
+	for name, content := range files {
+		if err := d.write(name, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeKubeconfigs makes a kubeconfig file for each client of the API server, and
+// "kubeconfig" for the administrator.
+func (i *identities) writeKubeconfigs(d *directory, server string) error {
+	files := map[string]keyPair{"kubeconfig": i.admin}
+	for name, pair := range i.clients {
+		files[name+".kubeconfig"] = pair
+	}
+	for name, pair := range files {
+		content, err := kubeconfig(server, i.ca, pair)
+		if err != nil {
+			return err
+		}
+		if err := d.write(name, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}

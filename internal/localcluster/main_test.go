@@ -1,0 +1,9 @@
+package localcluster_test
+
+import (
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+)
+
+func TestMain(m *testing.M) { clustertest.Main(m) }

@@ -1,0 +1,95 @@
+package localcluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	nodeName = "bellerophon"
+
+	// kwok manages the nodes that have this annotation.
+	kwokAnnotation = "kwok.x-k8s.io/node"
+	kwokFake       = "fake"
+
+	// storageClass is the one that kwok's volume stages serve.
+	storageClass = "kwok-volume"
+)
+
+// populate creates what a new cluster starts with: the node, the default storage class,
+// and kwok's permissions. No other object exists yet, so creating is enough.
+func populate(ctx context.Context, client kubernetes.Interface) error {
+	if err := allowKwok(ctx, client); err != nil {
+		return err
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        nodeName,
+			Annotations: map[string]string{kwokAnnotation: kwokFake},
+			Labels: map[string]string{
+				corev1.LabelHostname:   nodeName,
+				corev1.LabelOSStable:   "linux",
+				corev1.LabelArchStable: "amd64",
+			},
+		},
+		Status: corev1.NodeStatus{Capacity: capacity(), Allocatable: capacity()},
+	}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the node: %w", err)
+	}
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        storageClass,
+			Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
+		},
+		Provisioner: "kwok.x-k8s.io/volume",
+	}
+	if _, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the storage class: %w", err)
+	}
+	return nil
+}
+
+func capacity() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("1k"),
+		corev1.ResourceMemory: resource.MustParse("1Ti"),
+		corev1.ResourcePods:   resource.MustParse("10k"),
+	}
+}
+
+// allowKwok gives kwok what its stages need, and no more.
+func allowKwok(ctx context.Context, client kubernetes.Interface) error {
+	name := metav1.ObjectMeta{Name: kwokUser}
+	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+		rule("", []string{"nodes"}, "get", "list", "watch"),
+		rule("", []string{"pods"}, "get", "list", "watch", "patch", "delete"),
+		rule("", []string{"persistentvolumes"}, "get", "list", "watch", "create", "patch", "delete"),
+		rule("", []string{"persistentvolumeclaims"}, "get", "list", "watch", "patch"),
+		rule("", []string{"nodes/status", "pods/status", "persistentvolumes/status", "persistentvolumeclaims/status"}, "patch"),
+		rule("", []string{"events"}, "create", "patch"),
+		rule("coordination.k8s.io", []string{"leases"}, "get", "list", "watch", "create", "update", "patch"),
+	}}
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating kwok's role: %w", err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: kwokUser},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: kwokUser}},
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("binding kwok's role: %w", err)
+	}
+	return nil
+}

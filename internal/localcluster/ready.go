@@ -1,0 +1,65 @@
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// readyTimeout is for machines that are very busy; seconds are usual.
+	readyTimeout = 3 * time.Minute
+	// readyInterval is how often the API server is asked: there is no event to wait for.
+	readyInterval = 50 * time.Millisecond
+)
+
+// waitReady returns once the API server calls itself ready, or when one of the children
+// has died.
+func waitReady(ctx context.Context, client *http.Client, server string, children *family) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("it took longer than %v", readyTimeout))
+	defer cancel()
+	defer context.AfterFunc(children.ctx, cancel)()
+	ticker := time.NewTicker(readyInterval)
+	defer ticker.Stop()
+	last := errors.New("none")
+	for {
+		err := askReady(ctx, client, server)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err // The one that the end of ctx causes says nothing new.
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			if cause := context.Cause(children.ctx); cause != nil {
+				return cause
+			}
+			return fmt.Errorf("waiting until kube-apiserver is ready: %w (its last answer: %w)", context.Cause(ctx), last)
+		}
+	}
+}
+
+func askReady(ctx context.Context, client *http.Client, server string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", response.Status, body)
+	}
+	return nil
+}

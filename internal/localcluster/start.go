@@ -1,0 +1,133 @@
+package localcluster
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+//go:embed stages/image-pull-back-off.yaml
+var imagePullBackOffStage []byte
+
+// portAttempts is how often the API is started on new ports if somebody took the old
+// ones between the choice and their use.
+const portAttempts = 5
+
+// starter is what one start of a cluster works with.
+type starter struct {
+	options     Options
+	programs    programs
+	directory   *directory
+	choosePorts func(api int) (ports, error)
+	identities  *identities
+	apiReady    time.Duration // how long the API server took
+}
+
+// start runs every component. It returns the children and the API server's URL, once
+// that is ready. If it fails, no child is left.
+func (s *starter) start(ctx context.Context) (*family, string, error) {
+	if err := s.prepare(); err != nil {
+		return nil, "", err
+	}
+	for attempt := 1; ; attempt++ {
+		children := newFamily(s.directory.path, s.environment())
+		server, err := s.startIn(ctx, children)
+		if err == nil {
+			return children, server, nil
+		}
+		children.stop()
+		if !errors.Is(err, errAddressInUse) || attempt == portAttempts {
+			return nil, "", err
+		}
+		s.options.Logger.Warn("a port was taken before the cluster could listen on it; trying others", "attempt", attempt)
+	}
+}
+
+// prepare writes the files that do not depend on ports.
+func (s *starter) prepare() error {
+	var err error
+	if s.identities, err = newIdentities(); err != nil {
+		return err
+	}
+	if err := s.identities.write(s.directory); err != nil {
+		return err
+	}
+	return s.directory.write("image-pull-back-off.yaml", imagePullBackOffStage)
+}
+
+// environment is the children's: nothing of the user's settings reaches them, neither
+// variables like ETCD_NAME nor the configuration of kwok in the home directory.
+func (s *starter) environment() []string {
+	home := s.directory.path
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "KWOK_WORKDIR=" + home}
+}
+
+// startIn starts every component as one of the children.
+func (s *starter) startIn(ctx context.Context, children *family) (string, error) {
+	ports, err := s.choosePorts(s.options.APIPort)
+	if err != nil {
+		return "", err
+	}
+	server, started := url(ports.api), time.Now()
+	if err := s.identities.writeKubeconfigs(s.directory, server); err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(s.directory.file("etcd")); err != nil {
+		return "", fmt.Errorf("removing the data of the last attempt: %w", err)
+	}
+	client, err := rest.HTTPClientFor(s.adminConfig(server))
+	if err != nil {
+		return "", fmt.Errorf("making a client of the API server: %w", err)
+	}
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+
+	if err := s.startAPI(ctx, children, ports, client); err != nil {
+		return "", err
+	}
+	s.apiReady = time.Since(started)
+	return server, s.startRest(ctx, children, server, client)
+}
+
+// startAPI returns when the API server is ready.
+func (s *starter) startAPI(ctx context.Context, children *family, ports ports, client *http.Client) error {
+	s.options.Progress(Progress{Phase: "starting etcd and kube-apiserver"})
+	// The API server loads while etcd does, and connects as soon as it can.
+	if err := children.start(s.programs.path("etcd"), etcdArguments(s.directory, ports)...); err != nil {
+		return err
+	}
+	if err := children.start(s.programs.path("kube-apiserver"), apiServerArguments(s.directory, ports)...); err != nil {
+		return err
+	}
+	return waitReady(ctx, client, url(ports.api), children)
+}
+
+// startRest starts the API server's clients, which do not find it missing any more.
+func (s *starter) startRest(ctx context.Context, children *family, server string, client *http.Client) error {
+	s.options.Progress(Progress{Phase: "starting kube-controller-manager, kube-scheduler and kwok"})
+	clientset, err := kubernetes.NewForConfigAndClient(s.adminConfig(server), client)
+	if err != nil {
+		return fmt.Errorf("making a client of the API server: %w", err)
+	}
+	if err := populate(ctx, clientset); err != nil {
+		return err
+	}
+	stages := slices.Concat(s.programs.stages, []string{s.directory.file("image-pull-back-off.yaml")})
+	return errors.Join(
+		children.start(s.programs.path("kube-controller-manager"), controllerManagerArguments(s.directory)...),
+		children.start(s.programs.path("kube-scheduler"), schedulerArguments(s.directory)...),
+		children.start(s.programs.path("kwok"), kwokArguments(s.directory, stages)...),
+	)
+}
+
+func (s *starter) adminConfig(server string) *rest.Config {
+	return restConfig(server, s.identities.ca, s.identities.admin)
+}
