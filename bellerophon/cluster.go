@@ -11,6 +11,7 @@ import (
 
 func newCluster() *cobra.Command {
 	var options localcluster.Options
+	var buildOnly bool
 	command := &cobra.Command{
 		Use:   "cluster",
 		Short: "Start just the local cluster and print its kubeconfig",
@@ -23,6 +24,11 @@ The cluster runs until the command gets an interrupt or SIGTERM.`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			stderr := screen.New(os.Stderr)
 			options.Progress = screen.Progress(stderr)
+			if buildOnly {
+				err := localcluster.Build(command.Context(), options)
+				stderr.Live()
+				return err
+			}
 			cluster, err := localcluster.Start(command.Context(), options)
 			stderr.Live()
 			if err != nil {
@@ -45,5 +51,6 @@ The cluster runs until the command gets an interrupt or SIGTERM.`,
 		},
 	}
 	command.Flags().IntVar(&options.APIPort, "api-port", 0, "port of the API server on 127.0.0.1; 0 is any free one")
+	command.Flags().BoolVar(&buildOnly, "build-only", false, "build the control plane, if that has not been done, and end")
 	return command
 }

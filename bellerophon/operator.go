@@ -3,9 +3,11 @@ package main
 import (
 	"log/slog"
 	"net"
+	"os"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/spf13/cobra"
@@ -26,7 +28,11 @@ resource definition that is not there yet.`,
   bellerophon operator --namespace team-a --workers 4 --log-level debug`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			log, err := newLog(level, format)
+			least, err := logging.Level(level)
+			if err != nil {
+				return err
+			}
+			log, err := logging.New(os.Stderr, least, format)
 			if err != nil {
 				return err
 			}
@@ -65,7 +71,7 @@ resource definition that is not there yet.`,
 	flags.StringVar(&options.HealthAddress, "health-address", ":8081", "where to serve /healthz and /readyz; empty for nowhere")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
-	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(levels, cobra.ShellCompDirectiveNoFileComp))
-	_ = command.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logging.Levels, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(logging.Formats, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/up"
 	"github.com/spf13/cobra"
 )
@@ -32,7 +33,7 @@ With --kubeconfig it uses a cluster of yours, and leaves only the resource defin
 			default:
 				return fmt.Errorf("--output is %q; allowed are text and json", output)
 			}
-			if options.Log, err = parseLevel(level); err != nil {
+			if options.Log, err = logging.Level(level); err != nil {
 				return err
 			}
 			return up.Run(command.Context(), options)
@@ -49,6 +50,6 @@ With --kubeconfig it uses a cluster of yours, and leaves only the resource defin
 	flags.StringVar(&options.MetricsAddress, "metrics-address", "127.0.0.1:0", "where the operator serves /metrics; port 0 is any free one")
 	flags.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(levels, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logging.Levels, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }

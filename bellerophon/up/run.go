@@ -11,6 +11,7 @@ import (
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
+	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
 	"github.com/bellerophon-io/bellerophon/controller"
@@ -45,8 +46,11 @@ func Run(ctx context.Context, options Options) error {
 	if options.JSON {
 		r.screen = screen.New(options.Stderr)
 	}
-	r.log = slog.New(slog.NewTextHandler(r.screen, &slog.HandlerOptions{Level: options.Log}))
-	err := r.run(ctx)
+	var err error
+	if r.log, err = logging.New(r.screen, options.Log, "text"); err != nil {
+		return err
+	}
+	err = r.run(ctx)
 	if options.JSON {
 		if jsonErr := r.report.write(options.Stdout, err); jsonErr != nil {
 			return errors.Join(err, jsonErr)

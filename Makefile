@@ -1,0 +1,40 @@
+# The commands of the project. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The tools are modules of their own, so that their dependencies stay out of Bellerophon's.
+LINT := go tool -modfile=tools/lint/go.mod golangci-lint
+GENERATE := go tool -modfile=tools/generate/go.mod controller-gen
+
+# The first run builds a control plane; the tests of each package share one cluster.
+TEST_TIMEOUT := 40m
+TEST_FLAGS ?=
+
+.PHONY: help run test generate lint bench build clean
+
+help: ## Show this.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## Start a local cluster, the operator and samples. Ctrl-C ends it.
+	@exec bin/bellerophon up
+
+test: build ## Run all tests.
+	@bin/bellerophon cluster --build-only
+	go test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+
+build: ## Build the command, bin/bellerophon.
+	@go build -o bin/bellerophon ./bellerophon
+
+generate: ## Generate deep copies, resource definitions and the role.
+	$(GENERATE) object crd rbac:roleName=bellerophon-operator paths=./bellerophon/... \
+		output:crd:dir=charts/bellerophon-operator/crds output:rbac:dir=charts/bellerophon-operator/files
+
+lint: ## Check the code with golangci-lint.
+	$(LINT) run
+
+bench: ## Run the benchmarks of the pipeline.
+	go test -run '^$$' -bench . -benchmem ./streams ./operators ./cache ./bench
+
+clean: ## Remove what was built here. The control plane stays in the user's cache directory.
+	rm -rf bin

@@ -1,0 +1,62 @@
+// Package logging sets up the logs of the command: log/slog, and client-go's log in it.
+package logging
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"k8s.io/klog/v2"
+)
+
+// Levels are the names of the log levels.
+var Levels = []string{"debug", "info", "warn", "error"}
+
+// Formats are the names of the log formats.
+var Formats = []string{"text", "json"}
+
+// Level is the level of a name.
+func Level(name string) (slog.Level, error) {
+	var level slog.Level
+	if !slices.Contains(Levels, name) {
+		return level, fmt.Errorf("--log-level is %q; allowed are %s", name, strings.Join(Levels, ", "))
+	}
+	return level, level.UnmarshalText([]byte(name))
+}
+
+// New makes a log on a writer and brings client-go's into it.
+func New(out io.Writer, level slog.Level, format string) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
+	switch format {
+	case "text":
+		handler = slog.NewTextHandler(out, options)
+	case "json":
+		handler = slog.NewJSONHandler(out, options)
+	default:
+		return nil, fmt.Errorf("--log-format is %q; allowed are %s", format, strings.Join(Formats, ", "))
+	}
+	klog.SetSlogLogger(slog.New(details{handler}))
+	return slog.New(handler), nil
+}
+
+// details takes everything for a detail. What client-go calls an error, such as a watch
+// that it will open again, Bellerophon reports in its own words where it is one.
+type details struct{ slog.Handler }
+
+func (d details) Enabled(ctx context.Context, _ slog.Level) bool {
+	return d.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (d details) Handle(ctx context.Context, record slog.Record) error {
+	record.Level = slog.LevelDebug
+	return d.Handler.Handle(ctx, record)
+}
+
+func (d details) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return details{d.Handler.WithAttrs(attrs)}
+}
+func (d details) WithGroup(name string) slog.Handler { return details{d.Handler.WithGroup(name)} }
