@@ -100,12 +100,18 @@ func (i *Installation) apply(ctx context.Context, object *unstructured.Unstructu
 	if err != nil {
 		return err
 	}
-	_, err = resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+	held, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if err == nil && held.GetDeletionTimestamp() != nil { // As after a run that just ended.
+		if err := waitGone(ctx, resource, held); err != nil {
+			return err
+		}
+		held, err = resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+	}
 	isNew := apierrors.IsNotFound(err)
 	if err != nil && !isNew {
 		return fmt.Errorf("installing %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	if !isNew && object.GetKind() == "Namespace" {
+	if !isNew && held.GetKind() == "Namespace" {
 		return nil // It is somebody's, and good as it is.
 	}
 	if _, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
@@ -115,6 +121,26 @@ func (i *Installation) apply(ctx context.Context, object *unstructured.Unstructu
 		i.created = append(i.created, object)
 	}
 	return nil
+}
+
+// waitGone waits until an object that is being deleted is gone.
+func waitGone(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+	watcher, err := resource.Watch(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + object.GetName(), ResourceVersion: object.GetResourceVersion(),
+	})
+	if err != nil {
+		return fmt.Errorf("watching %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		if event.Type == watch.Deleted {
+			return nil
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("waiting until %s %s is deleted: %w", object.GetKind(), object.GetName(), context.Cause(ctx))
+	}
+	return fmt.Errorf("the watch of %s %s ended before it was deleted", object.GetKind(), object.GetName())
 }
 
 // waitServed waits until the API server serves a definition.

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"bellerophon": func() { os.Exit(run()) }})
+}
+
+// TestScripts runs the command as a user does. What a script finds beside the usual:
+//
+//	cluster         starts a cluster that the scripts share, and sets KUBECONFIG and PATH
+//	taken VAR       sets VAR to a port of 127.0.0.1 that is taken
+//	killed WORDS    runs bellerophon until it prints WORDS, and kills it with SIGKILL
+//	nochildren      fails if a process of a killed cluster is left
+func TestScripts(t *testing.T) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &ownCluster{}
+	t.Cleanup(func() {
+		if err := own.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("XDG_CACHE_HOME", cache) // The control plane is built once, not for each script.
+			env.Setenv("KUBEBUILDER_ASSETS", os.Getenv("KUBEBUILDER_ASSETS"))
+			root, err := filepath.Abs("..")
+			env.Setenv("ROOT", root)
+			return err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"cluster":    own.command,
+			"taken":      taken,
+			"killed":     killed,
+			"nochildren": noChildren,
+		},
+	})
+}
+
+// ownCluster is a cluster that stands for the user's own.
+type ownCluster struct {
+	mu      sync.Mutex
+	cluster *localcluster.Cluster
+}
+
+func (o *ownCluster) command(ts *testscript.TestScript, _ bool, _ []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cluster == nil {
+		var err error
+		o.cluster, err = localcluster.Start(context.Background(), localcluster.Options{})
+		ts.Check(err)
+	}
+	ts.Setenv("KUBECONFIG", o.cluster.Kubeconfig())
+	ts.Setenv("PATH", ts.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(o.cluster.Kubectl()))
+}
+
+func (o *ownCluster) stop() error {
+	if o.cluster == nil {
+		return nil
+	}
+	return o.cluster.Stop()
+}
+
+func taken(ts *testscript.TestScript, _ bool, args []string) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = listener.Close() })
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	ts.Check(err)
+	ts.Setenv(args[0], port)
+}
+
+// killed runs the command in the middle of which it is killed. Where its cluster was it
+// puts into CLUSTER.
+func killed(ts *testscript.TestScript, _ bool, args []string) {
+	words := strings.Join(args, " ")
+	path := filepath.SplitList(ts.Getenv("PATH"))[0]
+	command := exec.Command(filepath.Join(path, "bellerophon"), "up")
+	command.Dir = ts.Getenv("ROOT")
+	command.Env = append(os.Environ(), "XDG_CACHE_HOME="+ts.Getenv("XDG_CACHE_HOME"))
+	out, err := command.StdoutPipe()
+	ts.Check(err)
+	ts.Check(command.Start())
+	lines := bufio.NewScanner(out)
+	found := false
+	for !found && lines.Scan() {
+		if _, kubeconfig, ok := strings.Cut(lines.Text(), "kubeconfig: "); ok {
+			ts.Setenv("CLUSTER", filepath.Dir(kubeconfig))
+		}
+		found = strings.Contains(lines.Text(), words)
+	}
+	ts.Check(command.Process.Signal(syscall.SIGKILL))
+	_ = command.Wait() // It was killed.
+	if !found {
+		ts.Fatalf("bellerophon up never printed %q", words)
+	}
+}
+
+// noChildren looks for live processes that were told of the killed cluster's directory.
+// The kernel kills them with their parent; a kill is done when the process is waited for,
+// so what is only waited for counts as gone.
+func noChildren(ts *testscript.TestScript, _ bool, _ []string) {
+	directory := ts.Getenv("CLUSTER")
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	ts.Check(err)
+	for _, file := range processes {
+		line, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(line), directory) {
+			ts.Fatalf("still there: %s", fmt.Sprint(strings.ReplaceAll(string(line), "\x00", " ")))
+		}
+	}
+}
