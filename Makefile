@@ -24,6 +24,7 @@ test: build ## Run all tests.
 	go test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
 build: ## Build the command, bin/bellerophon.
+	@echo 'building bin/bellerophon (the first time takes a few minutes)'
 	@go build -o bin/bellerophon ./bellerophon
 
 generate: ## Generate deep copies, resource definitions and the role.
@@ -34,7 +35,7 @@ lint: ## Check the code with golangci-lint.
 	$(LINT) run
 
 bench: ## Run the benchmarks of the pipeline.
-	go test -run '^$$' -bench . -benchmem ./streams ./operators ./cache ./bench
+	go test -run '^$$' -bench . -benchmem ./streams ./operators ./bench
 
 clean: ## Remove what was built here. The control plane stays in the user's cache directory.
 	rm -rf bin
