@@ -18,7 +18,10 @@ func (s *Store) apply(event streams.Event, changes []streams.Change) []streams.C
 	case streams.ListEnd:
 		return s.swap(event, changes)
 	case streams.Bookmark:
-		s.advance(event.ResourceVersion)
+		s.see(event.ResourceVersion)
+		if !reached(s.working.version, event.ResourceVersion) {
+			s.working.version = event.ResourceVersion
+		}
 	case streams.Applied:
 		return s.applied(event, changes)
 	case streams.Deleted:
@@ -29,14 +32,12 @@ func (s *Store) apply(event streams.Event, changes []streams.Change) []streams.C
 
 func (s *Store) applied(event streams.Event, changes []streams.Change) []streams.Change {
 	key := keyOf(event.Key.NamespacedName)
-	s.advance(event.ResourceVersion)
-	if grave, known := s.tombstones.Get(key); known &&
-		(grave.uid == event.Object.GetUID() || streams.Older(event.ResourceVersion, grave.resourceVersion)) {
-		s.note(ApplyAfterDelete, event)
-		return append(changes, change(streams.Touched, event, nil, nil))
-	}
+	s.see(event.ResourceVersion)
 	held, found := s.working.objects.Get(key)
 	switch {
+	case !found && s.buried(key, event):
+		s.note(ApplyAfterDelete, event)
+		return append(changes, change(streams.Touched, event, nil, nil))
 	case !found:
 		s.working.put(key, event.Object)
 		return append(changes, change(streams.Added, event, nil, event.Object))
@@ -56,15 +57,27 @@ func (s *Store) applied(event streams.Event, changes []streams.Change) []streams
 	return append(changes, change(streams.Updated, event, held, event.Object))
 }
 
+// buried says whether an event of a key that is not held is older than its deletion. An
+// object that left a selector was told as deleted and may come back, with its uid.
+func (s *Store) buried(key string, event streams.Event) bool {
+	grave, known := s.tombstones.Get(key)
+	if known && grave.uid == event.Object.GetUID() {
+		return !streams.Older(grave.resourceVersion, event.ResourceVersion)
+	}
+	return known && streams.Older(event.ResourceVersion, grave.resourceVersion)
+}
+
 func (s *Store) deleted(event streams.Event, changes []streams.Change) []streams.Change {
 	key := keyOf(event.Key.NamespacedName)
-	s.advance(event.ResourceVersion)
+	s.see(event.ResourceVersion)
 	held, found := s.working.objects.Get(key)
-	if found && held.GetUID() != event.Object.GetUID() && streams.Older(event.ResourceVersion, held.GetResourceVersion()) {
+	if found && streams.Older(event.ResourceVersion, held.GetResourceVersion()) {
 		s.note(Older, event)
 		return append(changes, change(streams.Touched, event, held, held))
 	}
-	s.tombstones.Add(key, tombstone{event.Object.GetUID(), event.ResourceVersion})
+	if grave, known := s.tombstones.Peek(key); !known || !streams.Older(event.ResourceVersion, grave.resourceVersion) {
+		s.tombstones.Add(key, tombstone{event.Object.GetUID(), event.ResourceVersion})
+	}
 	if !found {
 		if len(event.Folded) == 0 { // Otherwise its creation was folded into its deletion.
 			s.note(DeleteUnknown, event)
@@ -82,13 +95,16 @@ func (s *Store) swap(event streams.Event, changes []streams.Change) []streams.Ch
 	if list == nil {
 		return changes
 	}
-	if s.working.listed && streams.Older(event.ResourceVersion, s.working.version) {
+	if s.working.listed && streams.Older(event.ResourceVersion, s.seen) {
 		s.note(OldList, event)
 		return changes
 	}
 	s.working.objects.Scan(func(key string, held streams.Object) bool {
-		if listed, still := list.objects.Get(key); !still || listed.GetUID() != held.GetUID() {
-			s.tombstones.Add(key, tombstone{held.GetUID(), held.GetResourceVersion()})
+		listed, still := list.objects.Get(key)
+		if !still { // It was deleted at some version up to that of the list.
+			s.tombstones.Add(key, tombstone{held.GetUID(), event.ResourceVersion})
+		}
+		if !still || listed.GetUID() != held.GetUID() {
 			changes = append(changes, change(streams.Removed, eventOf(event, held), held, nil))
 		}
 		return true
@@ -105,6 +121,7 @@ func (s *Store) swap(event streams.Event, changes []streams.Change) []streams.Ch
 	})
 	list.listed, list.version = true, event.ResourceVersion
 	s.working = list
+	s.see(event.ResourceVersion)
 	return changes
 }
 
@@ -122,10 +139,11 @@ func change(kind streams.ChangeType, event streams.Event, before, after streams.
 	}
 }
 
-// advance notes how far the source has come.
-func (s *Store) advance(version string) {
-	if s.working.version == "" || streams.Older(s.working.version, version) {
-		s.working.version = version
+// see notes the newest version of which something is in. Something older of another key
+// may still be on its way, so the view's version is that of lists and bookmarks alone.
+func (s *Store) see(version string) {
+	if !reached(s.seen, version) {
+		s.seen = version
 	}
 }
 

@@ -71,7 +71,7 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 	now := time.Now()
 	for _, store := range touched {
 		store.publish()
-		for _, since := range store.overlay.passed(store.published.Load()) {
+		for _, since := range store.settleWrites() {
 			if !since.IsZero() {
 				c.loop.Observe(now.Sub(since))
 			}

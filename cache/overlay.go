@@ -58,7 +58,7 @@ func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 	key, version := keyOf(nameOf(object)), object.GetResourceVersion()
 	s.overlay.mu.Lock()
 	defer s.overlay.mu.Unlock()
-	if !streams.Older(s.Version(), version) && s.Version() != "" {
+	if s.passed(key, version) {
 		return true // The watch was faster than the answer.
 	}
 	if pending, known := s.overlay.pending[key]; known && streams.Older(version, pending.resourceVersion) {
@@ -80,7 +80,7 @@ func (s *Store) WroteDeletion(name types.NamespacedName, uid types.UID, since ti
 	key := keyOf(name)
 	s.overlay.mu.Lock()
 	defer s.overlay.mu.Unlock()
-	if held, found := s.published.Load().objects.Get(key); !found || held.GetUID() != uid {
+	if !s.shows(key, uid) {
 		return // The watch was faster than the answer.
 	}
 	if s.overlay.hidden == nil {
@@ -91,24 +91,51 @@ func (s *Store) WroteDeletion(name types.NamespacedName, uid types.UID, since ti
 	s.changed()
 }
 
-// passed drops what the published view has passed, and returns since when each write
-// had been on its way, where that is known.
-func (o *overlay) passed(base *view) []time.Time {
-	if o.published.Load() == nil {
-		return nil
+// passed says whether the source has told of a key what it was at a version, or later.
+// Events of other keys prove nothing: a stream keeps the order of one key only, and one
+// that is debounced lets a quiet key overtake a busy one.
+func (s *Store) passed(key, version string) bool {
+	base := s.published.Load()
+	if reached(base.version, version) {
+		return true
 	}
+	if held, found := base.objects.Get(key); found {
+		return reached(held.GetResourceVersion(), version)
+	}
+	grave, known := s.tombstones.Peek(key)
+	return known && reached(grave.resourceVersion, version)
+}
+
+// reached says whether a resource version, if there is one, is another or newer.
+func reached(at, version string) bool { return at != "" && !streams.Older(at, version) }
+
+// shows says whether readers would see an object, if no own deletion hid it. The lock of
+// the overlay is held.
+func (s *Store) shows(key string, uid types.UID) bool {
+	if held, found := s.published.Load().objects.Get(key); found && held.GetUID() == uid {
+		return true
+	}
+	own, wrote := s.overlay.working.objects.Get(key)
+	return wrote && own.GetUID() == uid
+}
+
+// settleWrites drops what the published view has passed, and returns since when each
+// write had been on its way, where that is known. It takes the lock even if there seems
+// to be nothing to drop: Wrote may be about to add what the view has just passed.
+func (s *Store) settleWrites() []time.Time {
+	o := &s.overlay
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var since []time.Time
 	for key, pending := range o.pending {
-		if !streams.Older(base.version, pending.resourceVersion) {
+		if s.passed(key, pending.resourceVersion) {
 			delete(o.pending, key)
 			o.working.remove(key)
 			since = append(since, pending.since)
 		}
 	}
 	for key, deletion := range o.hidden {
-		if held, found := base.objects.Get(key); !found || held.GetUID() != deletion.uid {
+		if !s.shows(key, deletion.uid) {
 			delete(o.hidden, key)
 			since = append(since, deletion.since)
 		}

@@ -25,9 +25,10 @@ type Store struct {
 	changed   func() // tells the cache that the level may have changed
 
 	// The rest belongs to the writer.
-	working    *view // what published is a copy of, and what comes on top
-	relist     *view // the list that is coming in, or nil
-	tombstones *lru.Cache[string, tombstone]
+	seen       string                        // the newest version of any event
+	working    *view                         // what published is a copy of, and what comes on top
+	relist     *view                         // the list that is coming in, or nil
+	tombstones *lru.Cache[string, tombstone] // it locks itself: the overlay reads it too
 }
 
 type tombstone struct {
@@ -69,7 +70,7 @@ func (s *Store) Get(name types.NamespacedName) (streams.Object, bool) {
 func (s *Store) List(namespace string) []streams.Object {
 	prefix := ""
 	if namespace != "" {
-		prefix = namespace + "/"
+		prefix = namespace + separator
 	}
 	own := s.overlay.published.Load()
 	return read(own, s.published.Load(), func(v *view) *tree { return v.objects }, prefix)

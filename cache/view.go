@@ -11,18 +11,19 @@ import (
 // degree of the trees: a node of 31 pairs is cheap to copy on write and well filled.
 const degree = 16
 
-// separator ends an index value in a tree's key. No name of Kubernetes contains it.
+// separator stands between the parts of a tree's key. No name of Kubernetes contains it,
+// and it sorts before all that they contain.
 const separator = "\x00"
 
 type tree = btree.Map[string, streams.Object]
 
-// view is one state of one kind: objects by "namespace/name", and by index value. Once
+// view is one state of one kind: objects by key (see keyOf), and by index value. Once
 // it is published nothing changes it; copies share what they have in common.
 type view struct {
 	indexers []Indexer
 	objects  *tree
-	indexes  []*tree // as indexers; by value, separator, "namespace/name"
-	version  string  // everything up to this resource version is in it
+	indexes  []*tree // as indexers; by value, separator, key
+	version  string  // everything up to this resource version is in it, as a list or a bookmark said
 	listed   bool    // it holds a complete list
 	required string  // what the server said is current when the list was asked for
 }
@@ -93,8 +94,9 @@ func scan(in *tree, prefix string, visit func(key string, object streams.Object)
 	})
 }
 
-// keyOf is the "metanamespace" key of an object.
-func keyOf(name types.NamespacedName) string { return name.Namespace + "/" + name.Name }
+// keyOf is the "metanamespace" key of an object. Its separator is not "/", so that the
+// order of keys is that of namespaces, then names: "a" comes before "a-b".
+func keyOf(name types.NamespacedName) string { return name.Namespace + separator + name.Name }
 
 func nameOf(object streams.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}

@@ -14,21 +14,27 @@ const debounceBatch = 256
 // are ready to go. It knows no channels and starts no timers.
 type conflation struct {
 	window time.Duration
-	keys   map[streams.Key]*hotKey
+	keys   map[said]*hotKey
 	timers []timer           // by time: all windows are equally long
 	ready  []*entry          // in the order in which they go out
 	lists  map[string]*entry // by source: the list that it started last
 	size   int               // events held
 }
 
+// said is what one source says of one key. Two sources that see the same object are told
+// apart, so that no bookmark or list of one speaks for the other.
+type said struct {
+	source string
+	key    streams.Key
+}
+
 // hotKey is a key that had an event less than a window ago, or has one that waits.
 type hotKey struct {
-	key    streams.Key
-	source string
-	quiet  time.Time // without a further event, the key is cold from then on
-	due    time.Time // when waiting goes out, while it is not in ready
+	said
+	quiet time.Time // without a further event, the key is cold from then on
+	due   time.Time // when waiting goes out, while it is not in ready
 	// waiting takes in further events of the key. It is nil once its events are out, and
-	// when something of its source follows that they must not overtake.
+	// when a list of its source follows, which they must not overtake.
 	waiting *entry
 }
 
@@ -57,7 +63,7 @@ const (
 )
 
 func newConflation(window time.Duration) *conflation {
-	return &conflation{window: window, keys: map[streams.Key]*hotKey{}, lists: map[string]*entry{}}
+	return &conflation{window: window, keys: map[said]*hotKey{}, lists: map[string]*entry{}}
 }
 
 // add takes in an event.
@@ -72,7 +78,9 @@ func (c *conflation) add(event streams.Event, now time.Time) {
 	case streams.Listed, streams.ListEnd:
 		c.addListed(event)
 	case streams.Bookmark:
-		c.seal(event.Source, now)
+		// Later events may still be folded into what goes before it: they may overtake a
+		// bookmark, and without that a stalled receiver would have us keep them all.
+		c.hurry(event.Source, now)
 		c.dropBookmark(event.Source)
 		c.push(&entry{kind: ofBookmark, source: event.Source, events: []streams.Event{event}})
 	default:
@@ -81,7 +89,8 @@ func (c *conflation) add(event streams.Event, now time.Time) {
 }
 
 func (c *conflation) addKeyed(event streams.Event, now time.Time) {
-	key := c.keys[event.Key]
+	from := said{event.Source, event.Key}
+	key := c.keys[from]
 	if key != nil && key.waiting != nil {
 		held := len(key.waiting.events)
 		key.waiting.events = fold(key.waiting.events, event)
@@ -90,9 +99,9 @@ func (c *conflation) addKeyed(event streams.Event, now time.Time) {
 	}
 	waiting := &entry{source: event.Source, events: []streams.Event{event}}
 	if key == nil {
-		key = &hotKey{key: event.Key, source: event.Source, waiting: waiting}
+		key = &hotKey{said: from, waiting: waiting}
 		waiting.key = key
-		c.keys[event.Key] = key
+		c.keys[from] = key
 		c.release(key, now)
 		return
 	}
@@ -131,17 +140,23 @@ func (c *conflation) addListed(event streams.Event) {
 	}
 }
 
-// seal makes everything of a source ready that waits, and lets nothing be folded into
-// it any more, because something follows that must not be overtaken.
-func (c *conflation) seal(source string, now time.Time) {
-	for _, key := range c.keys {
-		if key.source != source || key.waiting == nil {
-			continue
-		}
-		if !key.waiting.queued {
+// hurry makes everything of a source ready that waits.
+func (c *conflation) hurry(source string, now time.Time) {
+	for _, timer := range c.timers { // In this order, to be the same in every run.
+		if key := timer.key; key.source == source && key.waiting != nil && !key.waiting.queued {
 			c.release(key, now)
 		}
-		c.close(key, now)
+	}
+}
+
+// seal does so too, and lets nothing be folded into it any more, because something
+// follows that must not be overtaken.
+func (c *conflation) seal(source string, now time.Time) {
+	c.hurry(source, now)
+	for _, key := range c.keys {
+		if key.source == source && key.waiting != nil {
+			c.close(key, now)
+		}
 	}
 }
 
@@ -207,7 +222,7 @@ func (c *conflation) release(key *hotKey, now time.Time) {
 func (c *conflation) close(key *hotKey, now time.Time) {
 	key.waiting = nil
 	if !key.quiet.After(now) {
-		delete(c.keys, key.key)
+		delete(c.keys, key.said)
 	}
 }
 
@@ -228,8 +243,8 @@ func (c *conflation) tick(now time.Time) {
 		switch {
 		case key.waiting != nil && !key.waiting.queued && !key.due.After(now):
 			c.release(key, now)
-		case key.waiting == nil && !key.quiet.After(now) && c.keys[key.key] == key:
-			delete(c.keys, key.key)
+		case key.waiting == nil && !key.quiet.After(now) && c.keys[key.said] == key:
+			delete(c.keys, key.said)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (o DebounceOptions) Validate() error {
 
 // Debounce holds back the events of busy keys, so that of a burst only the latest state
 // of each key goes on. It never refuses an event: while the receiver is busy it folds,
-// and holds no more than one state for each object, however long that takes.
+// and holds no more than one state for each object and source, however long that takes.
 //
 //   - Leading edge: the event of a key that has been quiet for a window passes at once.
 //   - After that, what comes for the key waits for one window, counted from the first
@@ -45,7 +45,7 @@ func (o DebounceOptions) Validate() error {
 //     same name (another uid). An event keeps what it replaced as causes.
 //   - Lists and bookmarks pass at once, behind all that their source said before; a new
 //     list replaces what its source said before, except deletions.
-//   - The order within one key is kept. At the end of the input all that waits passes.
+//   - The order of what a source says of one key is kept. At the end of the input all that waits passes.
 //
 // For one key, with window w:
 //
@@ -76,7 +76,9 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 			case <-ctx.Done():
 				return
 			case send <- next:
-				flow.Out.Add(int64(ready))
+				if next.E == nil {
+					flow.Out.Add(int64(ready))
+				}
 				next, ready = rxgo.Item{}, 0
 			case <-timer.C:
 				held.tick(time.Now())
@@ -95,7 +97,7 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 			}
 			flow.Waiting.Add(int64(held.size + ready - waiting))
 			waiting = held.size + ready
-			if due, any := held.due(); any {
+			if due, waits := held.due(); waits {
 				timer.Reset(time.Until(due))
 			}
 		}

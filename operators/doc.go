@@ -3,5 +3,6 @@
 // [Reconcile]; [Settle] watches over them.
 //
 // Each is a [streams.Lift]: cold, its state belongs to one observation, errors pass
-// through it in order, and it returns only when its goroutines have.
+// through it in order (except Settle, for which they are a sign of life), and it returns
+// only when its goroutines have.
 package operators

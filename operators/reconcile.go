@@ -179,6 +179,7 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[Re
 		case item, open := <-in:
 			if !open {
 				in = nil
+				timer.Stop() // What would be repeated later is not.
 				break
 			}
 			if !p.receive(item, out) {
@@ -187,7 +188,7 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[Re
 		}
 		p.flow.Waiting.Add(int64(p.schedule.waiting() - p.waiting))
 		p.waiting = p.schedule.waiting()
-		if due, any := p.schedule.due(); any {
+		if due, waits := p.schedule.due(); waits && in != nil {
 			timer.Reset(time.Until(due))
 		}
 	}
@@ -196,6 +197,10 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[Re
 func (p *pool) receive(item rxgo.Item, out streams.Sink[Result]) bool {
 	requests, err := streams.Values[Request](item)
 	if err != nil {
+		if len(p.results) > 0 && !out.Send(p.results) { // They come before it.
+			return false
+		}
+		p.results = nil
 		return out.Error(err)
 	}
 	p.flow.In.Add(int64(len(requests)))
@@ -270,6 +275,8 @@ func (p *pool) attempt(ctx context.Context, task *task) Result {
 	}
 	result.Duration = time.Since(started)
 	result.Writes = writes.taken()
-	result.Outcome = outcomeOf(result)
+	if result.Outcome = outcomeOf(result); result.Outcome != Requeued {
+		result.RequeueAfter = 0 // An error may have come with one.
+	}
 	return result
 }

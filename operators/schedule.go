@@ -158,7 +158,7 @@ func (s *schedule) finish(result Result, ignoreEchoes bool, now time.Time) Resul
 			s.echoes.Add(echo{write.Key, write.ResourceVersion}, to)
 		}
 		if finished.again && s.isEcho(to, finished.later.Causes) {
-			finished.again = false
+			finished.again, finished.later = false, Request{}
 		}
 	}
 	again, later := finished.again, finished.later

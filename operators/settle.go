@@ -11,9 +11,9 @@ import (
 
 // SettleOptions set up [Settle].
 type SettleOptions struct {
-	// Quiet is how long nothing may come before all is quiet. It is asked anew each
-	// time, so that it can follow a measurement. Required; a result below 1 ms counts
-	// as 1 ms.
+	// Quiet is how long nothing may come before all is quiet. It is asked whenever
+	// something comes and when the time is over, so that it can follow a measurement.
+	// Required; a result below 1 ms counts as 1 ms.
 	Quiet func() time.Duration
 
 	// Busy says whether something is still pending, queued or in flight: then nothing is
@@ -55,11 +55,9 @@ func Settle[T any](in streams.Stream[T], options SettleOptions) streams.Stream[b
 				}
 				settled = false
 				last = time.Now()
-				if was {
-					timer.Reset(quiet())
-				}
+				timer.Reset(quiet())
 			case <-timer.C:
-				// The timer was set for an older last or a shorter Quiet: see what is left.
+				// Quiet may be longer by now than when the timer was set: see what is left.
 				left := quiet() - time.Since(last)
 				if left <= 0 && options.Busy != nil && options.Busy() {
 					left = quiet()

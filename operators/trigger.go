@@ -84,45 +84,41 @@ type target struct {
 	object     types.NamespacedName
 }
 
+// asked is where the request for a target is, and which change asked for it last.
+type asked struct{ request, change int }
+
 func requestsFor(changes []streams.Change, rules map[schema.GroupKind][]Rule) []Request {
 	var requests []Request
-	index := map[target]int{}
-	for _, change := range changes {
+	index := map[target]asked{}
+	for i, change := range changes {
 		for _, rule := range rules[change.Key.GroupKind] {
 			if rule.Ignore != nil && rule.Ignore(change) {
 				continue
 			}
 			for _, object := range concerned(rule, change) {
 				to := target{rule.Controller, object}
-				i, known := index[to]
-				if !known {
-					index[to] = len(requests)
-					requests = append(requests, Request{rule.Controller, object, change.Causes, change.Received})
-					continue
+				request := Request{rule.Controller, object, change.Causes, change.Received}
+				before, known := index[to]
+				switch {
+				case !known:
+					index[to] = asked{len(requests), i}
+					requests = append(requests, request)
+				case before.change != i: // One change asks once, whatever the rules.
+					index[to] = asked{before.request, i}
+					requests[before.request] = joined(requests[before.request], request)
 				}
-				requests[i].Causes = streams.JoinCauses(requests[i].Causes, change.Causes)
 			}
 		}
 	}
 	return requests
 }
 
-// concerned is whom the old and the new state concern, each once.
+// concerned is whom the new and the old state concern.
 func concerned(rule Rule, change streams.Change) []types.NamespacedName {
 	var objects []types.NamespacedName
-	if change.New != nil {
-		objects = rule.Concerns(change.New)
-	}
-	if change.Old == nil {
-		return objects
-	}
-	for _, old := range rule.Concerns(change.Old) {
-		known := false
-		for _, object := range objects {
-			known = known || object == old
-		}
-		if !known {
-			objects = append(objects, old)
+	for _, state := range []streams.Object{change.New, change.Old} {
+		if state != nil {
+			objects = append(objects, rule.Concerns(state)...)
 		}
 	}
 	return objects

@@ -60,6 +60,7 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 	end := s.event(streams.ListEnd)
 	end.ResourceVersion = resourceVersion
 	s.watcher.status.Lists.Add(1)
+	s.watcher.status.State.Store(int32(Watching))
 	s.watcher.inlet.Put(s.ctx, append(events, end)...)
 	return nil
 }

@@ -84,6 +84,7 @@ func Watch(client rest.Interface, kind Kind, options WatchOptions) streams.Strea
 			status:  status,
 			name:    "watch of " + kind.GroupKind().String(),
 			inlet:   streams.NewInlet[streams.Event](),
+			listing: make(chan struct{}, 1),
 		}
 		group := lifecycle.New(ctx)
 		group.Go(w.name, w.reflect)
@@ -106,7 +107,8 @@ type watcher struct {
 	status  *Status
 	name    string
 	inlet   *streams.Inlet[streams.Event]
-	head    string // the version that the server reported before the first list
+	head    string        // the version that the server reported before the first list
+	listing chan struct{} // is full while a plain list is under way
 }
 
 // reflect runs the reflector until ctx ends.
@@ -117,6 +119,9 @@ func (w *watcher) reflect(ctx context.Context) error {
 		Backoff: retry(),
 	})
 	reflector.RunWithContext(ctx)
+	// When ctx ends the reflector does not wait for a plain list that is under way.
+	w.listing <- struct{}{}
+	<-w.listing
 	return nil
 }
 
@@ -129,6 +134,9 @@ func (w *watcher) request(options metav1.ListOptions) *rest.Request {
 }
 
 func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	w.listing <- struct{}{}
+	defer func() { <-w.listing }()
+	w.status.State.Store(int32(Listing))
 	if err := w.askHead(ctx); err != nil {
 		return nil, w.failed(ctx, "list", err)
 	}
@@ -148,6 +156,11 @@ func (w *watcher) get(ctx context.Context, options metav1.ListOptions) (runtime.
 }
 
 func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	state := Watching
+	if options.SendInitialEvents != nil {
+		state = Listing // Until the list is complete: see Replace.
+		w.status.State.Store(int32(state))
+	}
 	if err := w.askHead(ctx); err != nil {
 		return nil, w.failed(ctx, "list", err)
 	}
@@ -161,7 +174,7 @@ func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.
 		return nil, w.failed(ctx, "watch", err)
 	}
 	w.status.Watches.Add(1)
-	w.status.State.Store(int32(Watching))
+	w.status.State.Store(int32(state))
 	return stream, nil
 }
 

@@ -2,51 +2,54 @@ package streams
 
 import (
 	"context"
+	"slices"
 
 	"github.com/reactivex/rxgo/v2"
 )
 
-// Batch joins batches into larger ones, of at most max values, while the receiver is
-// busy. It delays nothing: when the receiver is ready, what is there goes. Errors keep
-// their place. It panics unless max is at least 1.
+// Batch joins batches into larger ones while the receiver is busy, and splits those with
+// more than most values. It delays nothing: when the receiver is ready, what is there
+// goes. Errors keep their place. It panics unless most is at least 1.
 //
 //	[a] [b] [c], receiver busy during b and c  =>  [a] [b c]
-func Batch[T any](in Stream[T], max int) Stream[T] {
-	if max < 1 {
-		panic("streams.Batch: max must be at least 1")
+func Batch[T any](in Stream[T], most int) Stream[T] {
+	if most < 1 {
+		panic("streams.Batch: most must be at least 1")
 	}
 	return Lift(in, func(ctx context.Context, in <-chan rxgo.Item, out Sink[T]) {
-		var batch []T
+		var batch []T // Longer than most only where a batch of the input was.
+		flush := func() bool {
+			for chunk := range slices.Chunk(batch, most) {
+				if !out.Send(chunk) {
+					return false
+				}
+			}
+			batch = nil
+			return true
+		}
 		for {
+			next := min(len(batch), most)
 			var send chan<- rxgo.Item
 			receive := in
-			if len(batch) > 0 {
+			if next > 0 {
 				send = out.Channel()
 			}
-			if len(batch) >= max {
+			if next == most {
 				receive = nil
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case send <- rxgo.Item{V: batch}:
-				batch = nil
+			case send <- rxgo.Item{V: batch[:next:next]}:
+				batch = batch[next:]
 			case item, open := <-receive:
 				if !open {
-					if len(batch) > 0 {
-						out.Send(batch)
-					}
+					flush()
 					return
 				}
 				values, err := Values[T](item)
-				if err != nil {
-					if len(batch) > 0 && !out.Send(batch) {
-						return
-					}
-					batch = nil
-					if !out.Error(err) {
-						return
-					}
+				if err != nil && !(flush() && out.Error(err)) {
+					return
 				}
 				batch = append(batch, values...)
 			}

@@ -3,6 +3,8 @@ package streams
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/reactivex/rxgo/v2"
@@ -28,7 +30,7 @@ func Create[T any](run func(ctx context.Context, out Sink[T])) Stream[T] {
 func Of[T any](values ...T) Stream[T] {
 	return Create(func(_ context.Context, out Sink[T]) {
 		if len(values) > 0 {
-			out.Send(values)
+			out.Send(slices.Clone(values)) // A batch is its receiver's, and there may be several.
 		}
 	})
 }
@@ -58,14 +60,14 @@ func forwardForeign[T any](item rxgo.Item, in <-chan rxgo.Item, out Sink[T]) boo
 	var batch []T
 	for {
 		switch value := item.V.(type) {
+		case []T: // First: it is a T too, where T is any.
+			batch = append(batch, value...)
 		case T:
 			batch = append(batch, value)
-		case []T:
-			batch = append(batch, value...)
 		default:
 			err := item.E
 			if err == nil {
-				err = fmt.Errorf("streams.From: an item is a %T, not a %T", item.V, *new(T))
+				err = fmt.Errorf("streams.From: an item is a %T, not a %v", item.V, reflect.TypeFor[T]())
 			}
 			if len(batch) > 0 && !out.Send(batch) {
 				return false

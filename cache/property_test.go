@@ -1,0 +1,100 @@
+package cache_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	"pgregory.net/rapid"
+)
+
+// Foreign and own writes hit a server; a watch with a selector tells of them late, in
+// order of each key only, repeats itself, breaks and lists anew; answers to own writes
+// come late and in any order. After each step all reads are those of the model.
+func TestEveryReadIsThatOfTheModel(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		m := newModel(t)
+		m.apply(r, list("", "1"))
+		m.version, m.complete, m.seen = 1, 1, 1
+		m.history = append(m.history, map[string]pod{})
+		r.Repeat(map[string]func(*rapid.T){
+			"":              m.check,
+			"foreign write": func(r *rapid.T) { m.change(r) },
+			"own write":     func(r *rapid.T) { m.answers = append(m.answers, m.change(r)) },
+			"answer": func(r *rapid.T) {
+				if len(m.answers) == 0 {
+					r.Skip()
+				}
+				i := rapid.IntRange(0, len(m.answers)-1).Draw(r, "answer")
+				answer := m.answers[i]
+				m.answers = slices.Delete(m.answers, i, i+1)
+				m.answered(answer)
+			},
+			"event": func(r *rapid.T) {
+				key := rapid.SampledFrom(modelKeys).Draw(r, "key")
+				if len(m.behind[key]) == 0 {
+					r.Skip()
+				}
+				n := rapid.IntRange(1, len(m.behind[key])).Draw(r, "events")
+				events := m.behind[key][:n]
+				m.behind[key] = m.behind[key][n:]
+				m.deliver(r, events...)
+			},
+			"repetition": func(r *rapid.T) {
+				if len(m.past) == 0 {
+					r.Skip()
+				}
+				m.apply(r, []streams.Event{rapid.SampledFrom(m.past).Draw(r, "event")})
+			},
+			"bookmark": func(r *rapid.T) {
+				version := rapid.IntRange(m.complete, m.version).Draw(r, "version")
+				var events []streams.Event
+				for _, key := range modelKeys {
+					events = append(events, m.upTo(key, version)...)
+				}
+				m.complete, m.seen = version, max(m.seen, version)
+				m.deliver(r, append(events, bookmark(strconv.Itoa(version)))...)
+			},
+			"list": func(r *rapid.T) {
+				version := rapid.IntRange(m.seen, m.version).Draw(r, "version")
+				m.list(r, version)
+			},
+			"old list": func(r *rapid.T) {
+				if m.seen == 1 {
+					r.Skip()
+				}
+				m.apply(r, m.listAt(rapid.IntRange(1, m.seen-1).Draw(r, "version")))
+			},
+		})
+	})
+}
+
+// listAt is the list that the server gives at a version.
+func (m *model) listAt(version int) []streams.Event {
+	var objects []pod
+	for _, key := range modelKeys {
+		if object := m.history[version][key]; visible(object) {
+			objects = append(objects, object)
+		}
+	}
+	return list("", strconv.Itoa(version), objects...)
+}
+
+// list breaks the watch and lists anew; between the parts of the list readers see no
+// part of it.
+func (m *model) list(r *rapid.T, version int) {
+	events := m.listAt(version)
+	middle := rapid.IntRange(1, len(events)-1).Draw(r, "middle")
+	m.apply(r, events[:middle])
+	m.check(r)
+	m.complete, m.seen = version, version
+	for _, key := range modelKeys {
+		m.upTo(key, version)
+		m.told[key], m.toldAt[key] = nil, version
+		if object := m.history[version][key]; visible(object) {
+			m.told[key] = object
+		}
+	}
+	m.apply(r, events[middle:])
+}

@@ -1,0 +1,353 @@
+package operators_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// check checks all that Debounce promises, against a model that is as simple as can be.
+func (h *history) check() error {
+	if h.excess != "" {
+		return fmt.Errorf("%s", h.excess)
+	}
+	for _, check := range []func() error{h.checkErrors, h.checkKeys, h.checkBarriers, h.checkLists, h.checkTimes, h.checkState, h.checkFlow} {
+		if err := check(); err != nil {
+			return fmt.Errorf("%w\nout: %s", err, h.written())
+		}
+	}
+	return nil
+}
+
+func (h *history) written() (all []string) {
+	for _, out := range h.out {
+		if out.err != nil {
+			all = append(all, "!"+out.err.Error())
+		} else {
+			all = append(all, written(out.event))
+		}
+	}
+	return all
+}
+
+// id tells events apart: no two of one source have one version, except Listed ones.
+func id(source, version string) string { return source + "@" + version }
+
+func (h *history) byID() map[string]moment {
+	found := map[string]moment{}
+	for _, in := range h.in {
+		if in.err == nil && in.event.Type != streams.Listed {
+			found[id(in.event.Source, in.event.ResourceVersion)] = in
+		}
+	}
+	return found
+}
+
+// covered is the indexes of the events that an event stands for, and whether that is all
+// of them.
+func (h *history) covered(event streams.Event, known map[string]moment) (indexes []int, all bool) {
+	all = true
+	for _, cause := range event.Causes() {
+		if cause == (streams.Cause{}) {
+			all = false
+			continue
+		}
+		indexes = append(indexes, known[id(event.Source, cause.ResourceVersion)].index)
+	}
+	return indexes, all
+}
+
+func isKeyed(event streams.Event) bool {
+	return event.Type == streams.Applied || event.Type == streams.Deleted
+}
+
+// superseded says whether a list of the source started after an event, and before
+// another index.
+func (h *history) superseded(source string, after, before int) bool {
+	for _, in := range h.in[after+1 : before] {
+		if in.event.Type == streams.ListStart && in.event.Source == source {
+			return true
+		}
+	}
+	return false
+}
+
+// checkErrors: all come, in order.
+func (h *history) checkErrors() error {
+	errs := func(moments []moment) (found []error) {
+		for _, m := range moments {
+			if m.err != nil {
+				found = append(found, m.err)
+			}
+		}
+		return found
+	}
+	if in, out := errs(h.in), errs(h.out); !slices.Equal(in, out) {
+		return fmt.Errorf("of the errors %v came %v", in, out)
+	}
+	return nil
+}
+
+// checkKeys: what a source says of a key stays in order; each event comes once, itself or
+// as a cause, unless a list replaced it; a deletion always comes itself, and so does the
+// last event of each object.
+func (h *history) checkKeys() error {
+	known := h.byID()
+	last := map[string]int{}       // by source and key: the latest index that came
+	came := map[int]bool{}         // by index: itself or as a cause
+	itself := map[int]bool{}       // by index
+	forgetful := map[string]bool{} // by source and key: some causes were left out
+	for _, out := range h.out {
+		if !isKeyed(out.event) {
+			continue
+		}
+		said := out.event.Source + out.event.Key.String()
+		indexes, all := h.covered(out.event, known)
+		if !all {
+			forgetful[said] = true
+		}
+		if before, any := last[said]; any && slices.Min(indexes) <= before {
+			return fmt.Errorf("%s comes too late", written(out.event))
+		}
+		last[said] = slices.Max(indexes)
+		for _, index := range indexes {
+			if came[index] {
+				return fmt.Errorf("%s comes twice", written(h.in[index].event))
+			}
+			came[index] = true
+		}
+		itself[known[id(out.event.Source, out.event.ResourceVersion)].index] = true
+	}
+	newest := map[string]moment{}
+	for _, in := range h.in {
+		if in.err != nil || !isKeyed(in.event) {
+			continue
+		}
+		said := in.event.Source + in.event.Key.String()
+		if in.event.Type == streams.Deleted && !itself[in.index] {
+			return fmt.Errorf("the deletion %s is lost", written(in.event))
+		}
+		if !came[in.index] && !forgetful[said] && !h.superseded(in.event.Source, in.index, len(h.in)) {
+			return fmt.Errorf("%s is lost", written(in.event))
+		}
+		object := said + string(in.event.Object.GetUID())
+		if !streams.Older(in.event.ResourceVersion, newest[object].event.ResourceVersion) {
+			newest[object] = in
+		}
+	}
+	for _, in := range newest {
+		if !itself[in.index] && !h.superseded(in.event.Source, in.index, len(h.in)) {
+			return fmt.Errorf("%s, the last state of its object, is lost", written(in.event))
+		}
+	}
+	return nil
+}
+
+// checkBarriers: nothing of a source crosses a list of it, and no bookmark overtakes.
+func (h *history) checkBarriers() error {
+	known := h.byID()
+	latest := map[string]int{}  // by source: the latest index that came
+	barrier := map[string]int{} // by source: what comes now has to have a later index
+	came := map[int]bool{}
+	for _, out := range h.out {
+		if out.err != nil || out.event.Type == streams.Listed {
+			continue
+		}
+		source := out.event.Source
+		indexes, _ := h.covered(out.event, known)
+		for _, index := range indexes {
+			came[index] = true
+		}
+		index := known[id(source, out.event.ResourceVersion)].index
+		if floor, any := barrier[source]; any && slices.Min(indexes) <= floor {
+			return fmt.Errorf("%s comes behind a list that is later", written(out.event))
+		}
+		if out.event.Type == streams.ListStart {
+			if latest[source] > index {
+				return fmt.Errorf("something has overtaken the list %s", written(out.event))
+			}
+			barrier[source] = index
+		}
+		latest[source] = max(latest[source], slices.Max(indexes))
+		if out.event.Type != streams.Bookmark {
+			continue
+		}
+		for _, in := range h.in[:index] {
+			if in.err == nil && isKeyed(in.event) && in.event.Source == source && !came[in.index] && !h.superseded(source, in.index, index) && !h.leftOut(in) {
+				return fmt.Errorf("the bookmark %s has overtaken %s", written(out.event), written(in.event))
+			}
+		}
+	}
+	for i, in := range h.in {
+		if in.event.Type == streams.Bookmark && !came[i] && !h.bookmarkFollows(in) {
+			return fmt.Errorf("the bookmark %s is lost", written(in.event))
+		}
+	}
+	return nil
+}
+
+// leftOut says whether an event may be one of more causes than an event has room for.
+func (h *history) leftOut(in moment) bool {
+	for _, out := range h.out {
+		if out.event.Key == in.event.Key && slices.Contains(out.event.Folded, streams.Cause{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// bookmarkFollows says whether a later bookmark or list makes a bookmark superfluous.
+func (h *history) bookmarkFollows(bookmark moment) bool {
+	return slices.ContainsFunc(h.in[bookmark.index+1:], func(in moment) bool {
+		return in.event.Source == bookmark.event.Source && (in.event.Type == streams.Bookmark || in.event.Type == streams.ListStart)
+	})
+}
+
+// listsOf is the lists of a source, each as written, also those that were given up.
+func listsOf(source string, moments []moment) (lists [][]string, err error) {
+	open := false
+	for _, m := range moments {
+		if m.err != nil || m.event.Source != source {
+			continue
+		}
+		switch m.event.Type {
+		case streams.ListStart:
+			lists = append(lists, []string{written(m.event)})
+			open = true
+		case streams.Listed, streams.ListEnd:
+			if !open {
+				return nil, fmt.Errorf("%s is in no list", written(m.event))
+			}
+			lists[len(lists)-1] = append(lists[len(lists)-1], written(m.event))
+			open = m.event.Type != streams.ListEnd
+		case streams.Deleted:
+			open = false // The list was given up: deletions are all that is left before the next.
+		default:
+			if open {
+				return nil, fmt.Errorf("%s is in a list", written(m.event))
+			}
+		}
+	}
+	return lists, nil
+}
+
+// checkLists: lists come in one piece, and the last one comes.
+func (h *history) checkLists() error {
+	for _, source := range []string{"1", "2"} {
+		in, _ := listsOf(source, h.in)
+		out, err := listsOf(source, h.out)
+		if err != nil {
+			return err
+		}
+		if len(in) > 0 && (len(out) == 0 || !slices.Equal(in[len(in)-1], out[len(out)-1])) {
+			return fmt.Errorf("the last list of source %s, %v, is not the last of %v", source, in[len(in)-1], out)
+		}
+		for _, list := range out {
+			i := slices.IndexFunc(in, func(of []string) bool { return of[0] == list[0] })
+			if i < 0 || len(list) > len(in[i]) || !slices.Equal(in[i][:len(list)], list) {
+				return fmt.Errorf("the list %v is none of %v", list, in)
+			}
+		}
+	}
+	return nil
+}
+
+// checkTimes: a key that is quiet does not wait, and no key waits longer than a window.
+func (h *history) checkTimes() error {
+	if h.neverIdle {
+		return nil
+	}
+	known := h.byID()
+	before := map[string]moment{}
+	for _, out := range h.out {
+		if out.err != nil || !isKeyed(out.event) {
+			continue
+		}
+		said := out.event.Source + out.event.Key.String()
+		indexes, all := h.covered(out.event, known)
+		first := h.in[slices.Min(indexes)]
+		waited := out.at.Sub(first.at)
+		if waited > h.window {
+			return fmt.Errorf("%s waited %v", written(out.event), waited)
+		}
+		previous, any := before[said]
+		quiet := !any || first.at.Sub(previous.at) > h.window
+		for _, in := range h.in[:first.index] { // Of those that a list replaced nothing came.
+			quiet = quiet && (in.event.Source+in.event.Key.String() != said || first.at.Sub(in.at) > h.window)
+		}
+		if quiet && all && waited > 0 {
+			return fmt.Errorf("%s waited %v, although its key was quiet", written(out.event), waited)
+		}
+		before[said] = out
+	}
+	return nil
+}
+
+// state is what a reader makes of events, by source and name: the version of each object.
+func state(moments []moment) map[string]string {
+	now := map[string]streams.Event{}
+	listed := map[string]streams.Event{}
+	graves := map[string]bool{}
+	for _, m := range moments {
+		if m.err != nil {
+			continue
+		}
+		e := m.event
+		name := e.Source + e.Key.Name
+		held := now[name]
+		switch e.Type {
+		case streams.ListStart:
+			maps.DeleteFunc(listed, func(_ string, listed streams.Event) bool { return listed.Source == e.Source })
+		case streams.Listed:
+			listed[name] = e
+		case streams.ListEnd:
+			maps.DeleteFunc(now, func(_ string, held streams.Event) bool { return held.Source == e.Source })
+			for other, listed := range listed {
+				if listed.Source == e.Source {
+					now[other] = listed
+				}
+			}
+		case streams.Applied:
+			same := held.Object != nil && held.Object.GetUID() == e.Object.GetUID()
+			if !graves[name+string(e.Object.GetUID())] && !(same && streams.Older(e.ResourceVersion, held.ResourceVersion)) {
+				now[name] = e
+			}
+		case streams.Deleted:
+			graves[name+string(e.Object.GetUID())] = true
+			if held.Object != nil && !streams.Older(e.ResourceVersion, held.ResourceVersion) {
+				delete(now, name) // Also one of another uid, whose own deletion was missed.
+			}
+		}
+	}
+	versions := map[string]string{}
+	for name, held := range now {
+		versions[name] = string(held.Object.GetUID()) + "@" + held.ResourceVersion
+	}
+	return versions
+}
+
+// checkState: a reader of what came knows what a reader of everything knows.
+func (h *history) checkState() error {
+	if in, out := state(h.in), state(h.out); fmt.Sprint(in) != fmt.Sprint(out) {
+		return fmt.Errorf("the state is %v, and was made %v", in, out)
+	}
+	return nil
+}
+
+// checkFlow: the counters agree with what went in and out, and nothing waits.
+func (h *history) checkFlow() error {
+	events := func(moments []moment) (n int64) {
+		for _, m := range moments {
+			if m.err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	if in, out, waiting := h.flow.In.Load(), h.flow.Out.Load(), h.flow.Waiting.Load(); in != events(h.in) || out != events(h.out) || waiting != 0 {
+		return fmt.Errorf("the counters say in %d, out %d, waiting %d of %d and %d", in, out, waiting, events(h.in), events(h.out))
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package operators_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// debounceTest is a schedule that goes through Debounce with a window of 20 ms, and the
+// schedule that comes out.
+type debounceTest struct{ in, out string }
+
+func testDebounce(t *testing.T, window time.Duration, tests map[string]debounceTest) {
+	t.Helper()
+	for name, test := range tests {
+		bubble(t, name, func(t *testing.T) {
+			flow := &operators.Flow{}
+			stream := operators.Debounce(scheduled(test.in), operators.DebounceOptions{Window: window, Flow: flow})
+			if got := logged(stream.Observe(t.Context()), written); got != test.out {
+				t.Errorf("\nof   %s\ncame %s\nwant %s", test.in, got, test.out)
+			}
+			if waiting := flow.Waiting.Load(); waiting != 0 {
+				t.Errorf("%d events wait at the end", waiting)
+			}
+		})
+	}
+}
+
+func TestDebounceHoldsBackBusyKeysOnly(t *testing.T) {
+	testDebounce(t, 20*time.Millisecond, map[string]debounceTest{
+		"the first event passes at once":         {"1ms a@1 | 99ms", "1ms a@1"},
+		"so does one after a quiet window":       {"a@1 | 21ms a@2 | 99ms", "0s a@1 | 21ms a@2"},
+		"so does one just when the window ends":  {"a@1 | 20ms a@2 | 99ms", "0s a@1 | 20ms a@2"},
+		"the latest state of a burst passes":     {"a@1 | 5ms a@2 | 8ms a@3 | 24ms a@4 | 99ms", "0s a@1 | 25ms a@4(2 3)"},
+		"the window counts from the first event": {"a@1 | 19ms a@2 | 38ms a@3 | 99ms", "0s a@1 | 39ms a@3(2)"},
+		"and starts anew with the next":          {"a@1 | 5ms a@2 | 26ms a@3 | 30ms a@4 | 99ms", "0s a@1 | 25ms a@2 | 46ms a@4(3)"},
+		"after that the key is quiet again":      {"a@1 | 5ms a@2 | 45ms a@3 | 99ms", "0s a@1 | 25ms a@2 | 45ms a@3"},
+		"keys do not hold up each other":         {"a@1 | 5ms a@2 b@1 | 7ms b@2 c@1 | 99ms", "0s a@1 | 5ms b@1 | 7ms c@1 | 25ms a@2 | 27ms b@2"},
+		"a batch may hold a key twice":           {"a@1 b@1 a@2 | 99ms", "0s a@2(1) b@1"},
+		"an older version changes nothing":       {"a@1 | 5ms a@9 | 6ms a@8 | 7ms a@10 | 99ms", "0s a@1 | 25ms a@10(8 9)"},
+		"not even as the last one":               {"a@1 | 5ms a@9 | 6ms a@8 | 99ms", "0s a@1 | 25ms a@9(8)"},
+		"the end of the input ends the waiting":  {"a@1 b@1 | 5ms b@2 | 6ms a@2 b@3 | 7ms", "0s a@1 b@1 | 7ms a@2 b@3(2)"},
+		"errors do not wait and keep their order": {
+			"!e1 a@1 !e2 | 5ms a@2 !e3 !e4 | 6ms !e5 | 99ms",
+			"0s !e1 a@1 !e2 | 5ms !e3 !e4 | 6ms !e5 | 25ms a@2",
+		},
+	})
+}
+
+func TestDebounceNeverFoldsADeletionAway(t *testing.T) {
+	testDebounce(t, 20*time.Millisecond, map[string]debounceTest{
+		"a deletion is the latest state":            {"a@1 | 5ms a@2 | 6ms -a@3 | 99ms", "0s a@1 | 25ms -a@3(2)"},
+		"a creation folds into its deletion":        {"a@1 -a@2 | 99ms", "0s -a@2(1)"},
+		"a new object of the name comes after it":   {"a@1 | 5ms -a@2 | 6ms a:x@3 | 7ms a:x@4 | 99ms", "0s a@1 | 25ms -a@2 a:x@4(3)"},
+		"each object of the name is deleted":        {"a@1 | 5ms -a@2 a:x@3 -a:x@4 a:y@5 -a:y@6 | 99ms", "0s a@1 | 25ms -a@2 -a:x@4(3) -a:y@6(5)"},
+		"a new object whose old deletion is missed": {"a@1 | 5ms a@2 | 6ms a:x@3 | 99ms", "0s a@1 | 25ms a@2 a:x@3"},
+		"a late event does not undo a deletion":     {"a@1 | 5ms -a@3 | 6ms a@2 | 99ms", "0s a@1 | 25ms -a@3 a@2"},
+		"a deletion of an older version":            {"a@1 | 5ms a@9 | 6ms -a@7 | 99ms", "0s a@1 | 25ms -a@7(9)"},
+		"a deletion with the last known version":    {"a@1 | 5ms a@7 | 6ms -a@7 | 99ms", "0s a@1 | 25ms -a@7(7)"},
+	})
+}
+
+func TestDebounceKeepsListsInPlace(t *testing.T) {
+	testDebounce(t, 20*time.Millisecond, map[string]debounceTest{
+		"a list passes at once":              {"[1 +a@1 +b@2 ]3 | 99ms", "0s [1 +a@1 +b@2 ]3"},
+		"also in parts":                      {"[1 +a@1 | 5ms +b@2 | 6ms ]3 | 99ms", "0s [1 +a@1 | 5ms +b@2 | 6ms ]3"},
+		"it replaces what waits":             {"a@1 | 5ms a@2 | 9ms [2 +a@2 ]2 | 99ms", "0s a@1 | 9ms [2 +a@2 ]2"},
+		"but not deletions, which go first":  {"a@1 b@1 | 5ms a@2 -b@3 b:x@4 | 9ms [4 +a@2 ]4 | 99ms", "0s a@1 b@1 | 9ms -b@3 [4 +a@2 ]4"},
+		"nor what other sources say":         {"a@1 2>c@1 | 5ms a@2 2>c@2 | 9ms [2 +a@2 ]2 | 99ms", "0s a@1 2>c@1 | 9ms [2 +a@2 ]2 | 25ms 2>c@2"},
+		"nor errors":                         {"[1 !e1 [2 ]2 !e2 | 99ms", "0s [1 !e1 [2 ]2 !e2"},
+		"what follows does not overtake it":  {"a@1 | 5ms -a@2 [2 ]2 a:x@3 | 6ms a:x@4 | 99ms", "0s a@1 | 5ms -a@2 [2 ]2 | 25ms a:x@4(3)"},
+		"of two that wait the latest counts": {"[1 +a@1 ]1 [2 +a@2 ]2 | 99ms", "0s [2 +a@2 ]2"},
+		"also of one that was given up":      {"[1 +a@1 | 5ms [2 +b@2 ]2 | 99ms", "0s [1 +a@1 | 5ms [2 +b@2 ]2"},
+		"lists of sources are independent":   {"[1 2>[1 +a@1 2>+b@1 ]1 2>]1 | 99ms", "0s [1 +a@1 ]1 2>[1 2>+b@1 2>]1"},
+	})
+}
+
+func TestDebounceLetsNoBookmarkOvertakeItsSource(t *testing.T) {
+	testDebounce(t, 20*time.Millisecond, map[string]debounceTest{
+		"a bookmark takes along what waits":   {"a@1 | 5ms a@2 | 9ms #9 | 99ms", "0s a@1 | 9ms a@2 #9"},
+		"of its source only":                  {"a@1 2>b@1 | 5ms a@2 2>b@2 | 9ms 2>#9 | 99ms", "0s a@1 2>b@1 | 9ms 2>b@2 2>#9 | 25ms a@2"},
+		"also where sources share an object":  {"a@1 | 5ms 2>a@2 | 6ms 2>a@3 | 9ms 2>#9 | 99ms", "0s a@1 | 5ms 2>a@2 | 9ms 2>a@3 2>#9"},
+		"bookmarks that wait are one":         {"#1 a@2 #3 | 99ms", "0s a@2 #3"},
+		"those of other sources are not":      {"#1 2>#2 #3 | 99ms", "0s 2>#2 #3"},
+		"a list replaces them":                {"#1 [2 ]3 #4 | 99ms", "0s [2 ]3 #4"},
+		"the key is busy after it":            {"a@1 | 5ms a@2 #2 | 9ms a@3 | 99ms", "0s a@1 | 5ms a@2 #2 | 29ms a@3"},
+		"the old window has no say after it":  {"a@1 | 5ms a@2 #2 | 24ms a@3 | 99ms", "0s a@1 | 5ms a@2 #2 | 44ms a@3"},
+		"a bookmark with nothing before it":   {"#1 | 5ms #2 | 99ms", "0s #1 | 5ms #2"},
+		"it passes behind a list that waits":  {"[1 +a@1 ]1 #2 | 99ms", "0s [1 +a@1 ]1 #2"},
+		"it takes along each of several keys": {"a@1 | 5ms a@2 -a@3 a:x@4 #4 | 99ms", "0s a@1 | 5ms -a@3(2) a:x@4 #4"},
+	})
+}
+
+func TestDebounceWithoutAWindowFoldsOnlyWhatIsThereAtOnce(t *testing.T) {
+	testDebounce(t, 0, map[string]debounceTest{
+		"events pass at once":         {"a@1 | 1ns a@2 | 2ns -a@3 | 99ms", "0s a@1 | 1ns a@2 | 2ns -a@3"},
+		"those of a batch are folded": {"a@1 b@1 a@2 | 99ms", "0s a@2(1) b@1"},
+		"lists and bookmarks":         {"a@1 [2 +a@2 ]2 #3 a@4 | 99ms", "0s [2 +a@2 ]2 #3 a@4"},
+	})
+}
+
+func TestDebounceIsNeverStarvedBySteadyInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var in []string
+		for i := range 34 {
+			in = append(in, fmt.Sprintf("%dms a@%d", 3*i, i+1))
+		}
+		stream := operators.Debounce(scheduled(strings.Join(in, "|")), operators.DebounceOptions{Window: 20 * time.Millisecond})
+		var at []string
+		for item := range stream.Observe(t.Context()) {
+			last := item.V.([]streams.Event)[0]
+			at = append(at, fmt.Sprintf("%d:%s", time.Since(last.Received).Milliseconds(), last.ResourceVersion))
+		}
+		// 0 ms, then each time a window after the first event that waits: 23, 44, 65, 86 ms,
+		// and the end of the input at 99 ms.
+		if got, want := strings.Join(at, " "), "0:1 20:8 20:15 20:22 20:29 12:34"; got != want {
+			t.Errorf("waited %s, want %s (milliseconds:version)", got, want)
+		}
+	})
+}
+
+func TestDebounceKeepsWhenTheFirstOfItsEventsCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := time.Now()
+		stream := operators.Debounce(scheduled("a@1 | 5ms a@2 | 6ms a@3 | 7ms -a@4 | 99ms"), operators.DebounceOptions{Window: 20 * time.Millisecond})
+		events, _ := streams.Collect(t.Context(), stream)
+		last := events[len(events)-1]
+		if got := last.Received.Sub(started); got != 5*time.Millisecond {
+			t.Errorf("received after %v, want 5ms", got)
+		}
+		want := []streams.EventType{streams.Applied, streams.Applied, streams.Deleted}
+		for i, cause := range last.Causes() {
+			if cause.Type != want[i] || cause.Key != last.Key || cause.ResourceVersion != fmt.Sprint(i+2) {
+				t.Errorf("cause %d is %+v", i, cause)
+			}
+		}
+	})
+}
+
+func TestDebounceCountsItsFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		flow := &operators.Flow{}
+		in := newFeed[streams.Event]()
+		stream := operators.Debounce(in.stream(), operators.DebounceOptions{Window: 20 * time.Millisecond, Flow: flow})
+		ctx, cancel := context.WithCancel(t.Context())
+		items := stream.Observe(ctx)
+		check := func(received, sent, waiting int64) {
+			t.Helper()
+			if flow.In.Load() != received || flow.Out.Load() != sent || flow.Waiting.Load() != waiting || flow.Busy() != (waiting > 0) {
+				t.Errorf("in %d, out %d, waiting %d, busy %v; want %d, %d, %d", flow.In.Load(), flow.Out.Load(), flow.Waiting.Load(), flow.Busy(), received, sent, waiting)
+			}
+		}
+		in.send(event("a@1"))
+		check(1, 1, 0)
+		in.send(event("a@2"), event("a@3"), event("b@1"), event("b@2"))
+		check(5, 2, 1)
+		in <- fmt.Errorf("failed")
+		synctest.Wait()
+		check(5, 2, 1) // Errors are no events.
+		pass(time.Second)
+		check(5, 3, 0)
+		in.send(event("a@4"))
+		in.send(event("a@5"))
+		check(7, 4, 1)
+		cancel()
+		for range items { //nolint:revive // Until it is closed.
+		}
+		check(7, 4, 0)
+	})
+}
+
+func TestDebounceRefusesAWindowOutOfRange(t *testing.T) {
+	for _, window := range []time.Duration{-1, time.Minute + 1} {
+		options := operators.DebounceOptions{Window: window}
+		want := fmt.Sprintf("debounce: Window is %v; allowed is 0 to 1m0s", window)
+		if err := options.Validate(); err == nil || err.Error() != want {
+			t.Errorf("Validate() = %v, want %v", err, want)
+		}
+		func() {
+			defer func() {
+				if got := recover(); fmt.Sprint(got) != want {
+					t.Errorf("Debounce panicked with %v, want %v", got, want)
+				}
+			}()
+			operators.Debounce(streams.Stream[streams.Event]{}, options)
+		}()
+	}
+	if err := (operators.DebounceOptions{Window: operators.MaxWindow}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

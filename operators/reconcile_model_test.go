@@ -1,0 +1,225 @@
+package operators_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"pgregory.net/rapid"
+)
+
+// plan is what the attempts of an object do, in turn; then they succeed at once.
+type plan []planned
+
+type planned struct {
+	takes   time.Duration
+	outcome operators.Outcome
+	panics  bool
+	again   time.Duration // for Requeued
+}
+
+func (p planned) run() (time.Duration, error) {
+	<-time.After(p.takes)
+	switch {
+	case p.panics:
+		panic("planned")
+	case p.outcome == operators.Failed:
+		return 0, errFailed
+	case p.outcome == operators.Ended:
+		return 0, operators.Terminal(errFailed)
+	}
+	return p.again, nil
+}
+
+// at is what an attempt does. Attempts take whole milliseconds and a few nanoseconds, and
+// requests come at whole milliseconds, so that never both happen at once.
+func (p plan) at(attempt int) planned {
+	planned := planned{outcome: operators.Succeeded}
+	if attempt < len(p) {
+		planned = p[attempt]
+	}
+	planned.takes += time.Duration(attempt + 1)
+	return planned
+}
+
+var modelBackoff = operators.Backoff{First: 4 * time.Millisecond, Max: 20 * time.Millisecond, Jitter: -1}
+
+// starts is the model: when the attempts of an object start that never waits for a worker.
+func (p plan) starts(requests []time.Duration, until time.Duration) (starts []time.Duration) {
+	const never = time.Duration(1 << 62)
+	now, failures := never, 0
+	next := func(after time.Duration) time.Duration { // The first request after a time.
+		for _, at := range requests {
+			if at > after {
+				return at
+			}
+		}
+		return never
+	}
+	for now = next(-1); now < until; {
+		starts = append(starts, now)
+		planned := p.at(len(starts) - 1)
+		end := now + planned.takes
+		during := next(now) < end
+		switch {
+		case planned.panics || planned.outcome == operators.Failed:
+			failures++
+			now = end + min(modelBackoff.First<<(failures-1), modelBackoff.Max)
+			continue
+		case during:
+			now = end
+		case planned.outcome == operators.Requeued:
+			now = min(end+planned.again, next(end))
+		default:
+			now = next(end)
+		}
+		failures = 0
+	}
+	return starts
+}
+
+// run is what happened to one object.
+type run struct {
+	starts, ends []time.Duration
+	running      bool
+	overlapped   bool
+}
+
+type arrival struct {
+	at   time.Duration
+	name string
+}
+
+// lived runs plans against requests and reports what happened by object, and the results.
+func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int, until time.Duration) (map[string]*run, []operators.Result) {
+	started := time.Now()
+	runs := map[string]*run{}
+	for name := range plans {
+		runs[name] = &run{}
+	}
+	var mu sync.Mutex
+	reconcile := func(_ context.Context, request operators.Request) (time.Duration, error) {
+		mu.Lock()
+		run := runs[request.Name]
+		planned := plans[request.Name].at(len(run.starts))
+		run.overlapped = run.overlapped || run.running
+		run.running = true
+		run.starts = append(run.starts, time.Since(started))
+		mu.Unlock()
+		defer func() {
+			mu.Lock()
+			run.running = false
+			run.ends = append(run.ends, time.Since(started))
+			mu.Unlock()
+		}()
+		return planned.run()
+	}
+	in := newFeed[operators.Request]()
+	flow := &operators.Flow{}
+	stream := operators.Reconcile(in.stream(), map[string]operators.Controller{"pods": {Reconcile: reconcile}},
+		operators.ReconcileOptions{Workers: workers, Backoff: modelBackoff, Flow: flow})
+	var results []operators.Result
+	ctx, end := context.WithCancel(t.Context())
+	reader := parallel(t, func(context.Context) {
+		_ = streams.ForEach(ctx, stream, func(batch []operators.Result) { results = append(results, batch...) }, nil)
+	})
+	for i, arrival := range arrivals {
+		pass(arrival.at - time.Since(started))
+		in.send(request(arrival.name, fmt.Sprint(i)))
+	}
+	pass(until - time.Since(started))
+	end()
+	_ = reader.Wait()
+	if flow.Busy() {
+		t.Errorf("at the end %d wait and %d run", flow.Waiting.Load(), flow.Running.Load())
+	}
+	return runs, results
+}
+
+func TestWhateverHappensReconcileKeepsItsPromises(t *testing.T) {
+	outcomes := rapid.SampledFrom([]operators.Outcome{operators.Succeeded, operators.Failed, operators.Requeued, operators.Ended})
+	milliseconds := rapid.Custom(func(rt *rapid.T) time.Duration {
+		return time.Duration(rapid.IntRange(0, 30).Draw(rt, "ms")) * time.Millisecond
+	})
+	attempt := rapid.Custom(func(rt *rapid.T) planned {
+		made := planned{takes: milliseconds.Draw(rt, "takes"), outcome: outcomes.Draw(rt, "outcome")}
+		made.panics = made.outcome == operators.Failed && rapid.Bool().Draw(rt, "panics")
+		if made.outcome == operators.Requeued {
+			made.again = milliseconds.Draw(rt, "again") + time.Millisecond
+		}
+		return made
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		workers := rapid.IntRange(1, 3).Draw(rt, "workers")
+		plans := map[string]plan{}
+		for _, name := range []string{"a", "b", "c"} {
+			plans[name] = rapid.SliceOfN(attempt, 0, 8).Draw(rt, name)
+		}
+		var arrivals []arrival
+		var now time.Duration
+		for range rapid.IntRange(1, 15).Draw(rt, "requests") {
+			now += milliseconds.Draw(rt, "after") + time.Millisecond
+			arrivals = append(arrivals, arrival{now, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")})
+		}
+		until := now + 10*time.Second
+		synctest.Test(t, func(t *testing.T) {
+			runs, results := lived(t, plans, arrivals, workers, until)
+			for name, run := range runs {
+				if err := checkRun(name, run, plans[name], arrivals, workers, until); err != nil {
+					rt.Errorf("%s: %v", name, err)
+				}
+			}
+			if err := checkCauses(results, len(arrivals)); err != nil {
+				rt.Error(err)
+			}
+		})
+	})
+}
+
+func checkRun(name string, run *run, plan plan, arrivals []arrival, workers int, until time.Duration) error {
+	if run.overlapped {
+		return fmt.Errorf("two attempts overlap")
+	}
+	var requests []time.Duration
+	for _, arrival := range arrivals {
+		if arrival.name == name {
+			requests = append(requests, arrival.at)
+		}
+	}
+	if len(requests) > 0 && (len(run.starts) == 0 || run.starts[len(run.starts)-1] < requests[len(requests)-1]) {
+		return fmt.Errorf("attempts at %v leave the request at %v without one", run.starts, requests[len(requests)-1])
+	}
+	// With a worker for each object, when attempts start is certain.
+	if want := plan.starts(requests, until); workers == 3 && !slices.Equal(run.starts, want) {
+		return fmt.Errorf("with requests at %v attempts start at\n%v, want\n%v", requests, run.starts, want)
+	}
+	return nil
+}
+
+// checkCauses: each request is a cause of exactly one attempt that did not fail.
+func checkCauses(results []operators.Result, requests int) error {
+	times := make([]int, requests)
+	for _, result := range results {
+		for _, cause := range result.Causes {
+			var i int
+			if _, err := fmt.Sscan(cause.ResourceVersion, &i); err != nil {
+				return fmt.Errorf("the cause %v is of no request", cause)
+			}
+			if result.Outcome != operators.Failed {
+				times[i]++
+			}
+		}
+	}
+	for i, n := range times {
+		if n != 1 {
+			return fmt.Errorf("request %d is a cause of %d attempts that did not fail", i, n)
+		}
+	}
+	return nil
+}

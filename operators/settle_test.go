@@ -1,0 +1,92 @@
+package operators_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+func quiet(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+
+func TestSettleTellsWhenNothingCameForTheQuietTime(t *testing.T) {
+	for name, test := range map[string]debounceTest{
+		"nothing comes at all":           {"3s", "0s false | 1s true"},
+		"something comes once":           {"400ms a@1 | 3s", "0s false | 1.4s true"},
+		"the quiet time starts anew":     {"400ms a@1 | 900ms a@2 | 1.8s a@3 | 5s", "0s false | 2.8s true"},
+		"something comes after that":     {"3s a@1 | 3.9s a@2 | 9s", "0s false | 1s true | 3s false | 4.9s true"},
+		"what comes while it is quiet":   {"3s a@1 | 4.1s a@2 | 9s", "0s false | 1s true | 3s false | 4s true | 4.1s false | 5.1s true"},
+		"errors count and go no further": {"400ms !e | 3s !e | 9s", "0s false | 1.4s true | 3s false | 4s true"},
+		"the end is not told":            {"400ms a@1 | 500ms", "0s false"},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			stream := operators.Settle(scheduled(test.in), operators.SettleOptions{Quiet: quiet(time.Second)})
+			if got := logged(stream.Observe(t.Context()), plain[bool]); got != test.out {
+				t.Errorf("\nof   %s\ncame %s\nwant %s", test.in, got, test.out)
+			}
+		})
+	}
+}
+
+func TestNothingIsQuietWhileSomethingIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		flow := &operators.Flow{}
+		flow.Running.Add(1)
+		parallel(t, func(ctx context.Context) {
+			wait(ctx, 4200*time.Millisecond)
+			flow.Running.Add(-1)
+			flow.Waiting.Add(1)
+			wait(ctx, 2*time.Second)
+			flow.Waiting.Add(-1)
+		})
+		stream := operators.Settle(scheduled("500ms a@1 | 20s"), operators.SettleOptions{Quiet: quiet(time.Second), Busy: flow.Busy})
+		// It asks again after each quiet time from 1.5 s on.
+		if got, want := logged(stream.Observe(t.Context()), plain[bool]), "0s false | 6.5s true"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+func TestTheQuietTimeMayChange(t *testing.T) {
+	for name, test := range map[string]struct {
+		first time.Duration
+		at    time.Duration
+		then  time.Duration
+		want  string
+	}{
+		"it grows":                      {time.Second, 300 * time.Millisecond, 3 * time.Second, "0s false | 3.5s true"},
+		"it grows meanwhile":            {time.Second, 700 * time.Millisecond, 3 * time.Second, "0s false | 3.5s true"},
+		"it shrinks":                    {time.Hour, 300 * time.Millisecond, time.Second, "0s false | 1.5s true"},
+		"it is never below 1 ms":        {time.Second, 300 * time.Millisecond, -1, "0s false | 501ms true"},
+		"it stays what it was at first": {time.Second, 300 * time.Millisecond, time.Second, "0s false | 1.5s true"},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			var now atomic.Int64
+			now.Store(int64(test.first))
+			parallel(t, func(ctx context.Context) {
+				wait(ctx, test.at)
+				now.Store(int64(test.then))
+			})
+			stream := operators.Settle(scheduled("500ms a@1 | 10s"), operators.SettleOptions{
+				Quiet: func() time.Duration { return time.Duration(now.Load()) },
+			})
+			if got := logged(stream.Observe(t.Context()), plain[bool]); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSettleNeedsAQuietTime(t *testing.T) {
+	defer func() {
+		if got, want := fmt.Sprint(recover()), "settle: Quiet is not set; give the time that counts as quiet"; got != want {
+			t.Errorf("panicked with %q, want %q", got, want)
+		}
+	}()
+	operators.Settle(streams.Stream[int]{}, operators.SettleOptions{})
+}

@@ -1,0 +1,148 @@
+package operators_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var setKind = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+
+// owned is a pod with owner references: "!set" is the controlling one.
+func owned(name string, owners ...string) *metav1.PartialObjectMetadata {
+	made := pod(name, name, "1")
+	for _, owner := range owners {
+		controls := strings.HasPrefix(owner, "!")
+		made.OwnerReferences = append(made.OwnerReferences, metav1.OwnerReference{
+			APIVersion: "apps/v1", Kind: "StatefulSet", Name: strings.TrimPrefix(owner, "!"), Controller: &controls,
+		})
+	}
+	return made
+}
+
+// change is a change of a pod with a version as its cause, received at a second.
+func change(version int, before, after streams.Object) streams.Change {
+	object := after
+	if object == nil {
+		object = before
+	}
+	received := time.Unix(int64(version), 0)
+	key := streams.KeyOf(podKind, object)
+	return streams.Change{
+		Type: streams.Updated, Key: key, Old: before, New: after, Received: received,
+		Causes: []streams.Cause{{Type: streams.Applied, Key: key, ResourceVersion: fmt.Sprint(version), Received: received}},
+	}
+}
+
+// requested renders a request as controller/name(versions of causes).
+func requested(request operators.Request) string {
+	var versions []string
+	for _, cause := range request.Causes {
+		versions = append(versions, cause.ResourceVersion)
+	}
+	return fmt.Sprintf("%s/%s(%s)", request.Controller, request.Name, strings.Join(versions, " "))
+}
+
+func triggered(t *testing.T, changes []streams.Change, rules ...operators.Rule) []string {
+	t.Helper()
+	requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(changes...), rules...))
+	if len(errs) > 0 {
+		t.Error(errs)
+	}
+	var all []string
+	for _, request := range requests {
+		all = append(all, requested(request))
+	}
+	return all
+}
+
+var (
+	self   = operators.Rule{Controller: "pods", Kind: podKind, Concerns: operators.Self}
+	owners = operators.Rule{Controller: "sets", Kind: podKind, Concerns: operators.Owner(setKind)}
+)
+
+func TestTriggerAsksForWhomAChangeConcerns(t *testing.T) {
+	a, b := owned("a", "!x"), owned("b", "other", "!y")
+	for name, test := range map[string]struct {
+		changes []streams.Change
+		rules   []operators.Rule
+		want    string
+	}{
+		"the object itself":              {[]streams.Change{change(1, nil, a), change(2, b, nil)}, []operators.Rule{self}, "[pods/a(1) pods/b(2)]"},
+		"its controlling owner":          {[]streams.Change{change(1, nil, a), change(2, b, nil)}, []operators.Rule{owners}, "[sets/x(1) sets/y(2)]"},
+		"both":                           {[]streams.Change{change(1, a, a)}, []operators.Rule{self, owners}, "[pods/a(1) sets/x(1)]"},
+		"the old owner and the new one":  {[]streams.Change{change(1, a, owned("a", "!y"))}, []operators.Rule{owners}, "[sets/y(1) sets/x(1)]"},
+		"the owner that is no more":      {[]streams.Change{change(1, a, owned("a"))}, []operators.Rule{owners}, "[sets/x(1)]"},
+		"the owner that is new":          {[]streams.Change{change(1, owned("a"), a)}, []operators.Rule{owners}, "[sets/x(1)]"},
+		"nobody without an owner":        {[]streams.Change{change(1, nil, owned("a", "x"))}, []operators.Rule{owners}, "[]"},
+		"nobody by an owner of a kind":   {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: podKind, Concerns: operators.Owner(schema.GroupKind{Group: "apps", Kind: "ReplicaSet"})}}, "[]"},
+		"nor of a group":                 {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: podKind, Concerns: operators.Owner(schema.GroupKind{Group: "x", Kind: "StatefulSet"})}}, "[]"},
+		"nobody by a kind without rules": {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: setKind, Concerns: operators.Self}}, "[]"},
+		"once in a batch, for all causes": {
+			[]streams.Change{change(1, nil, a), change(2, nil, b), change(3, a, a), change(4, nil, owned("c", "!x"))},
+			[]operators.Rule{owners}, "[sets/x(1 3 4) sets/y(2)]",
+		},
+		"once by two rules, for one cause": {[]streams.Change{change(1, nil, a), change(2, a, a)}, []operators.Rule{self, self}, "[pods/a(1 2)]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := fmt.Sprint(triggered(t, test.changes, test.rules...)); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTriggerIgnoresWhatARuleIgnores(t *testing.T) {
+	deaf := self
+	deaf.Ignore = func(change streams.Change) bool { return change.New == nil }
+	got := triggered(t, []streams.Change{change(1, nil, owned("a")), change(2, owned("a"), nil)}, deaf, owners)
+	if want := []string{"pods/a(1)"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestARequestWasReceivedWithTheOldestOfItsCauses(t *testing.T) {
+	requests, _ := streams.Collect(t.Context(), operators.Trigger(
+		streams.Of(change(7, nil, owned("a", "!x")), change(3, nil, owned("b", "!x")), change(5, nil, owned("c", "!x"))), owners))
+	if len(requests) != 1 || requests[0].Received != time.Unix(3, 0) {
+		t.Errorf("got %+v", requests)
+	}
+}
+
+func TestTriggerMergesWithinABatchOnly(t *testing.T) {
+	batches := streams.Create(func(_ context.Context, out streams.Sink[streams.Change]) {
+		out.Send([]streams.Change{change(1, nil, owned("a"))})
+		out.Send([]streams.Change{change(2, nil, owned("a"))})
+	})
+	requests, _ := streams.Collect(t.Context(), operators.Trigger(batches, self))
+	if len(requests) != 2 || requested(requests[0]) != "pods/a(1)" || requested(requests[1]) != "pods/a(2)" {
+		t.Errorf("got %v", requests)
+	}
+}
+
+func TestTriggerLeavesWhatRulesReturnAlone(t *testing.T) {
+	// A rule may return a part of what it keeps: here the owners of all pods.
+	kept := []types.NamespacedName{podName("x"), podName("y")}
+	rule := operators.Rule{Controller: "sets", Kind: podKind, Concerns: func(object streams.Object) []types.NamespacedName {
+		if object.GetResourceVersion() == "1" {
+			return kept[:1]
+		}
+		return []types.NamespacedName{podName("z")}
+	}}
+	got := triggered(t, []streams.Change{change(2, pod("a", "a", "0"), pod("a", "a", "1"))}, rule)
+	if want := []string{"sets/x(2)", "sets/z(2)"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if kept[1] != podName("y") {
+		t.Errorf("what the rule keeps became %v", kept)
+	}
+}

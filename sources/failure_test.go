@@ -1,0 +1,248 @@
+package sources_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
+	for name, test := range map[string]struct {
+		options sources.WatchOptions
+		code    int
+		reason  metav1.StatusReason
+		is      func(error) bool
+		want    string
+	}{
+		"forbidden": {
+			sources.WatchOptions{}, http.StatusForbidden, metav1.StatusReasonForbidden, apierrors.IsForbidden,
+			"watch of ConfigMap: cannot list configmaps in all namespaces: no way",
+		},
+		"unauthorized, in a namespace": {
+			sources.WatchOptions{Namespace: "a"}, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, apierrors.IsUnauthorized,
+			"watch of ConfigMap: cannot list configmaps in namespace a: no way",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, status := newServer(), &sources.Status{}
+				test.options.Status = status
+				seen := observe(t, watching(t, server, test.options))
+				server.next(t).refuse(test.code, test.reason, "no way")
+				server.next(t).refuse(test.code, test.reason, "no way")
+				synctest.Wait()
+				var refused *sources.RequestError
+				var told *streams.Error
+				if len(seen.errs) != 2 || !errors.As(seen.errs[0], &refused) || !errors.As(seen.errs[0], &told) {
+					t.Fatalf("the failures are %v", seen.errs)
+				}
+				if refused.Verb != "list" || refused.Kind.Resource != "configmaps" || refused.Namespace != test.options.Namespace || !test.is(refused) {
+					t.Errorf("the request was %+v", refused)
+				}
+				same(t, "failures", seen.failures(), []string{test.want, test.want})
+				same(t, "events", seen.told(), nil)
+				seen.stop(t)
+			})
+		})
+	}
+}
+
+func TestAWatchThatIsForbiddenWhereListsAreNotIsToldAsAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		seen := observe(t, watching(t, server, sources.WatchOptions{}))
+		forbidden := func(made *request) { made.refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "no way") }
+		server.next(t).list("7")
+		forbidden(server.next(t).has(t, "watch", "true"))
+		server.next(t).has(t, "watch", "").list("8", configMap("a", "x", "5"))
+		forbidden(server.next(t).has(t, "watch", "true"))
+		const want = "watch of ConfigMap: cannot watch configmaps in all namespaces: no way"
+		same(t, "failures", seen.failures(), []string{want, want})
+		same(t, "events", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @8"})
+		seen.stop(t)
+	})
+}
+
+// The wait doubles from 250 ms to 10 s, each lengthened by up to a half of itself.
+func TestAKindThatDoesNotExistYetIsTriedAgainWithBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		seen := observe(t, watching(t, server, sources.WatchOptions{}))
+		missing := func(made *request) {
+			made.refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+		}
+		next := server.next(t)
+		for _, least := range []time.Duration{250, 500, 1000, 2000, 4000, 8000, 10000, 10000} {
+			least *= time.Millisecond
+			missing(next)           // For a list that streams.
+			missing(server.next(t)) // For a plain list.
+			failures := seen.failures()
+			if len(failures) != 2 || !strings.Contains(failures[0], "cannot list configmaps in all namespaces: the server could not find") {
+				t.Fatalf("the failures are %q", failures)
+			}
+			before := time.Now()
+			next = server.next(t)
+			if waited := time.Since(before); waited < least || waited > least*3/2 {
+				t.Errorf("it waited %v, want %v to %v", waited, least, least*3/2)
+			}
+		}
+		next.list("7") // Now it exists.
+		connection := server.next(t).open()
+		connection.send(t, "ADDED", configMap("a", "x", "5"))
+		connection.listed(t, "8")
+		same(t, "events", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @8"})
+		same(t, "failures", seen.failures(), nil)
+		seen.stop(t)
+	})
+}
+
+func TestARequestErrorSaysWhereAClusterScopedKindIs(t *testing.T) {
+	kind := sources.Kind{Resource: "nodes"}
+	err := &sources.RequestError{Verb: "watch", Kind: kind, Err: errors.New("no way")}
+	if err.Error() != "cannot watch nodes in the cluster: no way" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestStatusFollowsTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, status := newServer(), &sources.Status{}
+		seen := observe(t, watching(t, server, sources.WatchOptions{Status: status}))
+		check := func(when string, state sources.WatchState, lists, watches, failed int64) {
+			t.Helper()
+			synctest.Wait()
+			if now := sources.WatchState(status.State.Load()); now != state {
+				t.Errorf("%s it is %v, want %v", when, now, state)
+			}
+			if l, w, e := status.Lists.Load(), status.Watches.Load(), status.Errors.Load(); l != lists || w != watches || e != failed {
+				t.Errorf("%s it counts %d lists, %d watches and %d failures, want %d, %d and %d", when, l, w, e, lists, watches, failed)
+			}
+		}
+		check("at first", sources.Listing, 0, 0, 0)
+		server.next(t).refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no")
+		server.next(t).refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no")
+		check("after a failure", sources.BackingOff, 0, 0, 2)
+		head := server.next(t)
+		check("when it tries again", sources.Listing, 0, 0, 2)
+		head.list("7")
+		connection := server.next(t).open()
+		connection.send(t, "ADDED", configMap("a", "x", "5"))
+		check("while the list streams in", sources.Listing, 0, 1, 2)
+		if last := status.Last.Load(); last != 0 {
+			t.Errorf("the last event was at %d, and there was none", last)
+		}
+		connection.listed(t, "8")
+		check("after the list", sources.Watching, 1, 1, 2)
+		pass(t, time.Minute)
+		connection.send(t, "BOOKMARK", configMap("", "", "9"))
+		if last := status.Last.Load(); last != time.Now().UnixNano() {
+			t.Errorf("the last event was at %d, want %d", last, time.Now().UnixNano())
+		}
+		connection.cut()
+		connection = server.next(t).open()
+		check("after a new connection", sources.Watching, 1, 2, 2)
+		connection.send(t, "ERROR", failure(http.StatusGone, metav1.StatusReasonExpired, "too old"))
+		again := server.next(t)
+		check("during a new list", sources.Listing, 1, 2, 2)
+		again.open().listed(t, "10")
+		check("after a new list", sources.Watching, 2, 3, 2)
+		seen.stop(t)
+		check("after its end", sources.Watching, 2, 3, 2) // Its end is no failure.
+	})
+}
+
+func TestStatesHaveNamesForMetrics(t *testing.T) {
+	names := []string{sources.Listing.String(), sources.Watching.String(), sources.BackingOff.String()}
+	same(t, "names", names, []string{"listing", "watching", "backing_off"})
+}
+
+// Whatever a watch is doing, the end of its observation ends it, with its request and
+// every goroutine: the bubble checks that.
+func TestAnObservationEndsWhateverTheWatchIsDoing(t *testing.T) {
+	refused := func(made *request) { made.refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no") }
+	for name, until := range map[string]func(*testing.T, *server) *request{
+		"asking for the head": func(t *testing.T, server *server) *request { return server.next(t) },
+		"opening a watch":     func(t *testing.T, server *server) *request { server.next(t).list("7"); return server.next(t) },
+		"waiting for an attempt": func(t *testing.T, server *server) *request {
+			refused(server.next(t))
+			refused(server.next(t))
+			return nil
+		},
+		"listing plainly": func(t *testing.T, server *server) *request {
+			server.next(t).list("7")
+			refused(server.next(t))
+			return server.next(t)
+		},
+		"streaming a list": func(t *testing.T, server *server) *request {
+			server.next(t).list("7")
+			made := server.next(t)
+			made.open().send(t, "ADDED", configMap("a", "x", "5"))
+			return made
+		},
+		"watching": func(t *testing.T, server *server) *request {
+			server.next(t).list("7")
+			made := server.next(t)
+			made.open().listed(t, "8")
+			return made
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer()
+				seen := observe(t, watching(t, server, sources.WatchOptions{}))
+				under := until(t, server)
+				seen.failures()
+				seen.stop(t)
+				if under != nil && under.ctx.Err() == nil {
+					t.Error("the request goes on")
+				}
+				same(t, "failures at the end", seen.failures(), nil)
+				server.none(t)
+			})
+		})
+	}
+}
+
+// The reflector of client-go leaves a plain list behind when its context ends.
+func TestAnObservationEndsNoSoonerThanItsPlainList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		server.stubborn = true
+		seen := observe(t, watching(t, server, sources.WatchOptions{}))
+		server.next(t).list("7")
+		server.next(t).refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "no")
+		under := server.next(t)
+		seen.group.Stop()
+		synctest.Wait()
+		if seen.ended {
+			t.Error("it has ended, and a request goes on")
+		}
+		under.list("8")
+		seen.stop(t)
+	})
+}
+
+// A panic of the user's Keep must not end the process, and the observation that it hits
+// cannot go on.
+func TestAPanicInKeepIsAnErrorOfTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		seen := observe(t, watching(t, server, sources.WatchOptions{Keep: func(streams.Object) { panic("boom") }}))
+		server.next(t).list("7")
+		connection := server.next(t).open()
+		connection.send(t, "ADDED", configMap("a", "x", "5"))
+		same(t, "failures", seen.failures(), []string{"watch of ConfigMap: watch of ConfigMap: panic: boom"})
+		if !seen.ended {
+			t.Error("the observation goes on")
+		}
+		seen.stop(t)
+	})
+}

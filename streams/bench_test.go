@@ -1,0 +1,97 @@
+package streams_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/reactivex/rxgo/v2"
+)
+
+// consume reads a stream to its end and counts its values.
+func consume(b *testing.B, stream streams.Stream[int]) {
+	b.Helper()
+	b.ReportAllocs()
+	b.ResetTimer()
+	values := 0
+	err := streams.ForEach(b.Context(), stream, func(batch []int) { values += len(batch) }, func(err error) { b.Error(err) })
+	if err != nil || values != b.N {
+		b.Fatalf("got %d of %d values: %v", values, b.N, err)
+	}
+}
+
+// BenchmarkSend sends a value through a channel to a reader: with the select that also
+// waits for the end of the context, and with a Sink, which tries without it first.
+func BenchmarkSend(b *testing.B) {
+	batch := []int{1}
+	b.Run("select", func(b *testing.B) {
+		consume(b, streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+			channel := out.Channel()
+			for range b.N {
+				select {
+				case channel <- rxgo.Item{V: batch}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}))
+	})
+	b.Run("sink", func(b *testing.B) {
+		consume(b, streams.Create(func(_ context.Context, out streams.Sink[int]) {
+			for range b.N {
+				if !out.Send(batch) {
+					return
+				}
+			}
+		}))
+	})
+}
+
+// BenchmarkMerge takes a value from one of four sources through Merge.
+func BenchmarkMerge(b *testing.B) {
+	for _, size := range []int{1, 64} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			source := func(n int) streams.Stream[int] {
+				return streams.Create(func(_ context.Context, out streams.Sink[int]) {
+					for n > 0 {
+						batch := make([]int, min(size, n))
+						n -= len(batch)
+						if !out.Send(batch) {
+							return
+						}
+					}
+				})
+			}
+			quarter := b.N / 4
+			consume(b, streams.Merge(source(quarter), source(quarter), source(quarter), source(b.N-3*quarter)))
+		})
+	}
+}
+
+// BenchmarkBatch takes values that come one by one through Batch.
+func BenchmarkBatch(b *testing.B) {
+	consume(b, streams.Batch(streams.Create(func(_ context.Context, out streams.Sink[int]) {
+		for range b.N {
+			if !out.Send([]int{1}) {
+				return
+			}
+		}
+	}), 64))
+}
+
+// BenchmarkInlet puts values one by one, as the callbacks of a watch do.
+func BenchmarkInlet(b *testing.B) {
+	inlet := streams.NewInlet[int]()
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	items := streams.Create(inlet.Drain).Observe(ctx)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		inlet.Put(ctx, i)
+		for len(items) == cap(items) {
+			<-items
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package streams_test
+
+import (
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/reactivex/rxgo/v2"
+)
+
+// operatorCase is one way from a stream to a stream through what this package exports.
+// Each has to pass the tests of this file.
+type operatorCase struct {
+	name string
+	// over is the operator over an input. It calls visit for each value in user code of
+	// the operator, if it has any.
+	over func(in streams.Stream[int], visit func(int)) streams.Stream[int]
+	// userCode says that over calls visit.
+	userCode bool
+	// whole says that nothing comes out before the input has ended.
+	whole bool
+	// foreign says that RxGo is in between, which waits for nobody.
+	foreign bool
+	// constant says that what comes out does not depend on the input.
+	constant bool
+}
+
+var operatorCases = []operatorCase{{
+	name: "Create",
+	over: func(in streams.Stream[int], visit func(int)) streams.Stream[int] {
+		return streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+			ctx, cancel := context.WithCancel(ctx)
+			items := in.Observe(ctx)
+			defer func() {
+				cancel()
+				for range items { //nolint:revive // Waiting is the point.
+				}
+			}()
+			forward(items, out, visit)
+		})
+	},
+	userCode: true,
+}, {
+	name: "Of",
+	over: func(streams.Stream[int], func(int)) streams.Stream[int] {
+		return streams.MapBatches(streams.Of(1, 2, 3), func(batch []int) []int {
+			for i := range batch {
+				batch[i] *= 10 // The batch is ours: the next observation must not see this.
+			}
+			return batch
+		})
+	},
+	constant: true,
+}, {
+	name: "From",
+	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] {
+		return streams.From[int](in.Observable())
+	},
+	foreign: true,
+}, {
+	name: "Lift",
+	over: func(in streams.Stream[int], visit func(int)) streams.Stream[int] {
+		return streams.Lift(in, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[int]) {
+			forward(in, out, visit)
+		})
+	},
+	userCode: true,
+}, {
+	name: "MapBatches",
+	over: func(in streams.Stream[int], visit func(int)) streams.Stream[int] {
+		return streams.MapBatches(in, func(batch []int) []int { visitAll(batch, visit); return batch })
+	},
+	userCode: true,
+}, {
+	name: "Merge",
+	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] {
+		return streams.Merge(streams.Stream[int]{}, in)
+	},
+}, {
+	name: "Batch",
+	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] { return streams.Batch(in, 3) },
+}, {
+	name: "Drain",
+	over: throughInlet,
+}, {
+	name: "Observable",
+	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] {
+		return streams.From[int](in.Observable())
+	},
+	foreign: true,
+}, {
+	name: "ForEach",
+	over: func(in streams.Stream[int], visit func(int)) streams.Stream[int] {
+		return streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+			err := streams.ForEach(ctx, in,
+				func(batch []int) { visitAll(batch, visit); out.Send(batch) },
+				func(err error) { out.Error(err) })
+			if err != nil {
+				out.Error(err)
+			}
+		})
+	},
+	userCode: true,
+}, {
+	name: "Collect",
+	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] {
+		return streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+			values, errs := streams.Collect(ctx, in)
+			out.Send(values)
+			for _, err := range errs {
+				out.Error(err)
+			}
+		})
+	},
+	whole: true,
+}}
+
+// forward is the least an operator can do.
+func forward(in <-chan rxgo.Item, out streams.Sink[int], visit func(int)) {
+	for item := range in {
+		batch, err := streams.Values[int](item)
+		visitAll(batch, visit)
+		if err != nil && !out.Error(err) || err == nil && !out.Send(batch) {
+			return
+		}
+	}
+}
+
+func visitAll(batch []int, visit func(int)) {
+	for _, value := range batch {
+		visit(value)
+	}
+}
+
+// throughInlet puts a stream into an inlet and drains that. Drain ends with its context
+// only, so that an error marks the end.
+func throughInlet(in streams.Stream[int], _ func(int)) streams.Stream[int] {
+	end := errors.New("end")
+	drained := streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+		inlet := streams.NewInlet[int]()
+		group := lifecycle.New(ctx)
+		group.Go("put", func(ctx context.Context) error {
+			defer inlet.Error(ctx, end)
+			return streams.ForEach(ctx, in,
+				func(batch []int) { inlet.Put(ctx, batch...) },
+				func(err error) { inlet.Error(ctx, err) })
+		})
+		inlet.Drain(group.Context(), out)
+		group.Stop()
+		_ = group.Wait()
+	})
+	return streams.Lift(drained, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[int]) {
+		for item := range in {
+			batch, err := streams.Values[int](item)
+			if errors.Is(err, end) || err != nil && !out.Error(err) || err == nil && !out.Send(batch) {
+				return
+			}
+		}
+	})
+}
+
+// forEachOperator runs a test for every case, in virtual time; a goroutine that is left
+// at its end fails it.
+func forEachOperator(t *testing.T, test func(t *testing.T, c operatorCase)) {
+	for _, c := range operatorCases {
+		bubble(t, c.name, func(t *testing.T) { test(t, c) })
+	}
+}
+
+func ignore(int) {}
+
+func TestEveryOperatorHasACase(t *testing.T) {
+	takesNoStream := []string{"NewInlet", "Put", "Send", "Error", "Channel", "Values", "Observe"}
+	for _, name := range exported(t) {
+		known := slices.ContainsFunc(operatorCases, func(c operatorCase) bool { return c.name == name })
+		if !known && !slices.Contains(takesNoStream, name) {
+			t.Errorf("%s makes or takes a stream and is not in operatorCases", name)
+		}
+	}
+}
+
+// exported names the package's functions and methods that have to do with streams: by
+// their type parameters, which nothing else here has.
+func exported(t *testing.T) []string {
+	t.Helper()
+	packages, err := parser.ParseDir(token.NewFileSet(), ".", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, file := range packages["streams"].Files {
+		for _, declaration := range file.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if !ok || !function.Name.IsExported() {
+				continue
+			}
+			generic := function.Type.TypeParams != nil
+			if function.Recv != nil {
+				receiver := function.Recv.List[0].Type
+				if pointer, ok := receiver.(*ast.StarExpr); ok {
+					receiver = pointer.X
+				}
+				_, generic = receiver.(*ast.IndexExpr)
+			}
+			if generic {
+				names = append(names, function.Name.Name)
+			}
+		}
+	}
+	if len(names) < len(operatorCases) {
+		t.Fatalf("found only %v", names)
+	}
+	return names
+}
+
+func TestOperatorsKeepTheOrderOfValuesAndErrors(t *testing.T) {
+	forEachOperator(t, func(t *testing.T, c operatorCase) {
+		in := script[int]([]int{1, 2}, errFirst, []int{3}, time.Second, errSecond, []int{4, 5, 6, 7})
+		want := []string{"1", "2", "!first", "3", "!second", "4", "5", "6", "7"}
+		switch {
+		case c.constant:
+			want = []string{"10", "20", "30"}
+		case c.whole:
+			want = []string{"1", "2", "3", "4", "5", "6", "7", "!first", "!second"}
+		}
+		if got := flat(t.Context(), c.over(in, ignore)); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestOperatorsObservedTwiceHaveIndependentState(t *testing.T) {
+	forEachOperator(t, func(t *testing.T, c operatorCase) {
+		stream := c.over(script[int]([]int{1}, time.Second, errFirst, []int{2, 3}), ignore)
+		var first, second []string
+		group := parallel(t, func(ctx context.Context) { first = flat(ctx, stream) })
+		second = flat(t.Context(), stream)
+		_ = group.Wait()
+		third := flat(t.Context(), stream)
+		if len(first) == 0 || !slices.Equal(first, second) || !slices.Equal(first, third) {
+			t.Errorf("observed %v and, at the same time, %v, then %v", first, second, third)
+		}
+	})
+}
+
+func TestOperatorsAreLazy(t *testing.T) {
+	forEachOperator(t, func(t *testing.T, c operatorCase) {
+		c.over(streams.Create(func(context.Context, streams.Sink[int]) { t.Error("the source runs unobserved") }), ignore)
+		synctest.Wait()
+	})
+}
+
+func TestOperatorsEndWhenTheyAreCancelledHalfWay(t *testing.T) {
+	forEachOperator(t, func(t *testing.T, c operatorCase) {
+		ctx, cancel := context.WithCancel(t.Context())
+		items := c.over(ticking(), ignore).Observe(ctx)
+		if !c.whole {
+			if item, open := <-items; !open {
+				t.Fatalf("the stream ended at once, with %v", item)
+			}
+		}
+		<-time.After(10 * time.Millisecond)
+		cancel()
+		synctest.Wait() // All goroutines of the observation are gone or wait for nothing but us.
+		left := 0
+		for range items {
+			left++
+		}
+		if left > 16 {
+			t.Errorf("%d items came after the end of the context", left)
+		}
+	})
+}
+
+func TestOperatorsEndWhenTheirReaderIsGone(t *testing.T) {
+	forEachOperator(t, func(t *testing.T, c operatorCase) {
+		if c.whole {
+			return // It would collect for ever.
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		items := c.over(endless(), ignore).Observe(ctx)
+		synctest.Wait() // The channel is full and everything waits for the reader.
+		if !c.constant && len(items) != cap(items) {
+			t.Errorf("%d of %d items wait for the reader", len(items), cap(items))
+		}
+		cancel() // Nobody reads: bubble sees to it that nothing is left.
+	})
+}
+
+func TestWhenAnOperatorHasEndedItsInputHasToo(t *testing.T) {
+	forEachOperator(t, func(t *testing.T, c operatorCase) {
+		if c.constant || c.foreign {
+			return
+		}
+		var ended atomic.Bool
+		in := streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+			out.Send([]int{1})
+			<-ctx.Done()
+			<-time.After(time.Minute) // It has something to clean up.
+			ended.Store(true)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for range c.over(in, ignore).Observe(ctx) { //nolint:revive // Until it is closed.
+		}
+		if !ended.Load() {
+			t.Error("its channel was closed before its input had ended")
+		}
+	})
+}
+
+func TestAPanicUpstreamBecomesAnErrorBehindTheValuesBeforeIt(t *testing.T) {
+	forEachOperator(t, func(t *testing.T, c operatorCase) {
+		if c.constant {
+			return
+		}
+		got := flat(t.Context(), c.over(script[int]([]int{1, 2}, "broken", []int{3}), ignore))
+		if want := []string{"1", "2", "!panic: broken"}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestAPanicOfUserCodeBecomesAnErrorAndEndsTheStream(t *testing.T) {
+	forEachOperator(t, func(t *testing.T, c operatorCase) {
+		if !c.userCode {
+			return
+		}
+		_, errs := streams.Collect(t.Context(), c.over(endless(), func(value int) {
+			if value == 5 {
+				panic("broken")
+			}
+		}))
+		var panicked *lifecycle.PanicError
+		if len(errs) != 1 || !errors.As(errs[0], &panicked) {
+			t.Fatalf("got %v, want a PanicError", errs)
+		}
+		if !strings.Contains(string(panicked.Stack), "conformance_test.go") {
+			t.Errorf("the stack does not name the function that panicked:\n%s", panicked.Stack)
+		}
+	})
+}

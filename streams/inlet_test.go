@@ -1,0 +1,131 @@
+package streams_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+func drained(inlet *streams.Inlet[int]) streams.Stream[int] { return streams.Create(inlet.Drain) }
+
+func TestAnInletJoinsWhatIsPutWhileTheReceiverIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inlet := streams.NewInlet[int]()
+		inlet.Put(t.Context(), 1)
+		inlet.Put(t.Context(), 2, 3)
+		inlet.Error(t.Context(), errFirst)
+		inlet.Error(t.Context(), errSecond)
+		inlet.Put(t.Context(), 4)
+		inlet.Put(t.Context(), 5)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		want := []string{"[1 2 3]", "!first", "!second", "[4 5]"}
+		if got := observed(ctx, drained(inlet)); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestAnInletSendsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inlet := streams.NewInlet[int]()
+		items := drained(inlet).Observe(t.Context())
+		for i := range 3 {
+			inlet.Put(t.Context(), i)
+			synctest.Wait()
+			if len(items) != 1 {
+				t.Fatalf("%d items are there after Put", len(items))
+			}
+			if batch := (<-items).V.([]int); !slices.Equal(batch, []int{i}) {
+				t.Errorf("got %v, want [%d]", batch, i)
+			}
+		}
+	})
+}
+
+func TestAnInletCopiesWhatIsPut(t *testing.T) {
+	inlet := streams.NewInlet[int]()
+	values := []int{1, 2}
+	inlet.Put(t.Context(), values...)
+	values[0] = 99
+	if batch := (<-drained(inlet).Observe(t.Context())).V.([]int); batch[0] != 1 {
+		t.Errorf("got %v, want what was put", batch)
+	}
+}
+
+func TestAFullInletWaitsForRoomOrForItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inlet := streams.NewInlet[int]()
+		if !inlet.Put(t.Context(), make([]int, 1<<14)...) {
+			t.Fatal("the first Put was refused")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		started := time.Now()
+		if inlet.Put(ctx, 1) || inlet.Error(ctx, errFirst) {
+			t.Error("a full inlet took more")
+		}
+		if waited := time.Since(started); waited != time.Second {
+			t.Errorf("Put waited %v, want 1s", waited)
+		}
+		var puts atomic.Int64
+		for i := range 3 {
+			parallel(t, func(ctx context.Context) {
+				if inlet.Put(ctx, i) {
+					puts.Add(1)
+				}
+			})
+			synctest.Wait()
+		}
+		if puts.Load() != 0 {
+			t.Fatal("Put did not wait")
+		}
+		observation, end := context.WithCancel(t.Context())
+		items := drained(inlet).Observe(observation)
+		synctest.Wait()
+		end()
+		values := 0
+		for item := range items {
+			values += len(item.V.([]int))
+		}
+		if puts.Load() != 3 || values != 1<<14+3 {
+			t.Errorf("with room %d of 3 values were put, and %d values came", puts.Load(), values)
+		}
+	})
+}
+
+func TestManyMayPutAtOnce(t *testing.T) {
+	const writers, each = 8, 1000
+	inlet := streams.NewInlet[int]()
+	for w := range writers {
+		parallel(t, func(ctx context.Context) {
+			for i := range each {
+				inlet.Put(ctx, w*each+i)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	next := make([]int, writers)
+	left := writers * each
+	err := streams.ForEach(ctx, drained(inlet), func(batch []int) {
+		for _, value := range batch {
+			if w := value / each; value%each != next[w] {
+				t.Errorf("writer %d: got %d, want %d", w, value%each, next[w])
+			} else {
+				next[w]++
+			}
+			left--
+		}
+		if left == 0 {
+			cancel()
+		}
+	}, func(err error) { t.Error(err) })
+	if err != nil || left != 0 {
+		t.Errorf("%d values are missing: %v", left, err)
+	}
+}

@@ -1,0 +1,127 @@
+package streams_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/reactivex/rxgo/v2"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errFirst, errSecond = errors.New("first"), errors.New("second")
+
+// script is a stream that sends what it is given: []T is a batch, an error is an error,
+// a time.Duration is a wait, and a string is what it panics with.
+func script[T any](steps ...any) streams.Stream[T] {
+	return streams.Create(func(ctx context.Context, out streams.Sink[T]) {
+		for _, step := range steps {
+			sent := true
+			switch step := step.(type) {
+			case []T:
+				sent = out.Send(append([]T(nil), step...))
+			case error:
+				sent = out.Error(step)
+			case time.Duration:
+				sent = wait(ctx, step)
+			case string:
+				panic(step)
+			default:
+				panic(fmt.Sprintf("a script has no step %T", step))
+			}
+			if !sent {
+				return
+			}
+		}
+	})
+}
+
+// endless sends 0, 1, 2, ... in batches of two, as fast as they are taken.
+func endless() streams.Stream[int] {
+	return streams.Create(func(_ context.Context, out streams.Sink[int]) {
+		for i := 0; out.Send([]int{i, i + 1}); i += 2 {
+		}
+	})
+}
+
+// wait waits and is false if ctx ends before.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// taken renders an item of an observation as [values] or !error.
+func taken(item rxgo.Item) string {
+	if item.E != nil {
+		return "!" + item.E.Error()
+	}
+	return fmt.Sprint(item.V)
+}
+
+// observed renders everything of a stream, item by item.
+func observed[T any](ctx context.Context, stream streams.Stream[T]) []string {
+	var items []string
+	for item := range stream.Observe(ctx) {
+		items = append(items, taken(item))
+	}
+	return items
+}
+
+// flat renders everything of a stream value by value, whatever the batches.
+func flat[T any](ctx context.Context, stream streams.Stream[T]) []string {
+	var values []string
+	for item := range stream.Observe(ctx) {
+		batch, err := streams.Values[T](item)
+		if err != nil {
+			values = append(values, "!"+err.Error())
+		}
+		for _, value := range batch {
+			values = append(values, fmt.Sprint(value))
+		}
+	}
+	return values
+}
+
+// parallel runs a function in a goroutine that the test waits for.
+func parallel(t *testing.T, run func(ctx context.Context)) *lifecycle.Group {
+	t.Helper()
+	group := lifecycle.New(t.Context())
+	group.Go(t.Name(), func(ctx context.Context) error { run(ctx); return nil })
+	t.Cleanup(func() {
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return group
+}
+
+// bubble runs a test in virtual time. It fails if a goroutine is left at its end.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Helper()
+		synctest.Test(t, test)
+	})
+}
+
+// ticking sends 0, 1, 2, ... in batches of two, one batch a millisecond.
+func ticking() streams.Stream[int] {
+	return streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+		for i := 0; out.Send([]int{i, i + 1}) && wait(ctx, time.Millisecond); i += 2 {
+		}
+	})
+}
+
+// itemOf is a batch of one value, as it travels.
+func itemOf[T any](value T) rxgo.Item { return rxgo.Item{V: []T{value}} }
