@@ -94,6 +94,7 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 		return fmt.Errorf("adding controller %q: the name is taken", name)
 	}
 	var reconciled schema.GroupKind
+	var rules []operators.Rule
 	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
 		watched, err := m.watch(input.object, input.kind, input.watch)
 		if err != nil {
@@ -106,10 +107,11 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 		if concerns == nil {
 			concerns = operators.Owner(reconciled)
 		}
-		m.rules = append(m.rules, operators.Rule{
+		rules = append(rules, operators.Rule{
 			Controller: name, Kind: watched.kind.GroupKind(), Concerns: concerns, Ignore: input.ignore,
 		})
 	}
+	m.rules = append(m.rules, rules...)
 	m.controllers[name] = operators.Controller{
 		Reconcile:    m.metrics.counting(name, reconciler),
 		IgnoreEchoes: definition.ignoreEchoes,

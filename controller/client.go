@@ -120,7 +120,8 @@ func PatchStatus[T streams.Object](ctx context.Context, c *Client, before, after
 	return patch(ctx, c, kind, types.MergePatchType, "patch", body, after, "status")
 }
 
-// mergePatch is the patch from before to after, on condition that before is current.
+// mergePatch is the patch from the status of before to that of after, on condition that
+// before is current.
 func mergePatch(before, after streams.Object) ([]byte, error) {
 	from, err := json.Marshal(before)
 	if err != nil {
@@ -134,16 +135,14 @@ func mergePatch(before, after streams.Object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var document map[string]any
-	if err := json.Unmarshal(body, &document); err != nil {
+	var changed map[string]any
+	if err := json.Unmarshal(body, &changed); err != nil {
 		return nil, err
 	}
-	metadata, _ := document["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		document["metadata"] = metadata
+	document := map[string]any{"metadata": map[string]any{"resourceVersion": before.GetResourceVersion()}}
+	if status, found := changed["status"]; found {
+		document["status"] = status
 	}
-	metadata["resourceVersion"] = before.GetResourceVersion()
 	return json.Marshal(document)
 }
 
@@ -168,6 +167,7 @@ func wrote[T streams.Object](ctx context.Context, c *Client, kind *watched, verb
 	if err != nil {
 		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, err)
 	}
+	key = streams.KeyOf(kind.kind.GroupKind(), answer) // The server may have made the name.
 	sources.Kept(kind.options, answer)
 	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion()})
 	var since time.Time

@@ -74,7 +74,9 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 		recorder:    &Recorder{},
 	}
 	m.client = newClient(m)
-	m.metrics = newMetrics(m)
+	if m.metrics, err = newMetrics(m); err != nil {
+		return nil, fmt.Errorf("registering metrics; give each manager a Registry of its own: %w", err)
+	}
 	return m, nil
 }
 
@@ -96,8 +98,12 @@ func (m *Manager) watch(object streams.Object, kindOptions []sources.KindOption,
 	}
 	for _, known := range m.watches {
 		if known.kind.GroupKind() == kind.GroupKind() {
+			if known.kind.GroupVersionKind != kind.GroupVersionKind || known.kind.Resource != kind.Resource {
+				return nil, fmt.Errorf("%v is watched twice, as %s of version %s and as %s of version %s; name it alike everywhere",
+					kind.GroupKind(), known.kind.Resource, known.kind.Version, kind.Resource, kind.Version)
+			}
 			if known.options.LabelSelector != options.LabelSelector || (known.options.Keep == nil) != (options.Keep == nil) {
-				return nil, fmt.Errorf("%v is watched twice, with different options", kind.GroupKind())
+				return nil, fmt.Errorf("%v is watched twice, with different options; give it the same Labelled and Keep everywhere", kind.GroupKind())
 			}
 			return known, nil
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
 // buckets hold those of the Java Operator SDK (0.01 to 30 s), so that quantiles
@@ -26,16 +25,21 @@ type metrics struct {
 	adds, retries, writes                             *prometheus.CounterVec
 }
 
-func newMetrics(m *Manager) *metrics {
-	registry := m.options.Registry
+func newMetrics(m *Manager) (*metrics, error) {
+	var err error // the first one
+	register := func(made prometheus.Collector) {
+		if err == nil {
+			err = m.options.Registry.Register(made)
+		}
+	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		made := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		registry.MustRegister(made)
+		register(made)
 		return made
 	}
 	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
 		made := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-		registry.MustRegister(made)
+		register(made)
 		return made
 	}
 	made := &metrics{
@@ -52,10 +56,10 @@ func newMetrics(m *Manager) *metrics {
 		retries:    counter("workqueue_retries_total", "Attempts after a failure.", "name", "controller"),
 		writes:     counter("bellerophon_writes_total", "Writes to the API server that succeeded.", "controller", "verb", "kind"),
 	}
-	registerRESTMetrics(registry)
-	registry.MustRegister(made.active, &state{m},
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return made
+	register(made.active)
+	register(&state{m})
+	registerProcessMetrics(m.options.Registry)
+	return made, err
 }
 
 // counting is a reconciler that counts itself as active.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	clientmetrics "k8s.io/client-go/tools/metrics"
 )
 
@@ -34,9 +35,16 @@ func (restLatency) Observe(_ context.Context, verb string, u url.URL, latency ti
 	restDuration.WithLabelValues(verb, u.Host).Observe(latency.Seconds())
 }
 
-func registerRESTMetrics(registry *prometheus.Registry) {
+// registerProcessMetrics registers what is measured for the whole process. A registry of
+// the user's may have it already.
+func registerProcessMetrics(registry *prometheus.Registry) {
 	restOnce.Do(func() {
 		clientmetrics.Register(clientmetrics.RegisterOpts{RequestResult: restResult{}, RequestLatency: restLatency{}})
 	})
-	registry.MustRegister(restRequests, restDuration)
+	for _, shared := range []prometheus.Collector{
+		restRequests, restDuration,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		_ = registry.Register(shared) // It fails only if the registry has it.
+	}
 }
