@@ -16,6 +16,7 @@ type Cache struct {
 	order  []*Store
 	loop   *Loop
 	sync   levels
+	onEcho func(kind schema.GroupKind, latency time.Duration)
 }
 
 // New makes an empty cache. A nil logger is slog's default.
@@ -36,11 +37,20 @@ func (c *Cache) Add(kind schema.GroupKind, indexers ...Indexer) *Store {
 	if store, known := c.stores[kind]; known {
 		return store
 	}
-	store := newStore(kind, indexers, c.log, c.sync.changed)
+	store := newStore(kind, indexers, c.log, c.sync.changed, func(latency time.Duration) {
+		if c.onEcho != nil {
+			c.onEcho(kind, latency)
+		}
+	})
 	c.stores[kind] = store
 	c.order = append(c.order, store)
 	return store
 }
+
+// OnEcho has a function called for each own write that the watch has passed, with the time
+// from the API server's answer to then; 0 if the watch was faster. It is called from many
+// goroutines and must be fast. Call OnEcho before the cache is used.
+func (c *Cache) OnEcho(call func(kind schema.GroupKind, latency time.Duration)) { c.onEcho = call }
 
 // Store is the store of a kind, or nil.
 func (c *Cache) Store(kind schema.GroupKind) *Store { return c.stores[kind] }

@@ -13,7 +13,8 @@
 //
 // Reads see own writes as soon as the API server has answered, however far the watch
 // lags: see [Store.Wrote]. They are laid over what the watch says, and leave when the
-// watch has passed them; so a foreign change is never hidden behind an own one.
+// watch has passed them: with an event of the object, or a list or bookmark, of their
+// version or a later one. So a foreign change is never hidden behind an own one.
 //
 // # Odd cases
 //

@@ -25,6 +25,7 @@ type overlay struct {
 type pendingWrite struct {
 	resourceVersion string
 	since           time.Time // when what led to the write was received, or zero
+	answered        time.Time
 }
 
 type hiddenDeletion struct {
@@ -59,6 +60,7 @@ func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 	s.overlay.mu.Lock()
 	defer s.overlay.mu.Unlock()
 	if s.passed(key, version) {
+		s.echoed(0)
 		return true // The watch was faster than the answer.
 	}
 	if pending, known := s.overlay.pending[key]; known && streams.Older(version, pending.resourceVersion) {
@@ -67,7 +69,7 @@ func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 	if s.overlay.pending == nil {
 		s.overlay.pending = map[string]pendingWrite{}
 	}
-	s.overlay.pending[key] = pendingWrite{version, since}
+	s.overlay.pending[key] = pendingWrite{version, since, time.Now()}
 	s.overlay.working.put(key, object)
 	s.overlay.publish()
 	s.changed()
@@ -132,6 +134,7 @@ func (s *Store) settleWrites() []time.Time {
 			delete(o.pending, key)
 			o.working.remove(key)
 			since = append(since, pending.since)
+			s.echoed(time.Since(pending.answered))
 		}
 	}
 	for key, deletion := range o.hidden {

@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -173,7 +174,7 @@ func TestThroughAppliesAStreamAndForwardsItsErrors(t *testing.T) {
 	})
 	changes, errs := streams.Collect(t.Context(), c.Through(events))
 	same(t, "changes", told(changes), []string{"Added a/x - > 1@1 by Applied@1"})
-	if len(errs) != 1 || errs[0] != error(failure) {
+	if len(errs) != 1 || !errors.Is(errs[0], failure) {
 		t.Errorf("errors are %v", errs)
 	}
 	if store.Version() != "2" {

@@ -3,6 +3,7 @@ package cache
 import (
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -22,7 +23,8 @@ type Store struct {
 	published atomic.Pointer[view]
 	overlay   overlay
 	anomalies anomalies
-	changed   func() // tells the cache that the level may have changed
+	changed   func()                      // tells the cache that the level may have changed
+	echoed    func(latency time.Duration) // tells the cache that the watch has passed an own write
 
 	// The rest belongs to the writer.
 	seen       string                        // the newest version of any event
@@ -36,7 +38,7 @@ type tombstone struct {
 	resourceVersion string
 }
 
-func newStore(kind schema.GroupKind, indexers []Indexer, log *slog.Logger, changed func()) *Store {
+func newStore(kind schema.GroupKind, indexers []Indexer, log *slog.Logger, changed func(), echoed func(time.Duration)) *Store {
 	tombstones, err := lru.New[string, tombstone](tombstonesRemembered)
 	if err != nil {
 		panic(err) // Only for a size below 1.
@@ -45,6 +47,7 @@ func newStore(kind schema.GroupKind, indexers []Indexer, log *slog.Logger, chang
 		kind:       kind,
 		log:        log.With("kind", kind.String()),
 		changed:    changed,
+		echoed:     echoed,
 		working:    newView(indexers),
 		tombstones: tombstones,
 	}

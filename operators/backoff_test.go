@@ -193,9 +193,11 @@ func TestAnEventEndsTheWaitOfItsObjectOnly(t *testing.T) {
 			b.in.send(request(name))
 			pass(time.Second)
 		}
-		b.in.send(request("c"), request("a"))
-		pass(61 * time.Second)
-		b.wantAttempts("0s a | 1s b | 2s c | 3s d | 4s c a | 1m1s b | 1m3s d | 1m4s c a")
+		b.in.send(request("c"))
+		pass(time.Second)
+		b.in.send(request("a"))
+		pass(62 * time.Second)
+		b.wantAttempts("0s a | 1s b | 2s c | 3s d | 4s c | 5s a | 1m1s b | 1m3s d | 1m4s c | 1m5s a")
 		b.stop()
 	})
 }

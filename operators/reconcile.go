@@ -34,6 +34,9 @@ type Controller struct {
 	// a resource version of its own. Set it where one call does all that it can do; leave
 	// it where a call writes and counts on being called again for that.
 	IgnoreEchoes bool
+
+	// Flow, if set, counts as that of ReconcileOptions does, for this controller alone.
+	Flow *Flow
 }
 
 // ReconcileOptions set up [Reconcile]. The zero value has the defaults.
@@ -114,6 +117,7 @@ func Reconcile(in streams.Stream[Request], controllers map[string]Controller, op
 		pool := &pool{
 			schedule:    newSchedule(options.Backoff),
 			start:       options.Start,
+			waitingOf:   map[string]int{},
 			controllers: controllers,
 			timeout:     options.Timeout,
 			work:        make(chan *task),
@@ -144,14 +148,20 @@ type pool struct {
 	work        chan *task
 	done        chan Result
 	flow        *Flow
-	waiting     int
+	waiting     int            // as flow has it
+	waitingOf   map[string]int // as the flows of the controllers have it
 	results     []Result
 }
 
 func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[Result]) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	defer func() { p.flow.Waiting.Add(-int64(p.waiting)) }()
+	defer func() {
+		p.flow.Waiting.Add(-int64(p.waiting))
+		for name, waiting := range p.waitingOf {
+			p.controllers[name].Flow.Waiting.Add(-int64(waiting))
+		}
+	}()
 	for in != nil || p.schedule.queued() > 0 || p.schedule.running > 0 || len(p.results) > 0 {
 		var work chan<- *task
 		next := p.schedule.peek()
@@ -168,6 +178,9 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[Re
 		case work <- next:
 			p.schedule.start(next)
 			p.flow.Running.Add(1)
+			if flow := p.controllers[next.target.controller].Flow; flow != nil {
+				flow.Running.Add(1)
+			}
 		case send <- rxgo.Item{V: p.results}:
 			p.results = nil
 		case result := <-p.done:
@@ -186,8 +199,7 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[Re
 				return
 			}
 		}
-		p.flow.Waiting.Add(int64(p.schedule.waiting() - p.waiting))
-		p.waiting = p.schedule.waiting()
+		p.count()
 		if due, waits := p.schedule.due(); waits && in != nil {
 			timer.Reset(time.Until(due))
 		}
@@ -206,14 +218,37 @@ func (p *pool) receive(item rxgo.Item, out streams.Sink[Result]) bool {
 	p.flow.In.Add(int64(len(requests)))
 	now := time.Now()
 	for _, request := range requests {
-		p.schedule.add(request, p.controllers[request.Controller].IgnoreEchoes, now)
+		controller := p.controllers[request.Controller]
+		if controller.Flow != nil {
+			controller.Flow.In.Add(1)
+		}
+		p.schedule.add(request, controller.IgnoreEchoes, now)
 	}
 	return true
+}
+
+// count brings the flows up to date with what waits.
+func (p *pool) count() {
+	waiting := p.schedule.waiting()
+	p.flow.Waiting.Add(int64(waiting - p.waiting))
+	p.waiting = waiting
+	for name, controller := range p.controllers {
+		if controller.Flow == nil {
+			continue
+		}
+		waiting := p.schedule.waitingOf(name)
+		controller.Flow.Waiting.Add(int64(waiting - p.waitingOf[name]))
+		p.waitingOf[name] = waiting
+	}
 }
 
 func (p *pool) finished(result Result) {
 	p.flow.Running.Add(-1)
 	p.flow.Out.Add(1)
+	if flow := p.controllers[result.Controller].Flow; flow != nil {
+		flow.Running.Add(-1)
+		flow.Out.Add(1)
+	}
 	echoes := p.controllers[result.Controller].IgnoreEchoes
 	p.results = append(p.results, p.schedule.finish(result, echoes, time.Now()))
 }

@@ -20,7 +20,8 @@ type schedule struct {
 	queues  map[string][]*task // by controller, first come first served
 	turns   []string           // controllers whose queue is not empty, in turn
 	delays  delays
-	backing int // tasks that wait for the end of their backoff
+	delayed int            // delays so far
+	backing map[string]int // by controller: tasks that wait for the end of their backoff
 	running int
 	echoes  *lru.Cache[echo, target] // own writes whose event has not come yet
 }
@@ -35,6 +36,7 @@ type task struct {
 	failures int     // in a row
 	queuedAt time.Time
 	due      time.Time
+	delayed  int // how many delays there were before this one: who waits first goes first
 	position int // in delays
 }
 
@@ -57,7 +59,7 @@ func newSchedule(backoff Backoff) *schedule {
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
-	return &schedule{backoff: backoff, tasks: map[target]*task{}, queues: map[string][]*task{}, echoes: echoes}
+	return &schedule{backoff: backoff, tasks: map[target]*task{}, queues: map[string][]*task{}, backing: map[string]int{}, echoes: echoes}
 }
 
 // add takes in a request.
@@ -186,8 +188,10 @@ func (s *schedule) finish(result Result, ignoreEchoes bool, now time.Time) Resul
 func (s *schedule) delay(next *task, state taskState, due time.Time) {
 	next.state, next.due = state, due
 	if state == stateBackoff {
-		s.backing++
+		s.backing[next.target.controller]++
 	}
+	s.delayed++
+	next.delayed = s.delayed
 	heap.Push(&s.delays, next)
 }
 
@@ -204,7 +208,7 @@ func (s *schedule) tick(now time.Time) {
 	for len(s.delays) > 0 && !s.delays[0].due.After(now) {
 		next := heap.Pop(&s.delays).(*task)
 		if next.state == stateBackoff {
-			s.backing--
+			s.backing[next.target.controller]--
 		}
 		next.request.Received = now
 		s.enqueue(next, now)
@@ -221,13 +225,29 @@ func (s *schedule) queued() int {
 }
 
 // waiting is how many tasks are queued or back off.
-func (s *schedule) waiting() int { return s.queued() + s.backing }
+func (s *schedule) waiting() int {
+	waiting := s.queued()
+	for _, backing := range s.backing {
+		waiting += backing
+	}
+	return waiting
+}
+
+// waitingOf is how many tasks of a controller are queued or back off.
+func (s *schedule) waitingOf(controller string) int {
+	return len(s.queues[controller]) + s.backing[controller]
+}
 
 // delays is a heap of tasks, the next due first.
 type delays []*task
 
-func (d delays) Len() int           { return len(d) }
-func (d delays) Less(i, j int) bool { return d[i].due.Before(d[j].due) }
+func (d delays) Len() int { return len(d) }
+func (d delays) Less(i, j int) bool {
+	if d[i].due.Equal(d[j].due) {
+		return d[i].delayed < d[j].delayed
+	}
+	return d[i].due.Before(d[j].due)
+}
 func (d delays) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
 	d[i].position, d[j].position = i, j
