@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
@@ -51,6 +52,11 @@ func Ignore(ignore func(streams.Change) bool) InputOption {
 // Plural names the kind in URLs, where its plural is not the regular one.
 func Plural(resource string) InputOption {
 	return func(i *input) { i.kind = append(i.kind, sources.Plural(resource)) }
+}
+
+// ClusterScoped says that the kind has no namespaces.
+func ClusterScoped() InputOption {
+	return func(i *input) { i.kind = append(i.kind, sources.ClusterScoped()) }
 }
 
 // For names the kind of the objects that the controller reconciles. Required.
@@ -112,9 +118,12 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 		})
 	}
 	m.rules = append(m.rules, rules...)
+	m.metrics.expect(name)
+	m.attempts[name] = &attempts{started: map[*operators.Request]time.Time{}}
 	m.controllers[name] = operators.Controller{
-		Reconcile:    m.metrics.counting(name, reconciler),
+		Reconcile:    m.attempts[name].counting(reconciler),
 		IgnoreEchoes: definition.ignoreEchoes,
+		Flow:         &operators.Flow{},
 	}
 	return nil
 }

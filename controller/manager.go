@@ -29,6 +29,7 @@ type Manager struct {
 	watches     []*watched
 	rules       []operators.Rule
 	controllers map[string]operators.Controller
+	attempts    map[string]*attempts
 	debounce    operators.Flow
 	reconcile   operators.Flow
 	activity    chan struct{} // has a token when something happened
@@ -70,6 +71,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 		log:         options.Logger,
 		cache:       held,
 		controllers: map[string]operators.Controller{},
+		attempts:    map[string]*attempts{},
 		activity:    make(chan struct{}, 1),
 		recorder:    &Recorder{},
 	}

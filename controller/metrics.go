@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // buckets hold those of the Java Operator SDK (0.01 to 30 s), so that quantiles
@@ -21,7 +21,7 @@ var buckets = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 type metrics struct {
 	reconciles, failures, terminals, panics, timeouts *prometheus.CounterVec
 	duration, queued, worked                          *prometheus.HistogramVec
-	active                                            *prometheus.GaugeVec
+	echoes                                            *prometheus.HistogramVec
 	adds, retries, writes                             *prometheus.CounterVec
 }
 
@@ -49,30 +49,31 @@ func newMetrics(m *Manager) (*metrics, error) {
 		panics:     counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.", "controller"),
 		timeouts:   counter("controller_runtime_reconcile_timeouts_total", "Reconciles that timed out.", "controller"),
 		duration:   histogram("controller_runtime_reconcile_time_seconds", "Time of a reconcile.", "controller"),
-		active:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "controller_runtime_active_workers", Help: "Reconciles that run now."}, []string{"controller"}),
+		echoes:     histogram("bellerophon_own_write_echo_seconds", "Time from the answer to a write to its event in the cache; 0 if the event was faster.", "kind"),
 		queued:     histogram("workqueue_queue_duration_seconds", "Time from being ready to be reconciled to being reconciled.", "name", "controller"),
 		worked:     histogram("workqueue_work_duration_seconds", "Time of a reconcile.", "name", "controller"),
 		adds:       counter("workqueue_adds_total", "Attempts that were queued and came to run.", "name", "controller"),
 		retries:    counter("workqueue_retries_total", "Attempts after a failure.", "name", "controller"),
 		writes:     counter("bellerophon_writes_total", "Writes to the API server that succeeded.", "controller", "verb", "kind"),
 	}
-	register(made.active)
+	m.cache.OnEcho(func(kind schema.GroupKind, latency time.Duration) {
+		made.echoes.WithLabelValues(kind.String()).Observe(latency.Seconds())
+	})
 	register(&state{m})
 	registerProcessMetrics(m.options.Registry)
 	return made, err
 }
 
-// counting is a reconciler that counts itself as active.
-func (m *metrics) counting(name string, reconcile operators.Reconciler) operators.Reconciler {
-	active := m.active.WithLabelValues(name)
+// expect makes the series of a controller, at 0, so that they exist from the start.
+func (m *metrics) expect(name string) {
 	for _, outcome := range []operators.Outcome{operators.Succeeded, operators.Requeued, operators.Failed, operators.Ended} {
-		m.reconciles.WithLabelValues(name, string(outcome)) // A series exists from the start, at 0.
+		m.reconciles.WithLabelValues(name, string(outcome))
 	}
-	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
-		active.Inc()
-		defer active.Dec()
-		return reconcile(ctx, request)
+	for _, counter := range []*prometheus.CounterVec{m.failures, m.terminals, m.panics, m.timeouts} {
+		counter.WithLabelValues(name)
 	}
+	m.adds.WithLabelValues(name, name)
+	m.retries.WithLabelValues(name, name)
 }
 
 func (m *metrics) result(result operators.Result) {
@@ -112,7 +113,10 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	maxConcurrent  = desc("controller_runtime_max_concurrent_reconciles", "Workers of the pool that all controllers share.", "controller")
-	queueDepth     = desc("workqueue_depth", "Objects that are queued or back off, of all controllers.", "name", "controller", "priority")
+	activeWorkers  = desc("controller_runtime_active_workers", "Reconciles that run now.", "controller")
+	queueDepth     = desc("workqueue_depth", "Objects that are queued or back off.", "name", "controller", "priority")
+	unfinished     = desc("workqueue_unfinished_work_seconds", "How long the reconciles that run now have run, together.", "name", "controller")
+	longestRunning = desc("workqueue_longest_running_processor_seconds", "How long the longest of them has run.", "name", "controller")
 	debounceEvents = desc("bellerophon_debounce_events_total", "Events into and out of the debounce; in over out is the coalescing ratio.", "direction")
 	debounceHeld   = desc("bellerophon_debounce_waiting", "Events that the debounce holds.")
 	cacheObjects   = desc("bellerophon_cache_objects", "Objects in the cache.", "kind")
@@ -126,7 +130,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, description := range []*prometheus.Desc{maxConcurrent, queueDepth, debounceEvents, debounceHeld, cacheObjects,
+	for _, description := range []*prometheus.Desc{maxConcurrent, activeWorkers, queueDepth, unfinished, longestRunning, debounceEvents, debounceHeld, cacheObjects,
 		cacheOdd, syncLevel, loopDuration, sourceState, sourceRequests, sourceSilence} {
 		out <- description
 	}
@@ -141,10 +145,14 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(of, prometheus.CounterValue, float64(value), labels...)
 	}
 	m := s.manager
-	for name := range m.controllers {
+	for name, controller := range m.controllers {
+		running, total, longest := m.attempts[name].now()
 		gauge(maxConcurrent, float64(m.options.Workers), name)
+		gauge(activeWorkers, float64(running), name)
+		gauge(queueDepth, float64(controller.Flow.Waiting.Load()), name, name, "0")
+		gauge(unfinished, total.Seconds(), name, name)
+		gauge(longestRunning, longest.Seconds(), name, name)
 	}
-	gauge(queueDepth, float64(m.reconcile.Waiting.Load()), "bellerophon", "", "0")
 	counter(debounceEvents, m.debounce.In.Load(), "in")
 	counter(debounceEvents, m.debounce.Out.Load(), "out")
 	gauge(debounceHeld, float64(m.debounce.Waiting.Load()))

@@ -11,6 +11,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,7 +61,7 @@ func TestKindOfFindsThePlaceInTheAPI(t *testing.T) {
 		{&appsv1.StatefulSet{}, nil, "statefulsets"},
 		{&networkingv1.NetworkPolicy{}, nil, "networkpolicies"},
 		{&networkingv1.Ingress{}, nil, "ingresses"},
-		{&corev1.Endpoints{}, nil, "endpoints"},
+		{&discoveryv1.EndpointSlice{}, nil, "endpointslices"},
 		{&corev1.Pod{}, []sources.KindOption{sources.Plural("heroes")}, "heroes"},
 	} {
 		kind, err := sources.KindOf(scheme.Scheme, test.object, test.options...)

@@ -1,0 +1,176 @@
+package controller_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/controller"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// sent is a write that an API server got.
+type sent struct {
+	method, path, query, content string
+	body                         map[string]any
+}
+
+// answering is an API server that keeps the last write and gives the same answer to all.
+func answering(t *testing.T, answer func() *http.Response) (transport, *sent) {
+	last := &sent{}
+	return func(request *http.Request) *http.Response {
+		*last = sent{method: request.Method, path: request.URL.Path, query: request.URL.RawQuery, content: request.Header.Get("Content-Type")}
+		if request.Body != nil {
+			body, err := io.ReadAll(request.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			_ = json.Unmarshal(body, &last.body) // Some bodies are protobuf.
+		}
+		return answer()
+	}, last
+}
+
+func client(t *testing.T, api transport) *controller.Client {
+	t.Helper()
+	m := manager(t, api, controller.Options{UserAgent: "tester"})
+	add(t, m, nothing)
+	return m.Client()
+}
+
+func TestPatchStatusPatchesTheStatusAloneOfTheObjectAsItWasRead(t *testing.T) {
+	before := pod("x", "5")
+	before.Status.Phase, before.Status.Message = corev1.PodPending, "wait"
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		status map[string]any
+	}{
+		"a change, a removal and an addition": {
+			func(after *corev1.Pod) {
+				after.Status.Phase, after.Status.Message, after.Status.Reason = corev1.PodRunning, "", "Started"
+			},
+			map[string]any{"phase": "Running", "message": nil, "reason": "Started"},
+		},
+		"more than the status": {
+			func(after *corev1.Pod) {
+				after.Status.Phase = corev1.PodRunning
+				after.Labels, after.ResourceVersion, after.Spec.NodeName = map[string]string{"app": "red"}, "9", "node"
+				after.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+			},
+			map[string]any{"phase": "Running"},
+		},
+		"no change": {func(*corev1.Pod) {}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, last := answering(t, func() *http.Response { return says(http.StatusOK, pod("x", "6")) })
+			after := before.DeepCopy()
+			test.change(after)
+			if _, err := controller.PatchStatus(t.Context(), client(t, api), before, after); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]any{"metadata": map[string]any{"resourceVersion": "5"}}
+			if test.status != nil {
+				want["status"] = test.status
+			}
+			if !reflect.DeepEqual(last.body, want) {
+				t.Errorf("it sent %v, want %v", last.body, want)
+			}
+			if last.method != http.MethodPatch || last.path != "/api/v1/namespaces/a/pods/x/status" || last.content != string(types.MergePatchType) || last.query != "fieldManager=tester" {
+				t.Errorf("it sent %+v", *last)
+			}
+		})
+	}
+}
+
+func TestAConflictIsToldWithTheObjectAndChangesNoReads(t *testing.T) {
+	api, _ := answering(t, func() *http.Response {
+		return refusal(http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified")
+	})
+	c := client(t, api)
+	after := pod("x", "5")
+	after.Status.Phase = corev1.PodRunning
+	patched, err := controller.PatchStatus(t.Context(), c, pod("x", "5"), after)
+	if !apierrors.IsConflict(err) || err.Error() != "cannot patch Pod a/x: the object has been modified" || patched != nil {
+		t.Errorf("it returned %v and the error %v", patched, err)
+	}
+	if held, found := controller.Get[*corev1.Pod](c, types.NamespacedName{Namespace: "a", Name: "x"}); found {
+		t.Errorf("the next read sees %v", held)
+	}
+}
+
+func TestWhatWasWrittenTheNextReadSees(t *testing.T) {
+	answer := pod("x", "6")
+	answer.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "tester"}}
+	api, last := answering(t, func() *http.Response { return says(http.StatusOK, answer) })
+	name := types.NamespacedName{Namespace: "a", Name: "x"}
+	for verb, write := range map[string]func(*controller.Client) (*corev1.Pod, error){
+		http.MethodPost + " /api/v1/namespaces/a/pods?fieldManager=tester": func(c *controller.Client) (*corev1.Pod, error) {
+			return controller.Create(t.Context(), c, pod("x", ""))
+		},
+		http.MethodPatch + " /api/v1/namespaces/a/pods/x?fieldManager=tester&force=true": func(c *controller.Client) (*corev1.Pod, error) {
+			return controller.Apply(t.Context(), c, pod("x", ""))
+		},
+	} {
+		c := client(t, api)
+		written, err := write(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := last.method + " " + last.path + "?" + last.query; got != verb {
+			t.Errorf("it sent %s, want %s", got, verb)
+		}
+		held, found := controller.Get[*corev1.Pod](c, name)
+		if !found || held != written || held.ResourceVersion != "6" || len(held.ManagedFields) > 0 {
+			t.Errorf("the next read sees %v", held)
+		}
+		if all := controller.List[*corev1.Pod](c, "a"); len(all) != 1 || all[0] != written {
+			t.Errorf("the next list is %v", all)
+		}
+	}
+}
+
+func TestApplySendsTheObjectWithItsKindAndWithoutManagedFields(t *testing.T) {
+	api, last := answering(t, func() *http.Response { return says(http.StatusOK, pod("x", "6")) })
+	object := pod("x", "")
+	object.TypeMeta = metav1.TypeMeta{}
+	object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	if _, err := controller.Apply(t.Context(), client(t, api), object); err != nil {
+		t.Fatal(err)
+	}
+	metadata, _ := last.body["metadata"].(map[string]any)
+	if last.body["kind"] != "Pod" || last.body["apiVersion"] != "v1" || metadata["managedFields"] != nil || last.content != string(types.ApplyPatchType) {
+		t.Errorf("it sent %s %v", last.content, last.body)
+	}
+	if object.Kind != "" || len(object.ManagedFields) != 1 {
+		t.Error("it changed the object of the caller")
+	}
+}
+
+func TestLiveReadsPastTheCache(t *testing.T) {
+	api, last := answering(t, func() *http.Response { return says(http.StatusOK, pod("x", "6")) })
+	c := client(t, api)
+	live, err := controller.Live[*corev1.Pod](t.Context(), c, types.NamespacedName{Namespace: "a", Name: "x"})
+	if err != nil || live.ResourceVersion != "6" || last.path != "/api/v1/namespaces/a/pods/x" {
+		t.Errorf("it read %v from %s: %v", live, last.path, err)
+	}
+	api, _ = answering(t, func() *http.Response { return refusal(http.StatusNotFound, metav1.StatusReasonNotFound, "no such pod") })
+	_, err = controller.Live[*corev1.Pod](t.Context(), client(t, api), types.NamespacedName{Namespace: "a", Name: "x"})
+	if !apierrors.IsNotFound(err) || err.Error() != "reading Pod a/x: no such pod" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestATypeThatNobodyWatchesIsAMistakeOfTheProgram(t *testing.T) {
+	defer func() {
+		if said, _ := recover().(string); !strings.Contains(said, "no controller of the manager watches *v1.Secret; name it in For, Owns or Watches") {
+			t.Errorf("it said %q", said)
+		}
+	}()
+	controller.List[*corev1.Secret](client(t, silent), "")
+}

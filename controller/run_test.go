@@ -1,0 +1,103 @@
+package controller_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/operators"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// run runs a manager against an API server with one pod. When the pod has been reconciled
+// a number of times and all has calmed down, it calls check, and stops.
+func run(t *testing.T, options controller.Options, times int, reconcile func(context.Context, *controller.Client) (time.Duration, error), check func()) {
+	t.Helper()
+	done := make(chan struct{})
+	tell := options.OnResult
+	options.OnResult = func(result operators.Result) {
+		if tell != nil {
+			tell(result)
+		}
+		if times--; times == 0 {
+			close(done)
+		}
+	}
+	m := manager(t, onePod, options)
+	add(t, m, func(ctx context.Context, _ operators.Request) (time.Duration, error) {
+		return reconcile(ctx, m.Client())
+	})
+	group := lifecycle.New(t.Context())
+	group.Go("manager", m.Run)
+	<-done
+	synctest.Wait() // The calm before the last attempt is over.
+	if err := m.Cache().Wait(t.Context(), cache.Settled); err != nil {
+		t.Error(err)
+	}
+	check()
+	group.Stop()
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// onePod is an API server with one pod, whose status can be patched, and that says of
+// what is created how it has named it.
+func onePod(request *http.Request) *http.Response {
+	switch {
+	case request.Method == http.MethodPatch:
+		return says(http.StatusOK, pod("x", "5"))
+	case request.Method == http.MethodPost:
+		return says(http.StatusCreated, pod("made-by-the-server", "5"))
+	case request.URL.Query().Get("watch") == "true":
+		return watched(request, "5", pod("x", "4"))
+	}
+	list := &corev1.PodList{}
+	list.ResourceVersion = "5"
+	return says(http.StatusOK, list)
+}
+
+func TestAWriteIsToldByTheNameThatTheServerGave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var writes []operators.Write
+		create := func(ctx context.Context, c *controller.Client) (time.Duration, error) {
+			wanted := pod("", "")
+			wanted.GenerateName = "made-by-"
+			_, err := controller.Create(ctx, c, wanted)
+			return 0, err
+		}
+		run(t, controller.Options{OnResult: func(result operators.Result) { writes = append(writes, result.Writes...) }}, 1, create, func() {
+			if len(writes) != 1 || writes[0].Key.String() != "Pod a/made-by-the-server" || writes[0].Verb != "create" || writes[0].ResourceVersion != "5" {
+				t.Errorf("the writes are %v", writes)
+			}
+		})
+	})
+}
+
+func TestAControllerThatWasRefusedGetsNoRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var results []operators.Result
+		m := manager(t, onePod, controller.Options{OnResult: func(result operators.Result) { results = append(results, result) }})
+		add(t, m, nothing)
+		if err := m.Add("refused", nothing, controller.For(&corev1.Pod{}), controller.Owns(&corev1.Pod{}, controller.Labelled("app"))); err == nil {
+			t.Fatal("it was not refused")
+		}
+		group := lifecycle.New(t.Context())
+		group.Go("manager", m.Run)
+		if err := m.Cache().Wait(t.Context(), cache.Settled); err != nil {
+			t.Error(err)
+		}
+		group.Stop()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+		if len(results) != 1 || results[0].Controller != "pods" || results[0].Err != nil {
+			t.Errorf("the results are %+v", results)
+		}
+	})
+}
