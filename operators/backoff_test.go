@@ -202,6 +202,18 @@ func TestAnEventEndsTheWaitOfItsObjectOnly(t *testing.T) {
 	})
 }
 
+func TestOfThoseDueAtOnceTheFirstToWaitGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRig(t, func(context.Context, operators.Request) (time.Duration, error) { return time.Minute, nil }, one)
+		for i := range 9 {
+			b.in.send(request(fmt.Sprint(i)))
+		}
+		pass(61 * time.Second)
+		b.wantAttempts("0s 0 1 2 3 4 5 6 7 8 | 1m0s 0 1 2 3 4 5 6 7 8")
+		b.stop()
+	})
+}
+
 func TestAnEventDuringAnAttemptComesBeforeItsRequeue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0

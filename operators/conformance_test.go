@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -150,34 +151,51 @@ func forEachOperator(t *testing.T, test func(t *testing.T, c operatorCase)) {
 func nothing() {}
 
 func TestEveryOperatorHasACase(t *testing.T) {
-	packages, err := parser.ParseDir(token.NewFileSet(), ".", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := 0
-	for _, file := range packages["operators"].Files {
-		for _, declaration := range file.Decls {
-			function, ok := declaration.(*ast.FuncDecl)
-			if !ok || !function.Name.IsExported() || function.Type.Results == nil {
-				continue
-			}
-			// An operator returns a streams.Stream[...].
-			index, ok := function.Type.Results.List[0].Type.(*ast.IndexExpr)
-			if !ok {
-				continue
-			}
-			if selector, ok := index.X.(*ast.SelectorExpr); !ok || selector.Sel.Name != "Stream" {
-				continue
-			}
-			found++
-			if !slices.ContainsFunc(operatorCases, func(c operatorCase) bool { return c.name == function.Name.Name }) {
-				t.Errorf("%s is an operator and not in operatorCases", function.Name.Name)
-			}
+	for _, function := range functions(t) {
+		if !function.Name.IsExported() || function.Type.Results == nil {
+			continue
+		}
+		// An operator returns a streams.Stream[...].
+		index, ok := function.Type.Results.List[0].Type.(*ast.IndexExpr)
+		if !ok {
+			continue
+		}
+		if selector, ok := index.X.(*ast.SelectorExpr); !ok || selector.Sel.Name != "Stream" {
+			continue
+		}
+		found++
+		if !slices.ContainsFunc(operatorCases, func(c operatorCase) bool { return c.name == function.Name.Name }) {
+			t.Errorf("%s is an operator and not in operatorCases", function.Name.Name)
 		}
 	}
 	if found != len(operatorCases) {
 		t.Errorf("found %d operators of %d cases", found, len(operatorCases))
 	}
+}
+
+// functions is the functions and methods of the package.
+func functions(t *testing.T) (all []*ast.FuncDecl) {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range file.Decls {
+			if function, ok := declaration.(*ast.FuncDecl); ok {
+				all = append(all, function)
+			}
+		}
+	}
+	return all
 }
 
 var errFirst, errSecond = errors.New("first"), errors.New("second")

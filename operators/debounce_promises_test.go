@@ -108,7 +108,7 @@ func (h *history) checkKeys() error {
 		if !all {
 			forgetful[said] = true
 		}
-		if before, any := last[said]; any && slices.Min(indexes) <= before {
+		if before, followed := last[said]; followed && slices.Min(indexes) <= before {
 			return fmt.Errorf("%s comes too late", written(out.event))
 		}
 		last[said] = slices.Max(indexes)
@@ -161,7 +161,7 @@ func (h *history) checkBarriers() error {
 			came[index] = true
 		}
 		index := known[id(source, out.event.ResourceVersion)].index
-		if floor, any := barrier[source]; any && slices.Min(indexes) <= floor {
+		if floor, listed := barrier[source]; listed && slices.Min(indexes) <= floor {
 			return fmt.Errorf("%s comes behind a list that is later", written(out.event))
 		}
 		if out.event.Type == streams.ListStart {
@@ -191,7 +191,7 @@ func (h *history) checkBarriers() error {
 // leftOut says whether an event may be one of more causes than an event has room for.
 func (h *history) leftOut(in moment) bool {
 	for _, out := range h.out {
-		if out.event.Key == in.event.Key && slices.Contains(out.event.Folded, streams.Cause{}) {
+		if out.event.Key == in.event.Key && slices.Contains(out.event.Causes(), streams.Cause{}) {
 			return true
 		}
 	}
@@ -272,8 +272,8 @@ func (h *history) checkTimes() error {
 		if waited > h.window {
 			return fmt.Errorf("%s waited %v", written(out.event), waited)
 		}
-		previous, any := before[said]
-		quiet := !any || first.at.Sub(previous.at) > h.window
+		previous, followed := before[said]
+		quiet := !followed || first.at.Sub(previous.at) > h.window
 		for _, in := range h.in[:first.index] { // Of those that a list replaced nothing came.
 			quiet = quiet && (in.event.Source+in.event.Key.String() != said || first.at.Sub(in.at) > h.window)
 		}
@@ -311,7 +311,7 @@ func state(moments []moment) map[string]string {
 			}
 		case streams.Applied:
 			same := held.Object != nil && held.Object.GetUID() == e.Object.GetUID()
-			if !graves[name+string(e.Object.GetUID())] && !(same && streams.Older(e.ResourceVersion, held.ResourceVersion)) {
+			if !graves[name+string(e.Object.GetUID())] && (!same || !streams.Older(e.ResourceVersion, held.ResourceVersion)) {
 				now[name] = e
 			}
 		case streams.Deleted:

@@ -53,7 +53,7 @@ var modelBackoff = operators.Backoff{First: 4 * time.Millisecond, Max: 20 * time
 // starts is the model: when the attempts of an object start that never waits for a worker.
 func (p plan) starts(requests []time.Duration, until time.Duration) (starts []time.Duration) {
 	const never = time.Duration(1 << 62)
-	now, failures := never, 0
+	failures := 0
 	next := func(after time.Duration) time.Duration { // The first request after a time.
 		for _, at := range requests {
 			if at > after {
@@ -62,7 +62,7 @@ func (p plan) starts(requests []time.Duration, until time.Duration) (starts []ti
 		}
 		return never
 	}
-	for now = next(-1); now < until; {
+	for now := next(-1); now < until; {
 		starts = append(starts, now)
 		planned := p.at(len(starts) - 1)
 		end := now + planned.takes

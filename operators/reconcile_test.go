@@ -97,6 +97,36 @@ func TestOnePoolServesAllControllers(t *testing.T) {
 	})
 }
 
+func TestEachControllerCountsItsOwnFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		good, bad := &operators.Flow{}, &operators.Flow{}
+		b := newRigOf(t, map[string]operators.Controller{
+			"good": {Reconcile: takes(5 * time.Second), Flow: good},
+			"bad":  {Reconcile: failing(100, errFailed), Flow: bad},
+			"any":  {Reconcile: takes(0)},
+		}, backoff(time.Minute, time.Hour))
+		check := func(when, want string) {
+			t.Helper()
+			got := ""
+			for _, flow := range []*operators.Flow{good, bad} {
+				got += fmt.Sprintf("in %d, out %d, waiting %d, running %d; ", flow.In.Load(), flow.Out.Load(), flow.Waiting.Load(), flow.Running.Load())
+			}
+			if got != want {
+				t.Errorf("%s:\n%swant\n%s", when, got+"\n", want)
+			}
+		}
+		b.in.send(request("good/a"), request("bad/a"), request("good/b"), request("any/a"), request("nobody/a"))
+		check("during the first", "in 2, out 0, waiting 1, running 1; in 1, out 0, waiting 1, running 0; ")
+		pass(7 * time.Second)
+		check("during the backoff", "in 2, out 1, waiting 0, running 1; in 1, out 1, waiting 1, running 0; ")
+		pass(10 * time.Second)
+		check("after the second", "in 2, out 2, waiting 0, running 0; in 1, out 1, waiting 1, running 0; ")
+		b.in.send(request("good/c"))
+		b.stop()
+		check("at the end", "in 3, out 3, waiting 0, running 0; in 1, out 1, waiting 0, running 0; ")
+	})
+}
+
 func TestARequestForAnUnknownControllerIsATerminalFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRig(t, takes(0), one)

@@ -38,16 +38,15 @@ func resulted(result operators.Result) string {
 
 // rig is a Reconcile with one controller, pods, that a test sends requests to.
 type rig struct {
-	t         *testing.T
-	in        feed[operators.Request]
-	flow      *operators.Flow
-	reconcile operators.Reconciler
-	started   time.Time
-	attempts  *log // object, and when its attempt started
-	results   []operators.Result
-	errs      []error
-	end       context.CancelFunc
-	reader    *lifecycle.Group
+	t        *testing.T
+	in       feed[operators.Request]
+	flow     *operators.Flow
+	started  time.Time
+	attempts *log // object, and when its attempt started
+	results  []operators.Result
+	errs     []error
+	end      context.CancelFunc
+	reader   *lifecycle.Group
 }
 
 func newRig(t *testing.T, reconcile operators.Reconciler, options operators.ReconcileOptions) *rig {

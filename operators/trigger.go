@@ -15,8 +15,8 @@ import (
 type Request struct {
 	Controller string
 	types.NamespacedName
-	Causes   []streams.Cause // what happened, oldest first; empty for a retry or a timer
-	Received time.Time       // when the oldest cause was received, or the timer fired
+	Causes   []streams.Cause // what happened, oldest first; empty for a timer
+	Received time.Time       // when the oldest cause was received; of a retry or a timer, when it was due
 }
 
 // Rule says which changes concern a controller, and which of its objects they concern.

@@ -48,7 +48,7 @@ func Batch[T any](in Stream[T], most int) Stream[T] {
 					return
 				}
 				values, err := Values[T](item)
-				if err != nil && !(flush() && out.Error(err)) {
+				if err != nil && (!flush() || !out.Error(err)) {
 					return
 				}
 				batch = append(batch, values...)

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -193,34 +194,48 @@ func TestEveryOperatorHasACase(t *testing.T) {
 // their type parameters, which nothing else here has.
 func exported(t *testing.T) []string {
 	t.Helper()
-	packages, err := parser.ParseDir(token.NewFileSet(), ".", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var names []string
-	for _, file := range packages["streams"].Files {
-		for _, declaration := range file.Decls {
-			function, ok := declaration.(*ast.FuncDecl)
-			if !ok || !function.Name.IsExported() {
-				continue
+	for _, function := range functions(t) {
+		generic := function.Type.TypeParams != nil
+		if function.Recv != nil {
+			receiver := function.Recv.List[0].Type
+			if pointer, ok := receiver.(*ast.StarExpr); ok {
+				receiver = pointer.X
 			}
-			generic := function.Type.TypeParams != nil
-			if function.Recv != nil {
-				receiver := function.Recv.List[0].Type
-				if pointer, ok := receiver.(*ast.StarExpr); ok {
-					receiver = pointer.X
-				}
-				_, generic = receiver.(*ast.IndexExpr)
-			}
-			if generic {
-				names = append(names, function.Name.Name)
-			}
+			_, generic = receiver.(*ast.IndexExpr)
+		}
+		if generic && function.Name.IsExported() {
+			names = append(names, function.Name.Name)
 		}
 	}
 	if len(names) < len(operatorCases) {
 		t.Fatalf("found only %v", names)
 	}
 	return names
+}
+
+// functions is the functions and methods of the package.
+func functions(t *testing.T) (all []*ast.FuncDecl) {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range file.Decls {
+			if function, ok := declaration.(*ast.FuncDecl); ok {
+				all = append(all, function)
+			}
+		}
+	}
+	return all
 }
 
 func TestOperatorsKeepTheOrderOfValuesAndErrors(t *testing.T) {
@@ -303,15 +318,9 @@ func TestWhenAnOperatorHasEndedItsInputHasToo(t *testing.T) {
 			return
 		}
 		var ended atomic.Bool
-		in := streams.Create(func(ctx context.Context, out streams.Sink[int]) {
-			out.Send([]int{1})
-			<-ctx.Done()
-			<-time.After(time.Minute) // It has something to clean up.
-			ended.Store(true)
-		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		for range c.over(in, ignore).Observe(ctx) { //nolint:revive // Until it is closed.
+		for range c.over(slowToEnd(&ended), ignore).Observe(ctx) { //nolint:revive // Until it is closed.
 		}
 		if !ended.Load() {
 			t.Error("its channel was closed before its input had ended")

@@ -69,7 +69,7 @@ type Event struct {
 	Key             Key    // of list events and bookmarks: only the kind
 	Object          Object // of Listed, Applied and Deleted
 	ResourceVersion string
-	Received        time.Time // when the source got it
+	Received        time.Time // when the source got it, or the first of those in Folded
 	Folded          []Cause   // the events that this one replaced on the way, oldest first
 }
 

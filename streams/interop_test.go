@@ -107,7 +107,8 @@ func TestFromFreesAnObservableThatItCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ch := make(chan rxgo.Item) // Nobody closes it.
 		parallel(t, func(ctx context.Context) {
-			for i := 0; rxgo.Of(i).SendContext(ctx, ch); i++ {
+			for i, sent := 0, true; sent; i++ {
+				sent = rxgo.Of(i).SendContext(ctx, ch)
 			}
 		})
 		plain := rxgo.FromChannel(ch).Map(timesTen).Filter(func(any) bool { return true }).Map(timesTen)
@@ -187,14 +188,11 @@ func TestObservableFreesTheStreamWhenItIsCancelled(t *testing.T) {
 func TestWhenAnObservableHasEndedItsStreamHasToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool
-		stream := streams.Create(func(ctx context.Context, _ streams.Sink[int]) {
-			<-ctx.Done()
-			<-time.After(time.Minute)
-			ended.Store(true)
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		for range stream.Observable().Observe(rxgo.WithContext(ctx)) { //nolint:revive // Until it is closed.
+		ctx, cancel := context.WithCancel(t.Context())
+		items := slowToEnd(&ended).Observable().Observe(rxgo.WithContext(ctx))
+		synctest.Wait() // Its first value waits for us.
+		cancel()
+		for range items { //nolint:revive // Until it is closed.
 		}
 		if !ended.Load() {
 			t.Error("its channel was closed before the stream had ended")

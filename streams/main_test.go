@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +47,8 @@ func script[T any](steps ...any) streams.Stream[T] {
 // endless sends 0, 1, 2, ... in batches of two, as fast as they are taken.
 func endless() streams.Stream[int] {
 	return streams.Create(func(_ context.Context, out streams.Sink[int]) {
-		for i := 0; out.Send([]int{i, i + 1}); i += 2 {
+		for i, sent := 0, true; sent; i += 2 {
+			sent = out.Send([]int{i, i + 1})
 		}
 	})
 }
@@ -118,10 +120,21 @@ func bubble(t *testing.T, name string, test func(t *testing.T)) {
 // ticking sends 0, 1, 2, ... in batches of two, one batch a millisecond.
 func ticking() streams.Stream[int] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[int]) {
-		for i := 0; out.Send([]int{i, i + 1}) && wait(ctx, time.Millisecond); i += 2 {
+		for i, sent := 0, true; sent; i += 2 {
+			sent = out.Send([]int{i, i + 1}) && wait(ctx, time.Millisecond)
 		}
 	})
 }
 
 // itemOf is a batch of one value, as it travels.
 func itemOf[T any](value T) rxgo.Item { return rxgo.Item{V: []T{value}} }
+
+// slowToEnd sends a value, then has something to clean up when its context has ended.
+func slowToEnd(ended *atomic.Bool) streams.Stream[int] {
+	return streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+		out.Send([]int{1})
+		<-ctx.Done()
+		<-time.After(time.Minute)
+		ended.Store(true)
+	})
+}

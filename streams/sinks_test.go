@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +58,16 @@ func TestAPanicOfACallbackEndsForEach(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhenForEachReturnsItsStreamHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		err := streams.ForEach(t.Context(), slowToEnd(&ended), func([]int) { panic(errFirst) }, nil)
+		if !errors.Is(err, errFirst) || !ended.Load() {
+			t.Errorf("it returned %v, and that the stream has ended is %v", err, ended.Load())
+		}
+	})
 }
 
 func TestCollectReturnsValuesAndErrors(t *testing.T) {

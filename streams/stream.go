@@ -74,7 +74,7 @@ func forwardForeign[T any](item rxgo.Item, in <-chan rxgo.Item, out Sink[T]) boo
 			}
 			return out.Error(err)
 		}
-		open := true
+		var open bool
 		select {
 		case item, open = <-in:
 			if open && len(batch) < maxBatch {
@@ -148,6 +148,6 @@ func Values[T any](item rxgo.Item) ([]T, error) {
 
 // drain waits until the upstream of a cancelled observation has returned.
 func drain(in <-chan rxgo.Item) {
-	for range in { //nolint:revive // Waiting is the point.
+	for range in { // Waiting is the point.
 	}
 }

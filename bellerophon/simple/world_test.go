@@ -155,9 +155,9 @@ func (w *world) change(name, patch string) {
 	must(w.heroes.Patch(w.ctx, name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}))(w.t)
 }
 
-// await waits until an object of a resource is as a condition says, and returns it. A
-// nil object is one that is not there.
-func (w *world) await(resource schema.GroupVersionResource, name, what string, is func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
+// await waits until an object of a resource is as a condition says. A nil
+// object is one that is not there.
+func (w *world) await(resource schema.GroupVersionResource, name, what string, is func(*unstructured.Unstructured) bool) {
 	w.t.Helper()
 	client := w.any.Resource(resource).Namespace(w.namespace)
 	// A watch from no version begins with what is there; a list says if nothing is.
@@ -167,7 +167,7 @@ func (w *world) await(resource schema.GroupVersionResource, name, what string, i
 		last = &list.Items[0]
 	}
 	if is(last) {
-		return last
+		return
 	}
 	watcher := must(client.Watch(w.ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name, ResourceVersion: list.GetResourceVersion()}))(w.t)
 	defer watcher.Stop()
@@ -181,11 +181,10 @@ func (w *world) await(resource schema.GroupVersionResource, name, what string, i
 			last = nil
 		}
 		if is(last) {
-			return last
+			return
 		}
 	}
 	w.t.Fatalf("%s %s: not %s within %v; it is %v", resource.Resource, name, what, patience, last)
-	return nil
 }
 
 // awaitReady waits until an object is Ready as it is now, with a number of servers.

@@ -2,8 +2,8 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -66,14 +66,14 @@ func (r *run) follow(ctx context.Context, config *rest.Config) error {
 	switch cause := context.Cause(ctx); {
 	case err != nil:
 		return err
-	case cause == errTimeout:
+	case errors.Is(cause, errTimeout):
 		return fmt.Errorf("not settled after %v: %s", r.options.Timeout, b.unsettled())
 	default:
 		return cause
 	}
 }
 
-var errTimeout = fmt.Errorf("timeout")
+var errTimeout = errors.New("timeout")
 
 func watchSamples(config *rest.Config, namespace string) (streams.Stream[streams.Event], error) {
 	var none streams.Stream[streams.Event]
@@ -81,8 +81,8 @@ func watchSamples(config *rest.Config, namespace string) (streams.Stream[streams
 	if err != nil {
 		return none, err
 	}
-	client := &http.Client{}
-	if client, err = rest.HTTPClientFor(config); err != nil {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
 		return none, fmt.Errorf("making an HTTP client for %s: %w", config.Host, err)
 	}
 	requests, err := kind.Client(config, client)
