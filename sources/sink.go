@@ -13,7 +13,7 @@ import (
 // nothing. The reflector calls it from one goroutine.
 type sink struct {
 	watcher *watcher
-	ctx     context.Context The reflector's interface has no place for it.
+	ctx     context.Context // The reflector's interface has no place for it.
 }
 
 var (

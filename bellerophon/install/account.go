@@ -34,7 +34,7 @@ func (i *Installation) Config(ctx context.Context, config *rest.Config) (*rest.C
 
 // tokens requests tokens of a ServiceAccount.
 type tokens struct {
-	ctx      context.Context The interface has no place for it.
+	ctx      context.Context // The interface has no place for it.
 	accounts corev1.ServiceAccountInterface
 	name     string
 }
