@@ -112,7 +112,7 @@ func TestEachControllerCountsItsOwnFlow(t *testing.T) {
 				got += fmt.Sprintf("in %d, out %d, waiting %d, running %d; ", flow.In.Load(), flow.Out.Load(), flow.Waiting.Load(), flow.Running.Load())
 			}
 			if got != want {
-				t.Errorf("%s:\n%swant\n%s", when, got+"\n", want)
+				t.Errorf("%s\n%s, want\n%s", when, got, want)
 			}
 		}
 		b.in.send(request("good/a"), request("bad/a"), request("good/b"), request("any/a"), request("nobody/a"))

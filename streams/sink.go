@@ -24,7 +24,7 @@ func (s Sink[T]) Error(err error) bool { return s.forward(rxgo.Item{E: err}) }
 // What it sends is an [rxgo.Item] with a batch ([]T) or an error in it.
 func (s Sink[T]) Channel() chan<- rxgo.Item { return s.out }
 
-// forward sends an item. A full select costs 272 ns against 150 ns for the attempts
+// forward sends an item. A full select costs 200 ns against 150 ns for the attempts
 // before it (BenchmarkSend), so it is the last resort.
 func (s Sink[T]) forward(item rxgo.Item) bool {
 	select {

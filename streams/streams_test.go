@@ -93,8 +93,8 @@ func TestASlowReaderHoldsUpTheSourceAndLosesNothing(t *testing.T) {
 
 func TestBatchJoinsWhatComesWhileTheReceiverIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		steps := make([]any, 0, 40)
-		for i := range 38 {
+		steps := make([]any, 0, 201)
+		for i := range 200 {
 			steps = append(steps, []int{i})
 		}
 		steps = append(steps, errFirst)
@@ -105,8 +105,8 @@ func TestBatchJoinsWhatComesWhileTheReceiverIsBusy(t *testing.T) {
 		for item := range items {
 			synctest.Wait()
 			if item.E != nil {
-				if len(got) != 38 {
-					t.Errorf("the error came behind %d values, want all 38", len(got))
+				if len(got) != 200 {
+					t.Errorf("the error came behind %d values, want all 200", len(got))
 				}
 				continue
 			}
@@ -118,7 +118,7 @@ func TestBatchJoinsWhatComesWhileTheReceiverIsBusy(t *testing.T) {
 				t.Fatalf("got %v", got)
 			}
 		}
-		if len(got) != 38 || len(sizes) <= ahead || slices.Max(sizes) != 10 {
+		if len(got) != 200 || len(sizes) <= ahead || slices.Max(sizes) != 10 {
 			t.Errorf("got batches of %v; want the one behind the full channel to have 10", sizes)
 		}
 	})
