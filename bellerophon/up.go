@@ -46,6 +46,7 @@ With --kubeconfig it uses a cluster of yours, and leaves only the resource defin
 	flags.StringVarP(&output, "output", "o", "text", "text, or json: one object at the end, progress on standard error")
 	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig file instead of a local one")
 	flags.StringVarP(&options.Namespace, "namespace", "n", "default", "namespace of the samples; it is created if need be")
+	flags.StringVar(&options.Image, "image", "", "image of the samples' servers; one on a host that ends with .invalid cannot be pulled")
 	flags.BoolVar(&options.Keep, "keep", false, "with --kubeconfig: leave samples and permissions in the cluster")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", "127.0.0.1:0", "where the operator serves /metrics; port 0 is any free one")
 	flags.StringVar(&level, "log-level", "warn", "debug, info, warn or error")

@@ -64,6 +64,12 @@ func (c *Cache) Loop() *Loop { return c.loop }
 // Apply takes in events and returns what they changed, which readers can see by then.
 // Events of kinds that were not added are dropped. One goroutine calls it.
 func (c *Cache) Apply(events []streams.Event) []streams.Change {
+	for _, event := range events {
+		if event.Type != streams.Bookmark { // Which tells of nothing new.
+			c.Stir()
+			break
+		}
+	}
 	changes := make([]streams.Change, 0, len(events))
 	touched := make([]*Store, 0, 4)
 	var last *Store

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 )
@@ -36,6 +37,7 @@ func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 type levels struct {
 	mu      sync.Mutex
 	settled bool
+	stirred time.Time     // when something happened last
 	next    chan struct{} // is closed and replaced when the level may have changed
 }
 
@@ -48,12 +50,32 @@ func (l *levels) changed() {
 	l.next = make(chan struct{})
 }
 
-// SetSettled notes whether all has calmed down, as operators.Settle tells.
-func (c *Cache) SetSettled(settled bool) {
+// Stir notes that something happened, which ends a calm. Apply does so itself, before
+// readers see what it applied; others call it for what the cache does not see, such as
+// the end of a reconcile. It may be called from any goroutine.
+func (c *Cache) Stir() {
 	c.sync.mu.Lock()
-	c.sync.settled = settled
+	calm := c.sync.settled
+	c.sync.settled, c.sync.stirred = false, time.Now()
 	c.sync.mu.Unlock()
-	c.sync.changed()
+	if calm {
+		c.sync.changed()
+	}
+}
+
+// Settle notes that all has calmed down, unless something stirred less than quiet ago:
+// then it is false. Call it when nothing is pending, queued or in flight.
+func (c *Cache) Settle(quiet time.Duration) bool {
+	c.sync.mu.Lock()
+	calm := time.Since(c.sync.stirred) >= quiet
+	if calm {
+		c.sync.settled = true
+	}
+	c.sync.mu.Unlock()
+	if calm {
+		c.sync.changed()
+	}
+	return calm
 }
 
 // Level is the level of sync now.

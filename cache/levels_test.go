@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -39,11 +40,11 @@ func TestTheLevelRisesWithWhatIsKnown(t *testing.T) {
 	check("after an own write", cache.Current)
 	c.Apply([]streams.Event{applied("a/z", "w@11")})
 	check("after its echo", cache.OwnWritesVisible)
-	c.SetSettled(true)
+	c.Settle(0)
 	check("when all is calm", cache.Settled)
 	wrote(store, "a/z", "w@12")
 	check("after an own write during the calm", cache.Current)
-	c.SetSettled(false)
+	c.Stir()
 	c.Apply([]streams.Event{applied("a/z", "w@12")})
 	check("when calm has ended", cache.OwnWritesVisible)
 }
@@ -62,7 +63,7 @@ func TestTheLevelIsThatOfTheSlowestKind(t *testing.T) {
 	c, _ := newCache(t)
 	jobs := schema.GroupKind{Group: "batch", Kind: "Job"}
 	c.Add(jobs)
-	c.SetSettled(true)
+	c.Settle(0)
 	c.Apply(list("", "5"))
 	if level := c.Level(); level != cache.Starting {
 		t.Errorf("with one kind of two the level is %v", level)
@@ -85,7 +86,7 @@ func TestACacheWithoutKindsStaysAtItsStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made.SetSettled(true)
+	made.Settle(0)
 	if level := made.Level(); level != cache.Starting {
 		t.Errorf("the level is %v", level)
 	}
@@ -163,9 +164,9 @@ func TestEachObserverOfLevelsGetsEachChangeOnce(t *testing.T) {
 			func() { c.Apply([]streams.Event{bookmark("9")}) },
 			func() { wrote(store, "a/x", "u@10") },
 			func() { c.Apply([]streams.Event{applied("a/x", "u@10")}) },
-			func() { c.SetSettled(true) },
-			func() { c.SetSettled(true) },
-			func() { c.SetSettled(false) },
+			func() { c.Settle(0) },
+			func() { c.Settle(0) },
+			func() { c.Stir() },
 		} {
 			step()
 			synctest.Wait()
@@ -205,10 +206,14 @@ func TestAReceiverOfLevelsThatStallsGetsTheLatest(t *testing.T) {
 		items := c.Levels().Observe(ctx)
 		c.Apply(list("", "5"))
 		for i := range 100 {
-			c.SetSettled(i%2 == 0)
+			if i%2 == 0 {
+				c.Settle(0)
+			} else {
+				c.Stir()
+			}
 			synctest.Wait()
 		}
-		c.SetSettled(true)
+		c.Settle(0)
 		synctest.Wait()
 		var last cache.Level
 		for range 100 {
@@ -228,6 +233,29 @@ func TestAReceiverOfLevelsThatStallsGetsTheLatest(t *testing.T) {
 		}
 		cancel()
 		for range items { //nolint:revive // Until its end.
+		}
+	})
+}
+
+func TestACalmThatIsTooYoungIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newCache(t)
+		c.Apply(list("", "5"))
+		<-time.After(99 * time.Millisecond)
+		if c.Settle(100*time.Millisecond) || c.Level() == cache.Settled {
+			t.Error("it is settled 99 ms after the last event, want 100 ms")
+		}
+		<-time.After(time.Millisecond)
+		if !c.Settle(100*time.Millisecond) || c.Level() != cache.Settled {
+			t.Error("it is not settled after 100 ms")
+		}
+		c.Apply([]streams.Event{bookmark("6")})
+		if c.Level() != cache.Settled {
+			t.Error("a bookmark has ended the calm")
+		}
+		c.Apply([]streams.Event{applied("a/x", "u@7")})
+		if level := c.Level(); level != cache.OwnWritesVisible {
+			t.Errorf("with an event that readers see the level is %v", level)
 		}
 	})
 }

@@ -105,9 +105,9 @@ func TestTheOperatorMayDoWhatItNeedsAndNothingElse(t *testing.T) {
 		"sheroes.stable.simple-bellerophon.io":            "get list watch",
 		"sheroes/status.stable.simple-bellerophon.io":     "patch",
 		"sheroes/finalizers.stable.simple-bellerophon.io": "update",
-		"configmaps.":          "create list patch watch",
-		"services.":            "create list patch watch",
-		"statefulsets.apps":    "create list patch watch",
+		"configmaps.":          "create get list patch watch",
+		"services.":            "create get list patch watch",
+		"statefulsets.apps":    "create get list patch watch",
 		"pods.":                "list watch",
 		"events.events.k8s.io": "create patch",
 	}

@@ -96,6 +96,9 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 	if definition.reconciles == nil {
 		return fmt.Errorf("adding controller %q: it has no For; name the kind that it reconciles", name)
 	}
+	if reconciler == nil {
+		return fmt.Errorf("adding controller %q: it has no reconciler", name)
+	}
 	if _, taken := m.controllers[name]; taken {
 		return fmt.Errorf("adding controller %q: the name is taken", name)
 	}

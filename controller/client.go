@@ -91,7 +91,7 @@ func Create[T streams.Object](ctx context.Context, c *Client, object T) (T, erro
 		Resource(kind.kind.Resource).
 		VersionedParams(&metav1.CreateOptions{FieldManager: c.manager.options.UserAgent}, metav1.ParameterCodec).
 		Body(object).Do(ctx).Into(created)
-	return wrote(ctx, c, kind, "create", object, created, err)
+	return wrote(ctx, c, kind, "create", true, object, created, err)
 }
 
 // Apply applies an object server-side: what it sets becomes so, whoever owned it, and
@@ -158,18 +158,20 @@ func patch[T streams.Object](ctx context.Context, c *Client, kind *watched, how 
 		Resource(kind.kind.Resource).Name(object.GetName()).SubResource(subresources...).
 		VersionedParams(options, metav1.ParameterCodec).
 		Body(body).Do(ctx).Into(patched)
-	return wrote(ctx, c, kind, verb, object, patched, err)
+	// On condition of a version, an answer of another version is that of this write.
+	conditional := how == types.MergePatchType && patched.GetResourceVersion() != object.GetResourceVersion()
+	return wrote(ctx, c, kind, verb, conditional, object, patched, err)
 }
 
 // wrote makes the answer to a write visible to readers, and counts it.
-func wrote[T streams.Object](ctx context.Context, c *Client, kind *watched, verb string, object T, answer streams.Object, err error) (T, error) {
+func wrote[T streams.Object](ctx context.Context, c *Client, kind *watched, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
 	key := streams.KeyOf(kind.kind.GroupKind(), object)
 	if err != nil {
 		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, err)
 	}
 	key = streams.KeyOf(kind.kind.GroupKind(), answer) // The server may have made the name.
 	sources.Kept(kind.options, answer)
-	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion()})
+	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
 	var since time.Time
 	if request, ok := operators.RequestOf(ctx); ok && len(request.Causes) > 0 {
 		since = request.Received

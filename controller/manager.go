@@ -149,7 +149,12 @@ func (m *Manager) Run(ctx context.Context) error {
 	group.Go("events", m.record)
 	group.Go("pipeline", func(ctx context.Context) error {
 		defer group.Stop()
-		return streams.ForEach(ctx, m.results(current), m.onResults, m.onError)
+		var last error
+		err := streams.ForEach(ctx, m.results(current), m.onResults, func(err error) { last = err; m.onError(err) })
+		if err == nil && ctx.Err() == nil {
+			return fmt.Errorf("it ended by itself: %w", last) // Sources never end: an operator panicked.
+		}
+		return err
 	})
 	return group.Wait()
 }
@@ -179,9 +184,7 @@ func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result
 // apply brings events into the cache.
 func (m *Manager) apply(events []streams.Event) []streams.Change {
 	changes := m.cache.Apply(events)
-	if len(changes) > 0 {
-		m.stir()
-	}
+	m.stir() // After it: what Settle sees of it then is what the cache has noted.
 	return changes
 }
 
@@ -207,11 +210,12 @@ func (m *Manager) followSettled(ctx context.Context) error {
 	})
 	settled := operators.Settle(activity, operators.SettleOptions{
 		Quiet: m.cache.Loop().Quiet,
-		Busy:  func() bool { return m.debounce.Busy() || m.reconcile.Busy() },
+		// The cache has the last word: it knows of what has happened since Settle looked.
+		Busy: func() bool {
+			return m.debounce.Busy() || m.reconcile.Busy() || !m.cache.Settle(m.cache.Loop().Quiet())
+		},
 	})
-	return streams.ForEach(ctx, settled,
-		func(states []bool) { m.cache.SetSettled(states[len(states)-1]) },
-		m.onError)
+	return streams.ForEach(ctx, settled, func([]bool) {}, m.onError)
 }
 
 func (m *Manager) onResults(results []operators.Result) {
@@ -225,10 +229,14 @@ func (m *Manager) onResults(results []operators.Result) {
 			m.options.OnResult(result)
 		}
 	}
+	m.cache.Stir()
 	m.stir()
 }
 
 func (m *Manager) logResult(result operators.Result) {
+	if result.Err == nil && !m.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
 	log := m.log.With("controller", result.Controller, "object", result.NamespacedName.String(), "attempt", result.Attempt)
 	var panicked *lifecycle.PanicError
 	switch {

@@ -30,7 +30,7 @@ func TestOptionsOutOfRangeAreRefusedByName(t *testing.T) {
 		{controller.Options{Workers: 2000}, "manager: reconcile: Workers is 2000; allowed is 1 to 1024"},
 		{controller.Options{Workers: -1}, "manager: reconcile: Workers is -1; allowed is 1 to 1024"},
 		{controller.Options{Timeout: time.Microsecond}, "manager: reconcile: Timeout is 1µs; allowed is 1ms to 24h"},
-		{controller.Options{Grace: -time.Second}, "manager: reconcile: Grace is -1s; allowed is 0 to 10m"},
+		{controller.Options{Grace: -time.Second}, "manager: reconcile: Grace is -1s; allowed is above 0, up to 10m"},
 		{controller.Options{Backoff: operators.Backoff{First: time.Microsecond}}, "manager: backoff: First is 1µs; allowed is 1ms to Max, which is 5m0s"},
 		{controller.Options{Loop: cache.LoopOptions{Factor: 0.1}}, "loop: Factor is 0.1; allowed is 1 to 1000"},
 	} {

@@ -101,3 +101,65 @@ func TestAControllerThatWasRefusedGetsNoRequests(t *testing.T) {
 		}
 	})
 }
+
+func TestOnlyAWriteOfACertainVersionIsSole(t *testing.T) {
+	running := pod("x", "4")
+	running.Status.Phase = corev1.PodRunning
+	for name, test := range map[string]struct {
+		write func(context.Context, *controller.Client) error
+		sole  bool
+	}{
+		"a creation": {func(ctx context.Context, c *controller.Client) error {
+			_, err := controller.Create(ctx, c, pod("x", ""))
+			return err
+		}, true},
+		"an apply, which may change nothing": {func(ctx context.Context, c *controller.Client) error {
+			_, err := controller.Apply(ctx, c, pod("x", ""))
+			return err
+		}, false},
+		"a patch on condition of another version": {func(ctx context.Context, c *controller.Client) error {
+			_, err := controller.PatchStatus(ctx, c, pod("x", "4"), running)
+			return err
+		}, true},
+		"a patch that changed nothing": {func(ctx context.Context, c *controller.Client) error {
+			same := running.DeepCopy()
+			same.ResourceVersion = "5" // As the server answers.
+			_, err := controller.PatchStatus(ctx, c, same, same)
+			return err
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var writes []operators.Write
+				write := func(ctx context.Context, c *controller.Client) (time.Duration, error) { return 0, test.write(ctx, c) }
+				run(t, controller.Options{OnResult: func(result operators.Result) { writes = append(writes, result.Writes...) }}, 1, write, func() {
+					if len(writes) != 1 || writes[0].Sole != test.sole {
+						t.Errorf("the writes are %+v, want one with Sole %v", writes, test.sole)
+					}
+				})
+			})
+		})
+	}
+}
+
+func TestWhatIsClusterScopedIsWatchedWithoutANamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		paths := make(chan string, 100)
+		m := manager(t, func(request *http.Request) *http.Response {
+			paths <- request.URL.Path
+			return onePod(request)
+		}, controller.Options{Namespace: "a"})
+		if err := m.Add("nodes", nothing, controller.For(&corev1.Node{}, controller.ClusterScoped())); err != nil {
+			t.Fatal(err)
+		}
+		group := lifecycle.New(t.Context())
+		group.Go("manager", m.Run)
+		if path := <-paths; path != "/api/v1/nodes" {
+			t.Errorf("it asked for %s", path)
+		}
+		group.Stop()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}

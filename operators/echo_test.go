@@ -19,7 +19,7 @@ func writing(requeueAfter time.Duration, err error) operators.Reconciler {
 		if name == "a" {
 			name = "b"
 		}
-		operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: podKey(name), ResourceVersion: "10"})
+		operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: podKey(name), ResourceVersion: "10", Sole: true})
 		wait(ctx, time.Second)
 		return requeueAfter, err
 	}
@@ -79,6 +79,26 @@ func TestEchoesOfOwnWrites(t *testing.T) {
 			b.stop()
 		})
 	}
+}
+
+// The answer to an apply that changes nothing has the version of the last write, which
+// may be somebody else's whose event has not come yet.
+func TestAWriteThatMayHaveChangedNothingHasNoEcho(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRigOf(t, map[string]operators.Controller{"pods": {
+			Reconcile: func(ctx context.Context, _ operators.Request) (time.Duration, error) {
+				operators.RecordWrite(ctx, operators.Write{Verb: "apply", Key: podKey("b"), ResourceVersion: "10"})
+				return 0, nil
+			},
+			IgnoreEchoes: true,
+		}}, one)
+		b.in.send(request("a", "1"))
+		pass(5 * time.Second)
+		b.in.send(ofB(own))
+		pass(time.Hour)
+		b.wantAttempts("0s a | 5s a")
+		b.stop()
+	})
 }
 
 func TestEchoesAreNotIgnoredUnlessAsked(t *testing.T) {

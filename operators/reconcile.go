@@ -30,9 +30,10 @@ type Controller struct {
 	Reconcile Reconciler
 
 	// IgnoreEchoes drops requests that come of nothing but the controller's own writes to
-	// or for the same object. A foreign write is never taken for an echo: each write has
-	// a resource version of its own. Set it where one call does all that it can do; leave
-	// it where a call writes and counts on being called again for that.
+	// or for the same object, and of which it is certain: see Write.Sole. A foreign write is
+	// never taken for an echo: each write has a resource version of its own. Set it where
+	// one call does all that it can do; leave it where a call writes and counts on being
+	// called again for that.
 	IgnoreEchoes bool
 
 	// Flow, if set, counts as that of ReconcileOptions does, for this controller alone.
@@ -79,7 +80,7 @@ func (o ReconcileOptions) withDefaults() (ReconcileOptions, error) {
 	case o.Timeout < time.Millisecond || o.Timeout > 24*time.Hour:
 		return o, fmt.Errorf("reconcile: Timeout is %v; allowed is 1ms to 24h", o.Timeout)
 	case o.Grace < 0 || o.Grace > 10*time.Minute:
-		return o, fmt.Errorf("reconcile: Grace is %v; allowed is 0 to 10m", o.Grace)
+		return o, fmt.Errorf("reconcile: Grace is %v; allowed is above 0, up to 10m", o.Grace)
 	}
 	return o, nil
 }

@@ -39,7 +39,7 @@ func TestAnAttemptYieldsAResultWithWhatCausedIt(t *testing.T) {
 		if second.Queued != 2*time.Second || second.Started.Sub(b.started) != 3*time.Second || second.Duration != 3*time.Second || second.RequeueAfter != 0 {
 			t.Errorf("it was queued %v, started after %v, took %v, again after %v", second.Queued, second.Started.Sub(b.started), second.Duration, second.RequeueAfter)
 		}
-		if want := "[{patch Pod ns/a 8} {create Pod ns/b 9}]"; fmt.Sprint(second.Writes) != want {
+		if want := "[{patch Pod ns/a 8 false} {create Pod ns/b 9 false}]"; fmt.Sprint(second.Writes) != want {
 			t.Errorf("it wrote %v, want %v", second.Writes, want)
 		}
 		if b.flow.In.Load() != 3 || b.flow.Out.Load() != 2 {
@@ -209,8 +209,8 @@ func TestReconcileRefusesOptionsOutOfRange(t *testing.T) {
 		"reconcile: Workers is 1025; allowed is 1 to 1024":               {Workers: 1025},
 		"reconcile: Timeout is 1µs; allowed is 1ms to 24h":               {Timeout: time.Microsecond},
 		"reconcile: Timeout is 24h0m0.000000001s; allowed is 1ms to 24h": {Timeout: 24*time.Hour + 1},
-		"reconcile: Grace is -1ns; allowed is 0 to 10m":                  {Grace: -1},
-		"reconcile: Grace is 11m0s; allowed is 0 to 10m":                 {Grace: 11 * time.Minute},
+		"reconcile: Grace is -1ns; allowed is above 0, up to 10m":        {Grace: -1},
+		"reconcile: Grace is 11m0s; allowed is above 0, up to 10m":       {Grace: 11 * time.Minute},
 		"backoff: First is 1µs; allowed is 1ms to Max, which is 5m0s":    {Backoff: operators.Backoff{First: time.Microsecond}},
 		"backoff: First is 2s; allowed is 1ms to Max, which is 1s":       {Backoff: operators.Backoff{First: 2 * time.Second, Max: time.Second}},
 		"backoff: Max is -1ns; allowed is up to 24h":                     {Backoff: operators.Backoff{Max: -1}},

@@ -58,6 +58,11 @@ type Write struct {
 	Verb            string // create, patch, ...
 	Key             streams.Key
 	ResourceVersion string // of what was written; empty after a deletion
+
+	// Sole says that the resource version is that of this write and no other: of a
+	// creation, or of a write on condition of another version. The answer to any other write
+	// may be what somebody else has written, if the write changed nothing.
+	Sole bool
 }
 
 // Terminal marks an error that another attempt cannot mend; only a change can. Nil

@@ -157,6 +157,9 @@ func (s *schedule) finish(result Result, ignoreEchoes bool, now time.Time) Resul
 	finished := s.tasks[to]
 	if ignoreEchoes {
 		for _, write := range result.Writes {
+			if !write.Sole {
+				continue
+			}
 			s.echoes.Add(echo{write.Key, write.ResourceVersion}, to)
 		}
 		if finished.again && s.isEcho(to, finished.later.Causes) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/reactivex/rxgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +55,8 @@ func Owner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
 }
 
 // Trigger turns changes of the cache into requests, by rules. Of one batch it makes at
-// most one request for each controller and object, with the causes of all changes.
+// most one request for each controller and object, with the causes of all changes. A rule
+// that panics is a [streams.Error] for that change, behind the requests of its batch.
 //
 //	[pod a-0 changed, pod a-1 changed, pod b-0 changed]  =>  [request a, request b]
 func Trigger(in streams.Stream[streams.Change], rules ...Rule) streams.Stream[Request] {
@@ -65,14 +67,20 @@ func Trigger(in streams.Stream[streams.Change], rules ...Rule) streams.Stream[Re
 	return streams.Lift(in, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[Request]) {
 		for item := range in {
 			changes, err := streams.Values[streams.Change](item)
-			sent := true
 			if err != nil {
-				sent = out.Error(err)
-			} else if requests := requestsFor(changes, byKind); len(requests) > 0 {
-				sent = out.Send(requests)
+				if !out.Error(err) {
+					return
+				}
+				continue
 			}
-			if !sent {
+			requests, errs := requestsFor(changes, byKind)
+			if len(requests) > 0 && !out.Send(requests) {
 				return
+			}
+			for _, err := range errs {
+				if !out.Error(err) {
+					return
+				}
 			}
 		}
 	})
@@ -87,15 +95,15 @@ type target struct {
 // asked is where the request for a target is, and which change asked for it last.
 type asked struct{ request, change int }
 
-func requestsFor(changes []streams.Change, rules map[schema.GroupKind][]Rule) []Request {
-	var requests []Request
+func requestsFor(changes []streams.Change, rules map[schema.GroupKind][]Rule) (requests []Request, errs []error) {
 	index := map[target]asked{}
 	for i, change := range changes {
 		for _, rule := range rules[change.Key.GroupKind] {
-			if rule.Ignore != nil && rule.Ignore(change) {
-				continue
+			objects, err := concerned(rule, change)
+			if err != nil {
+				errs = append(errs, &streams.Error{Source: "rule of " + rule.Controller, Key: change.Key, Err: err})
 			}
-			for _, object := range concerned(rule, change) {
+			for _, object := range objects {
 				to := target{rule.Controller, object}
 				request := Request{rule.Controller, object, change.Causes, change.Received}
 				before, known := index[to]
@@ -110,16 +118,21 @@ func requestsFor(changes []streams.Change, rules map[schema.GroupKind][]Rule) []
 			}
 		}
 	}
-	return requests
+	return requests, errs
 }
 
 // concerned is whom the new and the old state concern.
-func concerned(rule Rule, change streams.Change) []types.NamespacedName {
-	var objects []types.NamespacedName
-	for _, state := range []streams.Object{change.New, change.Old} {
-		if state != nil {
-			objects = append(objects, rule.Concerns(state)...)
+func concerned(rule Rule, change streams.Change) (objects []types.NamespacedName, err error) {
+	err = lifecycle.Guard(func() error {
+		if rule.Ignore != nil && rule.Ignore(change) {
+			return nil
 		}
-	}
-	return objects
+		for _, state := range []streams.Object{change.New, change.Old} {
+			if state != nil {
+				objects = append(objects, rule.Concerns(state)...)
+			}
+		}
+		return nil
+	})
+	return objects, err
 }

@@ -2,6 +2,7 @@ package operators_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -144,5 +145,19 @@ func TestTriggerLeavesWhatRulesReturnAlone(t *testing.T) {
 	}
 	if kept[1] != podName("y") {
 		t.Errorf("what the rule keeps became %v", kept)
+	}
+}
+
+func TestARuleThatPanicsIsAnErrorAndTheOtherRulesGoOn(t *testing.T) {
+	bad := operators.Rule{Controller: "bad", Kind: podKind, Concerns: func(streams.Object) []types.NamespacedName { panic("broken") }}
+	good := operators.Rule{Controller: "good", Kind: podKind, Concerns: operators.Self}
+	changes := streams.Of(change(2, nil, pod("a", "a", "1")), change(3, nil, pod("b", "b", "1")))
+	requests, errs := streams.Collect(t.Context(), operators.Trigger(changes, bad, good))
+	if len(requests) != 2 || requests[0].Controller != "good" || requests[1].Controller != "good" {
+		t.Errorf("requests %v, want one of the good rule for each change", requests)
+	}
+	var failed *streams.Error
+	if len(errs) != 2 || !errors.As(errs[0], &failed) || failed.Source != "rule of bad" || failed.Key.Name != "a" {
+		t.Errorf("errors %v, want one of the bad rule for each change, with its key", errs)
 	}
 }

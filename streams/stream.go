@@ -117,7 +117,8 @@ func (s Stream[T]) produce(ctx context.Context, out Sink[T]) {
 }
 
 // Observable is the stream as a plain observable of single values, for operators that
-// are written against RxGo. It is as cold as the stream.
+// are written against RxGo. It is as cold as the stream. RxGo's own Map and Filter end at
+// the first error, unless they get rxgo.WithErrorStrategy(rxgo.ContinueOnError).
 func (s Stream[T]) Observable() rxgo.Observable {
 	return rxgo.Defer([]rxgo.Producer{func(ctx context.Context, next chan<- rxgo.Item) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -19,6 +19,7 @@ type Options struct {
 	JSON           bool          // one JSON object at the end instead of the table
 	Kubeconfig     string        // the user's own cluster; a local one is started if it is empty
 	Namespace      string        // of the samples
+	Image          string        // of the samples' servers; the definition's default if it is empty
 	MetricsAddress string        // host:port
 	Keep           bool          // leave what was made in the user's own cluster
 

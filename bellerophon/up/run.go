@@ -155,7 +155,7 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 	group := lifecycle.New(ctx)
 	group.Go("the operator", r.manager.Run)
 	group.Go("the samples", func(ctx context.Context) error {
-		made := samples{config: config, namespace: r.options.Namespace, count: r.options.Sheroes}
+		made := samples{config: config, namespace: r.options.Namespace, image: r.options.Image, count: r.options.Sheroes}
 		if r.options.Kubeconfig != "" && !r.options.Keep {
 			defer r.cleanup(ctx, "the samples", made.remove)
 		}

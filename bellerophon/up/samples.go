@@ -26,6 +26,7 @@ var sheroes = v1.GroupVersion.WithResource("sheroes")
 type samples struct {
 	config    *rest.Config
 	namespace string
+	image     string
 	count     int
 }
 
@@ -55,7 +56,10 @@ func (s samples) apply(ctx context.Context) error {
 }
 
 func (s samples) object(i int) *unstructured.Unstructured {
-	horse := horses[i%len(horses)]
+	spec := map[string]any{"winged_horse_name": horses[i%len(horses)], "replicas": int64(1 + i%3)}
+	if s.image != "" {
+		spec["image"] = s.image
+	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1.GroupVersion.String(),
 		"kind":       "BellerophonSimple",
@@ -64,7 +68,7 @@ func (s samples) object(i int) *unstructured.Unstructured {
 			"namespace": s.namespace,
 			"labels":    map[string]any{sampleLabel: "up"},
 		},
-		"spec": map[string]any{"winged_horse_name": horse, "replicas": int64(1 + i%3)},
+		"spec": spec,
 	}}
 }
 
