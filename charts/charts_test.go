@@ -102,7 +102,7 @@ func TestTheRoleHasTheGeneratedRulesAndNoOthers(t *testing.T) {
 
 func TestTheOperatorMayDoWhatItNeedsAndNothingElse(t *testing.T) {
 	want := map[string]string{
-		"sheroes.stable.simple-bellerophon.io":            "get list watch",
+		"sheroes.stable.simple-bellerophon.io":            "list watch",
 		"sheroes/status.stable.simple-bellerophon.io":     "patch",
 		"sheroes/finalizers.stable.simple-bellerophon.io": "update",
 		"configmaps.":          "create get list patch watch",

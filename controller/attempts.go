@@ -10,6 +10,7 @@ import (
 
 // attempts knows the reconciles of one controller that run now.
 type attempts struct {
+	stir    func() // ends a calm
 	mu      sync.Mutex
 	started map[*operators.Request]time.Time
 }
@@ -17,6 +18,7 @@ type attempts struct {
 // counting is a reconciler whose attempts are known.
 func (a *attempts) counting(reconcile operators.Reconciler) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
+		a.stir()
 		a.mu.Lock()
 		a.started[&request] = time.Now()
 		a.mu.Unlock()

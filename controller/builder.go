@@ -122,7 +122,7 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 	}
 	m.rules = append(m.rules, rules...)
 	m.metrics.expect(name)
-	m.attempts[name] = &attempts{started: map[*operators.Request]time.Time{}}
+	m.attempts[name] = &attempts{stir: m.stir, started: map[*operators.Request]time.Time{}}
 	m.controllers[name] = operators.Controller{
 		Reconcile:    m.attempts[name].counting(reconciler),
 		IgnoreEchoes: definition.ignoreEchoes,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 
@@ -108,21 +109,33 @@ func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error
 	return patch(ctx, c, kind, types.ApplyPatchType, "apply", body, object)
 }
 
+// Patch changes an object from what it is in before, as it was read, to what it is in
+// after, except for its status. If the object was changed in between, it is a conflict, and
+// nothing is changed.
+func Patch[T streams.Object](ctx context.Context, c *Client, before, after T) (T, error) {
+	kind := c.of(reflect.TypeFor[T]())
+	body, err := mergePatch(before, after, func(part string) bool { return part != "status" })
+	if err != nil {
+		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.kind.GroupKind(), after), err)
+	}
+	return patch(ctx, c, kind, types.MergePatchType, "patch", body, before)
+}
+
 // PatchStatus changes the status of an object from what it is in before, as it was read,
 // to what it is in after. Of the rest it changes nothing. If the object was changed in
 // between, it is a conflict, and nothing is changed.
 func PatchStatus[T streams.Object](ctx context.Context, c *Client, before, after T) (T, error) {
 	kind := c.of(reflect.TypeFor[T]())
-	body, err := mergePatch(before, after)
+	body, err := mergePatch(before, after, func(part string) bool { return part == "status" })
 	if err != nil {
 		return *new(T), fmt.Errorf("encoding the status of %s: %w", streams.KeyOf(kind.kind.GroupKind(), after), err)
 	}
-	return patch(ctx, c, kind, types.MergePatchType, "patch", body, after, "status")
+	return patch(ctx, c, kind, types.MergePatchType, "patch", body, before, "status")
 }
 
-// mergePatch is the patch from the status of before to that of after, on condition that
+// mergePatch is the patch from before to after of some of their parts, on condition that
 // before is current.
-func mergePatch(before, after streams.Object) ([]byte, error) {
+func mergePatch(before, after streams.Object, of func(part string) bool) ([]byte, error) {
 	from, err := json.Marshal(before)
 	if err != nil {
 		return nil, err
@@ -139,11 +152,14 @@ func mergePatch(before, after streams.Object) ([]byte, error) {
 	if err := json.Unmarshal(body, &changed); err != nil {
 		return nil, err
 	}
-	document := map[string]any{"metadata": map[string]any{"resourceVersion": before.GetResourceVersion()}}
-	if status, found := changed["status"]; found {
-		document["status"] = status
+	maps.DeleteFunc(changed, func(part string, _ any) bool { return !of(part) })
+	metadata, _ := changed["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		changed["metadata"] = metadata
 	}
-	return json.Marshal(document)
+	metadata["resourceVersion"] = before.GetResourceVersion()
+	return json.Marshal(changed)
 }
 
 func patch[T streams.Object](ctx context.Context, c *Client, kind *watched, how types.PatchType, verb string,

@@ -183,13 +183,19 @@ func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result
 
 // apply brings events into the cache.
 func (m *Manager) apply(events []streams.Event) []streams.Change {
-	changes := m.cache.Apply(events)
-	m.stir() // After it: what Settle sees of it then is what the cache has noted.
+	changes := m.cache.Apply(events) // It ends the calm before readers see anything.
+	m.wake()
 	return changes
 }
 
 // stir tells that something happened, which ends a calm.
 func (m *Manager) stir() {
+	m.cache.Stir()
+	m.wake()
+}
+
+// wake has Settle look at the calm anew. What ends a calm must be noted in the cache before.
+func (m *Manager) wake() {
 	select {
 	case m.activity <- struct{}{}:
 	default:
@@ -229,7 +235,6 @@ func (m *Manager) onResults(results []operators.Result) {
 			m.options.OnResult(result)
 		}
 	}
-	m.cache.Stir()
 	m.stir()
 }
 
@@ -250,8 +255,9 @@ func (m *Manager) logResult(result operators.Result) {
 }
 
 func (m *Manager) onError(err error) {
-	m.log.Warn("source failed", "error", err)
 	if m.options.OnError != nil {
 		m.options.OnError(err)
+		return
 	}
+	m.log.Warn("source failed", "error", err)
 }

@@ -30,7 +30,7 @@ type Options struct {
 	Logger   *slog.Logger                          // default slog's
 	OnResult func(result operators.Result)         // called for each result, from one goroutine; it must be fast
 	OnListen func(server string, address net.Addr) // called for each server that listens, before it serves
-	OnError  func(err error)                       // called for each failure of a source, likewise
+	OnError  func(err error)                       // called for each failure of a source, likewise; default logs it
 }
 
 func (o Options) withDefaults() (Options, error) {

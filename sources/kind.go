@@ -7,7 +7,6 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -98,6 +97,3 @@ func (k Kind) Client(config *rest.Config, client *http.Client) (*rest.RESTClient
 	}
 	return made, nil
 }
-
-// codec translates the options of requests.
-func (k Kind) codec() runtime.ParameterCodec { return metav1.ParameterCodec }

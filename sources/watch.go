@@ -118,11 +118,34 @@ func (w *watcher) reflect(ctx context.Context) error {
 		Name:    w.name,
 		Backoff: retry(),
 	})
-	reflector.RunWithContext(ctx)
+	for ctx.Err() == nil {
+		// It returns at the end of ctx only, and panics where the decoding of an object or Keep
+		// does: the stream must not end of one object that is bad.
+		err := lifecycle.Guard(func() error { reflector.RunWithContext(ctx); return nil })
+		if err != nil {
+			w.status.Errors.Add(1)
+			w.status.State.Store(int32(BackingOff))
+			w.inlet.Error(ctx, &streams.Error{Source: w.name, Err: err})
+			pause(ctx, panicPause)
+		}
+	}
 	// When ctx ends the reflector does not wait for a plain list that is under way.
 	w.listing <- struct{}{}
 	<-w.listing
 	return nil
+}
+
+// panicPause is the wait after a panic, which is likely to come again.
+const panicPause = 10 * time.Second
+
+// pause waits for a time, or for the end of ctx.
+func pause(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 func (w *watcher) request(options metav1.ListOptions) *rest.Request {
@@ -130,7 +153,7 @@ func (w *watcher) request(options metav1.ListOptions) *rest.Request {
 	return w.client.Get().
 		NamespaceIfScoped(w.options.Namespace, w.kind.Namespaced && w.options.Namespace != "").
 		Resource(w.kind.Resource).
-		VersionedParams(&options, w.kind.codec())
+		VersionedParams(&options, metav1.ParameterCodec)
 }
 
 func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

@@ -4,6 +4,8 @@ package connect
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/sources"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -50,12 +53,16 @@ func Check(ctx context.Context, config *rest.Config) (version string, err error)
 	if err != nil {
 		return "", fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}
-	info, err := client.ServerVersion()
+	answer, err := client.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	if err != nil {
 		return "", Explain(fmt.Errorf("asking %s for its version: %w", config.Host, err))
+	}
+	var info apimachineryversion.Info
+	if err := json.Unmarshal(answer, &info); err != nil {
+		return "", fmt.Errorf("reading the version of %s: %w", config.Host, err)
 	}
 	return info.GitVersion, nil
 }
@@ -63,7 +70,8 @@ func Check(ctx context.Context, config *rest.Config) (version string, err error)
 // Explain adds to an error of the API, or of the way to it, what to do about it.
 func Explain(err error) error {
 	var request *sources.RequestError
-	var network net.Error
+	var network *net.OpError
+	var unknown x509.UnknownAuthorityError
 	switch {
 	case err == nil:
 		return nil
@@ -73,7 +81,9 @@ func Explain(err error) error {
 		return fmt.Errorf("%w: the cluster does not accept the credentials; they may have expired: renew them in the kubeconfig", err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: RBAC does not allow it; grant it, as the chart's role does (charts/bellerophon-operator)", err)
-	case errors.As(err, &network):
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w: the kubeconfig's certificate authority is not that of this cluster", err)
+	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: no cluster answers there; is it running, and is the kubeconfig's server address right?", err)
 	}
 	return err

@@ -54,19 +54,12 @@ func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (
 	if err != nil {
 		return nil, err
 	}
-	client, err := dynamic.NewForConfig(config)
+	i, err := newInstallation(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, err
 	}
-	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
-	}
-	i := &Installation{client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))}
-	namespace := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace},
-	}}
-	for _, object := range slices.Concat(manifests.CRDs, []*unstructured.Unstructured{namespace}, manifests.Without("Deployment").Objects) {
+	namespaces := []*unstructured.Unstructured{namespace(Namespace)}
+	for _, object := range slices.Concat(manifests.CRDs, namespaces, manifests.Without("Deployment").Objects) {
 		if object.GetKind() == "ServiceAccount" {
 			i.account = object.GetName()
 		}
@@ -80,6 +73,36 @@ func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (
 		}
 	}
 	return i, nil
+}
+
+// MakeNamespace makes a namespace, and says whether it was not there before. One that is
+// being deleted it waits for.
+func MakeNamespace(ctx context.Context, config *rest.Config, name string) (made bool, err error) {
+	i, err := newInstallation(config)
+	if err != nil {
+		return false, err
+	}
+	err = i.apply(ctx, namespace(name))
+	return len(i.created) > 0, err
+}
+
+func newInstallation(config *rest.Config) (*Installation, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))
+	return &Installation{client: client, mapper: mapper}, nil
+}
+
+func namespace(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+	}}
 }
 
 // resource is where objects of an object's kind are.

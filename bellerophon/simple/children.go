@@ -10,6 +10,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,13 +46,13 @@ func ensureAll(ctx context.Context, client *controller.Client, hero *v1.Bellerop
 	var servers *appsv1.StatefulSet
 	steps := []func(context.Context){
 		func(ctx context.Context) {
-			_, done[0] = ensure(ctx, client, hero, want.config, "ConfigMap", sameConfig)
+			_, done[0] = ensure(ctx, client, hero, want.config, "ConfigMap", adjustConfig)
 		},
 		func(ctx context.Context) {
-			_, done[1] = ensure(ctx, client, hero, want.service, "Service", sameService)
+			_, done[1] = ensure(ctx, client, hero, want.service, "Service", adjustService)
 		},
 		func(ctx context.Context) {
-			servers, done[2] = ensure(ctx, client, hero, want.servers, "StatefulSet", sameServers)
+			servers, done[2] = ensure(ctx, client, hero, want.servers, "StatefulSet", adjustServers)
 		},
 	}
 	group := lifecycle.New(ctx)
@@ -67,7 +68,7 @@ func ensureAll(ctx context.Context, client *controller.Client, hero *v1.Bellerop
 // ensure brings one child to what is wanted, with one write at most, and with none where
 // nothing differs.
 func ensure[T streams.Object](ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, want T, what string,
-	same func(want, seen T) bool) (T, ensured) {
+	adjust func(want, seen T)) (T, ensured) {
 	seen, found := controller.Get[T](client, nameOf(want))
 	if !found {
 		made, err := controller.Create(ctx, client, want)
@@ -79,21 +80,29 @@ func ensure[T streams.Object](ctx context.Context, client *controller.Client, he
 			return seen, ensured{what, unchanged, err}
 		}
 		if metav1.GetControllerOfNoCopy(seen) == nil {
-			return seen, ensured{what, unchanged, taken(what, want)}
+			return *new(T), ensured{what, unchanged, taken(what, want)}
 		}
 	}
 	switch owner := metav1.GetControllerOfNoCopy(seen); {
 	case owner != nil && owner.UID != hero.UID && owner.Kind == "BellerophonSimple" && owner.Name == hero.Name,
 		seen.GetDeletionTimestamp() != nil:
 		// Its deletion will be an event: the garbage collector is at work.
-		return seen, ensured{what, unchanged, fmt.Errorf("%s %s %w", what, nameOf(want), errLeaving)}
+		return *new(T), ensured{what, unchanged, fmt.Errorf("%s %s %w", what, nameOf(want), errLeaving)}
 	case owner != nil && owner.UID != hero.UID:
-		return seen, ensured{what, unchanged, taken(what, want)}
-	case same(want, seen):
+		return *new(T), ensured{what, unchanged, taken(what, want)}
+	}
+	after := seen.DeepCopyObject().(T)
+	adjust(want, after)
+	if equality.Semantic.DeepEqual(after, seen) {
 		return seen, ensured{what, unchanged, nil}
 	}
-	applied, err := controller.Apply(ctx, client, want)
-	return applied, ensured{what, repaired, err}
+	// On condition of the version that was seen: what lists hold of other people is in the
+	// patch too, and must not undo a change of theirs.
+	patched, err := controller.Patch(ctx, client, seen, after)
+	if err != nil {
+		return seen, ensured{what, unchanged, err}
+	}
+	return patched, ensured{what, repaired, nil}
 }
 
 func taken(what string, object streams.Object) error {

@@ -3,6 +3,8 @@ package simple
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
+	"slices"
 	"strconv"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
@@ -151,7 +153,7 @@ func replicasOf(hero *v1.BellerophonSimple) int32 {
 // hashOf is short and changes with the settings.
 func hashOf(config *corev1.ConfigMap) string {
 	sum := sha256.New()
-	for _, name := range []string{"winged_horse_name", "http_port", "peers_service"} {
+	for _, name := range slices.Sorted(maps.Keys(config.Data)) {
 		sum.Write([]byte(name + "\x00" + config.Data[name] + "\x00"))
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])

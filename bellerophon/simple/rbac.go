@@ -5,7 +5,7 @@
 // It reads the objects whose servers it runs, and writes their status only. Updating the
 // finalizers is what lets it own other objects where the API server checks who may block
 // a deletion (the admission plugin OwnerReferencesPermissionEnforcement).
-// +kubebuilder:rbac:groups=stable.simple-bellerophon.io,resources=sheroes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=stable.simple-bellerophon.io,resources=sheroes,verbs=list;watch
 // +kubebuilder:rbac:groups=stable.simple-bellerophon.io,resources=sheroes/status,verbs=patch
 // +kubebuilder:rbac:groups=stable.simple-bellerophon.io,resources=sheroes/finalizers,verbs=update
 

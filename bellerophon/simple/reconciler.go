@@ -21,7 +21,7 @@ import (
 const progressEvery = time.Second
 
 // conflictWait is when to look again if the event that a conflict tells of stays away.
-const conflictWait = 5 * time.Second
+const conflictWait = time.Second
 
 // Name is the name of the controller in metrics, logs and events.
 const Name = "bellerophonsimple"

@@ -94,7 +94,7 @@ func troubleOf(servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) 
 		if counts {
 			return found, true, 0
 		}
-		recheck = left
+		recheck = sooner(recheck, left)
 	}
 	return problem{}, false, recheck
 }

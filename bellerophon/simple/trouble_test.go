@@ -10,6 +10,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/sources"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -181,4 +182,72 @@ func TestTheOperatorWaitsForItsResourceDefinition(t *testing.T) {
 	must(install.Operator(w.ctx, w.config, ""))(t)
 	w.create(w.hero("pegasus", 1))
 	w.awaitReady("pegasus", 1)
+}
+
+func TestAForeignPortOfTheServiceIsRepairedAndOthersStay(t *testing.T) {
+	w := newWorldWithOperator(t)
+	w.create(w.hero("pegasus", 1))
+	w.awaitReady("pegasus", 1)
+	patch := `{"spec":{"ports":[{"name":"theirs","port":7000},{"name":"http","port":9090,"targetPort":"http"}]}}`
+	must(w.any.Resource(services).Namespace(w.namespace).Patch(w.ctx, "pegasus", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}))(t)
+	w.await(services, "pegasus", "repaired", func(object *unstructured.Unstructured) bool {
+		ports, _, _ := unstructured.NestedSlice(object.Object, "spec", "ports")
+		return len(ports) == 2 && ports[0].(map[string]any)["port"] == int64(7000) && ports[1].(map[string]any)["port"] == int64(8080)
+	})
+	w.awaitReady("pegasus", 1)
+}
+
+func TestFieldsThatOtherPeopleSetCauseNoWrites(t *testing.T) {
+	w := newWorldWithOperator(t)
+	w.create(w.hero("pegasus", 1))
+	w.awaitReady("pegasus", 1)
+	// A field of our container that we do not own, and a mount before ours.
+	patch := `[{"op":"add","path":"/spec/template/spec/containers/0/tty","value":true},
+		{"op":"add","path":"/spec/template/spec/containers/0/volumeMounts/0","value":{"name":"tmp","mountPath":"/var/tmp"}}]`
+	must(w.any.Resource(statefulSets).Namespace(w.namespace).Patch(w.ctx, "pegasus", "application/json-patch+json", []byte(patch), metav1.PatchOptions{}))(t)
+	w.await(statefulSets, "pegasus", "rolled out", func(object *unstructured.Unstructured) bool {
+		status, _, _ := unstructured.NestedMap(object.Object, "status")
+		return status["observedGeneration"] == object.GetGeneration() && status["currentRevision"] == status["updateRevision"] && status["readyReplicas"] == int64(1)
+	})
+	w.awaitReady("pegasus", 1)
+	if err := w.operator.manager.Cache().Wait(w.ctx, cache.Settled); err != nil {
+		t.Fatal(err)
+	}
+	before := w.writes()
+	w.operator.stop()
+	again := w.startOperator()
+	if err := again.manager.Cache().Wait(w.ctx, cache.Settled); err != nil {
+		t.Fatal(err)
+	}
+	if again.results.Load() == 0 {
+		t.Fatal("the operator has reconciled nothing")
+	}
+	if after := w.writes(); before["statefulsets"] != after["statefulsets"] {
+		t.Errorf("the operator wrote the StatefulSet %v times", after["statefulsets"]-before["statefulsets"])
+	}
+}
+
+func TestAStatefulSetOfSomebodyElseIsNotReportedAsOurs(t *testing.T) {
+	w := newWorldWithOperator(t)
+	foreign := w.hero("pegasus", 0) // Only for its name.
+	labels := map[string]string{"app": "theirs"}
+	replicas := int32(2)
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: foreign.GetName()},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+		},
+	}
+	must(w.core.AppsV1().StatefulSets(w.namespace).Create(w.ctx, set, metav1.CreateOptions{}))(t)
+	w.await(statefulSets, "pegasus", "ready", func(object *unstructured.Unstructured) bool {
+		ready, _, _ := unstructured.NestedInt64(object.Object, "status", "readyReplicas")
+		return ready == 2
+	})
+	w.create(w.hero("pegasus", 1))
+	w.awaitDegraded("pegasus", v1.ReasonNameConflict)
+	hero := heroOf(t, must(w.heroes.Get(w.ctx, "pegasus", metav1.GetOptions{}))(t))
+	if hero.Status.Replicas != 0 || hero.Status.ReadyReplicas != 0 {
+		t.Errorf("the status counts somebody else's servers: %+v", hero.Status)
+	}
 }

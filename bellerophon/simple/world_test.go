@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -89,7 +91,8 @@ func must[T any](value T, err error) func(*testing.T) T {
 // operator is a running operator.
 type operator struct {
 	manager *controller.Manager
-	errors  chan error // failures of sources, the latest ones
+	errors  chan error // failures of sources, the first ones
+	results atomic.Int64
 	stop    func()
 }
 
@@ -109,6 +112,7 @@ func (w *world) startOperatorAs(config *rest.Config) *operator {
 	o.manager = must(controller.NewManager(config, scheme.Scheme, controller.Options{
 		Namespace: w.namespace,
 		Logger:    slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		OnResult:  func(operators.Result) { o.results.Add(1) },
 		OnError: func(err error) {
 			select {
 			case o.errors <- err:

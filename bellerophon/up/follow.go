@@ -27,7 +27,7 @@ type update struct {
 
 // follow shows how the samples get on, as an observer beside the operator sees it, until
 // ctx ends, or until all is settled, if that is asked for.
-func (r *run) follow(ctx context.Context, config *rest.Config) error {
+func (r *run) follow(ctx context.Context, config *rest.Config, made *samples) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if r.options.UntilSettled {
@@ -49,14 +49,19 @@ func (r *run) follow(ctx context.Context, config *rest.Config) error {
 	levels := streams.MapBatches(r.manager.Cache().Levels(), func(levels []cache.Level) []update {
 		return []update{{level: levels[len(levels)-1]}}
 	})
-	b := &board{run: r, rows: map[string]*Row{}}
+	b := &board{run: r, rows: map[string]*Row{}, ours: map[string]bool{}}
+	for i := range made.count {
+		b.ours[made.name(i)] = true
+	}
 	err = streams.ForEach(ctx, streams.Merge(samples, levels), func(updates []update) {
 		for _, update := range updates {
 			b.take(update)
 		}
 		b.show()
 		if b.settled() {
-			r.report.Seconds.Settled = r.since()
+			if r.report.Seconds.Settled == nil {
+				r.report.Seconds.Settled = r.since()
+			}
 			if r.options.UntilSettled {
 				cancel(errSettled)
 			}
@@ -99,6 +104,7 @@ func (r *run) since() *float64 { return seconds(time.Since(r.zero)) }
 type board struct {
 	run    *run
 	rows   map[string]*Row
+	ours   map[string]bool // the names of this run's samples; others may be left of earlier ones
 	listed bool
 	level  cache.Level
 }
@@ -111,7 +117,7 @@ func (b *board) take(update update) {
 			b.line("cache", b.level.String(), b.loop())
 		}
 	}
-	if update.event == nil {
+	if update.event == nil || (update.event.Object != nil && !b.ours[update.event.Key.Name]) {
 		return
 	}
 	switch event := update.event; event.Type {

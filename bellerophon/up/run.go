@@ -88,7 +88,13 @@ func (r *run) run(ctx context.Context) error {
 		return r.on(ctx, config)
 	})
 	err = group.Wait()
-	if errors.Is(err, errSettled) || (ctx.Err() != nil && errors.Is(err, context.Canceled)) {
+	switch {
+	case errors.Is(err, errSettled):
+		return nil
+	case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
+		if r.options.UntilSettled {
+			return errors.New("interrupted before all was settled")
+		}
 		return nil
 	}
 	return err
@@ -135,10 +141,23 @@ func (r *run) connected(kubeconfig, version string, after time.Duration) {
 
 func (r *run) tick() string { return r.screen.Paint(screen.Green, "✓") }
 
-// on does everything that needs a cluster.
+// on does everything that needs a cluster. Of the user's own it stays in one namespace.
 func (r *run) on(ctx context.Context, config *rest.Config) error {
-	installed, err := install.Operator(ctx, config, "")
-	if installed != nil && r.options.Kubeconfig != "" && !r.options.Keep {
+	made := &samples{config: config, namespace: r.options.Namespace, image: r.options.Image, count: r.options.Sheroes}
+	clean := r.options.Kubeconfig != "" && !r.options.Keep
+	watched := ""
+	if r.options.Kubeconfig != "" {
+		watched = r.options.Namespace
+	}
+	var err error
+	if made.madeNamespace, err = install.MakeNamespace(ctx, config, r.options.Namespace); err != nil {
+		return connect.Explain(err)
+	}
+	if clean {
+		defer r.cleanup(ctx, "the samples", made.remove)
+	}
+	installed, err := install.Operator(ctx, config, watched)
+	if installed != nil && clean {
 		defer r.cleanup(ctx, "the operator's permissions", installed.Remove)
 	}
 	if err != nil {
@@ -149,32 +168,29 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return connect.Explain(err)
 	}
-	if r.manager, err = r.newManager(account); err != nil {
+	if r.manager, err = r.newManager(account, watched); err != nil {
 		return err
 	}
 	group := lifecycle.New(ctx)
 	group.Go("the operator", r.manager.Run)
 	group.Go("the samples", func(ctx context.Context) error {
-		made := samples{config: config, namespace: r.options.Namespace, image: r.options.Image, count: r.options.Sheroes}
-		if r.options.Kubeconfig != "" && !r.options.Keep {
-			defer r.cleanup(ctx, "the samples", made.remove)
-		}
 		if err := made.apply(ctx); err != nil {
 			return connect.Explain(err)
 		}
 		r.screen.Println(fmt.Sprintf("%s %d sample objects are applied in namespace %s", r.tick(), r.options.Sheroes, r.options.Namespace))
-		return r.follow(ctx, config)
+		return r.follow(ctx, config, made)
 	})
 	return group.Wait()
 }
 
 // newManager makes the operator as its ServiceAccount.
-func (r *run) newManager(account *rest.Config) (*controller.Manager, error) {
+func (r *run) newManager(account *rest.Config, namespace string) (*controller.Manager, error) {
 	types := scheme.Scheme
 	if err := v1.AddToScheme(types); err != nil {
 		return nil, err
 	}
 	manager, err := controller.NewManager(account, types, controller.Options{
+		Namespace:      namespace,
 		MetricsAddress: r.options.MetricsAddress,
 		Logger:         r.log,
 		OnListen: func(_ string, address net.Addr) {

@@ -2,10 +2,10 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,26 +28,26 @@ type samples struct {
 	namespace string
 	image     string
 	count     int
+
+	madeNamespace bool // by this run
 }
 
-// apply makes the samples what they should be, and their namespace if need be.
-func (s samples) apply(ctx context.Context) error {
-	core, err := typedcorev1.NewForConfig(s.config)
-	if err != nil {
-		return fmt.Errorf("making a client for %s: %w", s.config.Host, err)
-	}
-	_, err = core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating namespace %s: %w", s.namespace, err)
-	}
+const fieldManager = "bellerophon-up"
+
+// apply makes the samples what they should be, and their namespace if need be. Objects of
+// the same names that are no samples it leaves alone: then it fails.
+func (s *samples) apply(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(s.config)
 	if err != nil {
 		return fmt.Errorf("making a client for %s: %w", s.config.Host, err)
 	}
+	resource := client.Resource(sheroes).Namespace(s.namespace)
 	for i := range s.count {
 		object := s.object(i)
-		_, err := client.Resource(sheroes).Namespace(s.namespace).
-			Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "bellerophon-up", Force: true})
+		_, err := resource.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			err = s.renew(ctx, resource, object)
+		}
 		if err != nil {
 			return fmt.Errorf("applying sample %s/%s: %w", s.namespace, object.GetName(), err)
 		}
@@ -55,7 +55,20 @@ func (s samples) apply(ctx context.Context) error {
 	return nil
 }
 
-func (s samples) object(i int) *unstructured.Unstructured {
+// renew applies a sample that an earlier run has left.
+func (s *samples) renew(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+	held, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if held.GetLabels()[sampleLabel] == "" {
+		return errors.New("an object of this name is there that is no sample; choose another --namespace")
+	}
+	_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	return err
+}
+
+func (s *samples) object(i int) *unstructured.Unstructured {
 	spec := map[string]any{"winged_horse_name": horses[i%len(horses)], "replicas": int64(1 + i%3)}
 	if s.image != "" {
 		spec["image"] = s.image
@@ -64,7 +77,7 @@ func (s samples) object(i int) *unstructured.Unstructured {
 		"apiVersion": v1.GroupVersion.String(),
 		"kind":       "BellerophonSimple",
 		"metadata": map[string]any{
-			"name":      fmt.Sprintf("shero-%d", i+1),
+			"name":      s.name(i),
 			"namespace": s.namespace,
 			"labels":    map[string]any{sampleLabel: "up"},
 		},
@@ -72,12 +85,23 @@ func (s samples) object(i int) *unstructured.Unstructured {
 	}}
 }
 
-// remove deletes the samples.
-func (s samples) remove(ctx context.Context) error {
+// remove deletes the samples, and their namespace if this run made it.
+func (s *samples) remove(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(s.config)
 	if err != nil {
 		return fmt.Errorf("making a client for %s: %w", s.config.Host, err)
 	}
-	return client.Resource(sheroes).Namespace(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{},
+	err = client.Resource(sheroes).Namespace(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{},
 		metav1.ListOptions{LabelSelector: sampleLabel + "=up"})
+	if err != nil || !s.madeNamespace {
+		return err
+	}
+	core, err := typedcorev1.NewForConfig(s.config)
+	if err != nil {
+		return fmt.Errorf("making a client for %s: %w", s.config.Host, err)
+	}
+	return core.Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{})
 }
+
+// name is the name of a sample.
+func (s *samples) name(i int) string { return fmt.Sprintf("shero-%d", i+1) }
