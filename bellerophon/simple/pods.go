@@ -18,8 +18,8 @@ type problem struct {
 	since   time.Time // when it began, if it must last to count
 }
 
-// schedulingGrace is how long a pod may look for a node before that is a problem: nodes
-// come and go, and autoscalers add some.
+// schedulingGrace is how long a pod may look for a node, or be missing while no other is
+// created, before that is a problem: nodes come and go, and autoscalers add some.
 const schedulingGrace = 10 * time.Second
 
 // counts says whether a problem has lasted long enough, or how long it still has to.
@@ -34,6 +34,9 @@ func (p problem) counts(now time.Time) (bool, time.Duration) {
 // pullFailures are the kubelet's reasons for an image that it cannot get.
 var pullFailures = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 
+// startFailures are its reasons for a container that it cannot start.
+var startFailures = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
 // problemOf is what is wrong with a pod, if something is.
 func problemOf(pod *corev1.Pod) (problem, bool) {
 	for _, container := range pod.Status.ContainerStatuses {
@@ -42,6 +45,9 @@ func problemOf(pod *corev1.Pod) (problem, bool) {
 		case waiting == nil:
 		case slices.Contains(pullFailures, waiting.Reason):
 			return problem{v1.ReasonImagePullFailed, fmt.Sprintf("pod %s cannot get image %q", pod.Name, container.Image), time.Time{}}, true
+		case slices.Contains(startFailures, waiting.Reason):
+			message := fmt.Sprintf("pod %s cannot start its container: %s", pod.Name, firstLine(waiting.Message))
+			return problem{v1.ReasonCannotStart, message, time.Time{}}, true
 		case waiting.Reason == "CrashLoopBackOff":
 			return problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s ends again and again after its start", pod.Name), time.Time{}}, true
 		}

@@ -2,6 +2,7 @@ package simple
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -28,7 +29,8 @@ const Name = "bellerophonsimple"
 
 // AddTo adds the operator to a manager.
 func AddTo(manager *controller.Manager) error {
-	r := &reconciler{client: manager.Client(), events: manager.Recorder(), unsettled: map[types.NamespacedName]time.Time{}}
+	r := &reconciler{client: manager.Client(), events: manager.Recorder(), unsettled: map[types.NamespacedName]time.Time{},
+		stalled: map[types.NamespacedName]stall{}}
 	return manager.Add(Name, r.reconcile,
 		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes")),
 		controller.Owns(&corev1.ConfigMap{}, controller.Labelled(selector)),
@@ -46,6 +48,32 @@ type reconciler struct {
 
 	mu        sync.Mutex
 	unsettled map[types.NamespacedName]time.Time // since when, or since the last status write
+	stalled   map[types.NamespacedName]stall
+}
+
+// stall is a number of servers that is too small, and since when it has not grown.
+type stall struct {
+	servers int32
+	since   time.Time
+}
+
+// missing is the problem of servers that the StatefulSet does not get created, or nil. It
+// counts from when the last one was.
+func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet) *problem {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name, want := nameOf(hero), replicasOf(hero)
+	if servers == nil || servers.Status.ObservedGeneration < servers.Generation || servers.Status.Replicas >= want {
+		delete(r.stalled, name)
+		return nil
+	}
+	known, stalls := r.stalled[name]
+	if !stalls || known.servers != servers.Status.Replicas {
+		known = stall{servers.Status.Replicas, time.Now()}
+		r.stalled[name] = known
+	}
+	message := fmt.Sprintf("%d of %d servers exist; the Events of the StatefulSet say what keeps the others from being created", known.servers, want)
+	return &problem{v1.ReasonReplicasNotCreated, message, known.since}
 }
 
 // reconcile brings the children of an object to what it asks for, then its status to
@@ -53,7 +81,7 @@ type reconciler struct {
 func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (time.Duration, error) {
 	hero, found := controller.Get[*v1.BellerophonSimple](r.client, request.NamespacedName)
 	if !found || hero.DeletionTimestamp != nil {
-		r.wait(request.NamespacedName, true)
+		r.forget(request.NamespacedName)
 		return 0, nil // The garbage collector deletes what it owns.
 	}
 	servers, done := ensureAll(ctx, r.client, hero)
@@ -62,7 +90,7 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		pods = controller.ByIndex[*corev1.Pod](r.client, cache.OwnerIndex, string(servers.UID))
 	}
 	r.tell(hero, done)
-	status, settled, recheck := statusOf(hero, servers, pods, done)
+	status, settled, recheck := statusOf(hero, servers, pods, r.missing(hero, servers), done)
 	after, err := r.report(ctx, hero, status, settled)
 	if err != nil {
 		return 0, err
@@ -98,6 +126,14 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	}
 	r.tellStatus(hero, written)
 	return 0, nil
+}
+
+// forget drops what is known of an object that is gone.
+func (r *reconciler) forget(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.unsettled, name)
+	delete(r.stalled, name)
 }
 
 // wait is how long a status that is on its way is not written yet. Of one that is

@@ -15,9 +15,10 @@ import (
 )
 
 // statusOf is the status that an object should have, given its servers, their pods and
-// what came of the last writes. settled says that it stays so without a further event;
+// what came of the last writes. missing is the problem of servers that were not created, or
+// nil. settled says that it stays so without a further event;
 // otherwise, after recheck, if that is not 0, it may change without one.
-func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
+func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*corev1.Pod, missing *problem, done []ensured) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
 	status = *hero.Status.DeepCopy()
 	status.ObservedGeneration = hero.Generation
 	status.Selector = labels.SelectorFromSet(selectorOf(hero)).String()
@@ -27,7 +28,7 @@ func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*c
 	}
 	want := replicasOf(hero)
 	count := fmt.Sprintf("%d of %d servers are ready", status.ReadyReplicas, want)
-	trouble, degraded, recheck := troubleOf(servers, pods, done)
+	trouble, degraded, recheck := troubleOf(servers, pods, missing, done)
 	finished := !degraded && isFinished(servers, want)
 	set := func(kind string, is bool, reason, message string) {
 		value := metav1.ConditionFalse
@@ -71,7 +72,7 @@ func isFinished(servers *appsv1.StatefulSet, want int32) bool {
 
 // troubleOf is the first thing that is wrong: with a write, or else with a pod. Where
 // something is about to count as wrong, it says when.
-func troubleOf(servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) (trouble problem, is bool, recheck time.Duration) {
+func troubleOf(servers *appsv1.StatefulSet, pods []*corev1.Pod, missing *problem, done []ensured) (trouble problem, is bool, recheck time.Duration) {
 	for _, child := range done {
 		switch {
 		case child.err == nil || errors.Is(child.err, errLeaving):
@@ -93,6 +94,13 @@ func troubleOf(servers *appsv1.StatefulSet, pods []*corev1.Pod, done []ensured) 
 		counts, left := found.counts(now)
 		if counts {
 			return found, true, 0
+		}
+		recheck = sooner(recheck, left)
+	}
+	if missing != nil {
+		counts, left := missing.counts(now)
+		if counts {
+			return *missing, true, 0
 		}
 		recheck = sooner(recheck, left)
 	}

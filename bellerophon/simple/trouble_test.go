@@ -113,6 +113,25 @@ func TestARefusedWriteIsReported(t *testing.T) {
 	w.awaitReady("pegasus", 1)
 }
 
+func TestServersThatAQuotaForbidsAreReported(t *testing.T) {
+	w := newWorldWithOperator(t)
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "few"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("2")}},
+	}
+	must(w.core.CoreV1().ResourceQuotas(w.namespace).Create(w.ctx, quota, metav1.CreateOptions{}))(t)
+	w.await(schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}, "few", "in force", func(object *unstructured.Unstructured) bool {
+		hard, _, _ := unstructured.NestedMap(object.Object, "status", "hard")
+		return len(hard) > 0
+	})
+	w.create(w.hero("pegasus", 4))
+	if message := w.awaitDegraded("pegasus", v1.ReasonReplicasNotCreated); !strings.HasPrefix(message, "2 of 4 servers exist") {
+		t.Errorf("the message is %q", message)
+	}
+	w.change("pegasus", `{"spec":{"replicas":2}}`)
+	w.awaitReady("pegasus", 2)
+}
+
 func TestTheSchemaSaysWhatIsAllowed(t *testing.T) {
 	w := newWorld(t)
 	for want, object := range map[string]*unstructured.Unstructured{

@@ -27,6 +27,11 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonCrashLooping means: a server ends again and again after its start.
 	ReasonCrashLooping = "CrashLooping"
+	// ReasonCannotStart means: a node cannot start a server's container.
+	ReasonCannotStart = "CannotStart"
+	// ReasonReplicasNotCreated means: servers are missing that something keeps from being
+	// created, such as a quota or a policy.
+	ReasonReplicasNotCreated = "ReplicasNotCreated"
 	// ReasonNameConflict means: an object of the same name exists and belongs to someone else.
 	ReasonNameConflict = "NameConflict"
 	// ReasonWriteRefused means: the API server refused what the operator wrote.
