@@ -2,9 +2,12 @@ package streams_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/reactivex/rxgo/v2"
 )
@@ -93,5 +96,57 @@ func BenchmarkInlet(b *testing.B) {
 		for len(items) == cap(items) {
 			<-items
 		}
+	}
+}
+
+// BenchmarkShare takes batches of 64 values through one Share to several observers, as
+// ns per value of the input. A stuck one reads nothing.
+func BenchmarkShare(b *testing.B) {
+	for _, test := range []struct {
+		name             string
+		observers, stuck int
+	}{{"observers=1", 1, 0}, {"observers=4", 4, 0}, {"observers=64", 64, 0}, {"observers=4,stuck=1", 4, 1}} {
+		b.Run(test.name, func(b *testing.B) {
+			begin := make(chan struct{})
+			source := streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+				select {
+				case <-begin:
+				case <-ctx.Done():
+				}
+				for n := b.N; n > 0; n -= 64 {
+					if !out.Send(make([]int, min(64, n))) {
+						return
+					}
+				}
+			})
+			sum := func(state int, batch []int) int { return state + len(batch) }
+			replay := func(state int) []int { return make([]int, min(state, 1)) }
+			shared := streams.Share(source, streams.ShareOptions[int, int]{Fold: sum, Replay: replay})
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			for range test.stuck {
+				shared.Observe(ctx)
+			}
+			group := lifecycle.New(ctx)
+			var missed atomic.Int64
+			for range test.observers {
+				items := shared.Observe(ctx)
+				group.Go("observer", func(context.Context) error {
+					for item := range items {
+						if lagged := new(streams.Lagged); errors.As(item.E, &lagged) {
+							missed.Add(int64(lagged.Missed))
+						}
+					}
+					return nil
+				})
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			close(begin)
+			if err := group.Wait(); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(missed.Load())/float64(b.N*test.observers), "missed/value")
+		})
 	}
 }

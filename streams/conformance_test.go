@@ -91,6 +91,19 @@ var operatorCases = []operatorCase{{
 	name: "Batch",
 	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] { return streams.Batch(in, 3) },
 }, {
+	name: "Share",
+	over: func(in streams.Stream[int], visit func(int)) streams.Stream[int] {
+		return streams.Share(in, streams.ShareOptions[int, []int]{
+			Fold: func(all, batch []int) []int {
+				visitAll(batch, visit)
+				return append(all, batch...)
+			},
+			Replay: slices.Clone[[]int],
+			Buffer: 4,
+		})
+	},
+	userCode: true,
+}, {
 	name: "Drain",
 	over: throughInlet,
 }, {

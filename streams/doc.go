@@ -12,7 +12,8 @@
 // stream is its closed channel. A panic in an operator becomes an error too, and ends
 // the observation, because the operator's state can no longer be trusted.
 //
-// Nothing is dropped, except after the end of the observation's context.
+// Nothing is dropped, except after the end of the observation's context. [Share] alone
+// lets an observer miss what others have read long ago; it says so, and how much.
 //
 // # Why not RxGo's own operators
 //

@@ -32,6 +32,38 @@ func ExampleBatch() {
 	// [5]
 }
 
+// Share lets several observers share one observation. Each gets the state so far and
+// then what follows.
+func ExampleShare() {
+	horses := make(chan string)
+	source := streams.Create(func(_ context.Context, out streams.Sink[string]) {
+		for horse := range horses {
+			out.Send([]string{horse})
+		}
+	})
+	shared := streams.Share(source, streams.ShareOptions[string, []string]{
+		Fold:   func(all, batch []string) []string { return append(all, batch...) },
+		Replay: slices.Clone[[]string],
+	})
+	first := shared.Observe(context.Background())
+	horses <- "pegasus"
+	fmt.Println("first:", (<-first).V)
+
+	second := shared.Observe(context.Background())
+	fmt.Println("second:", (<-second).V)
+	horses <- "arion"
+	fmt.Println("first:", (<-first).V, "second:", (<-second).V)
+	close(horses)
+	for range first {
+	}
+	for range second {
+	}
+	// Output:
+	// first: [pegasus]
+	// second: [pegasus]
+	// first: [arion] second: [arion]
+}
+
 // MapBatches makes an operator of a function over batches.
 func ExampleMapBatches() {
 	shout := streams.MapBatches(streams.Of("fly", "pegasus"), func(batch []string) []string {

@@ -1,0 +1,45 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+const (
+	shortestInterval = time.Millisecond
+	longestInterval  = 365 * 24 * time.Hour
+)
+
+// Interval ticks: at the time of the observation plus one, two, three times every. A
+// tick is the time at which it was due, so ticks do not drift. It panics unless every is
+// 1ms to 8760h.
+//
+// A reader that is slow finds no backlog: ticks that come due while one waits to be sent
+// are left out. Only what an observation's channel holds, 8 ticks, is sent ahead of the
+// reader.
+func Interval(every time.Duration) streams.Stream[time.Time] {
+	if every < shortestInterval || every > longestInterval {
+		panic(fmt.Sprintf("sources.Interval: every must be 1ms to 8760h, not %v", every))
+	}
+	return streams.Create(func(ctx context.Context, out streams.Sink[time.Time]) {
+		due := time.Now().Add(every)
+		timer := time.NewTimer(every)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			}
+			if !out.Send([]time.Time{due}) {
+				return
+			}
+			missed := time.Since(due) / every
+			due = due.Add((missed + 1) * every)
+			timer.Reset(time.Until(due))
+		}
+	})
+}
