@@ -11,7 +11,7 @@ GENERATE := go tool -modfile=tools/generate/go.mod controller-gen
 TEST_TIMEOUT := 40m
 TEST_FLAGS ?=
 
-.PHONY: help run test generate lint bench build clean
+.PHONY: help run test generate lint bench bench-core build clean
 
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,11 @@ lint: ## Check the code with golangci-lint.
 
 bench: ## Run the benchmarks of the pipeline.
 	go test -run '^$$' -bench . -benchmem ./streams ./operators ./bench
+
+bench-core: ## Compare the core with client-go, side by side; under 4 minutes.
+	@mkdir -p bin
+	@go build -o bin/bench-core ./bench/core
+	@bin/bench-core
 
 clean: ## Remove what was built here. The control plane stays in the user's cache directory.
 	rm -rf bin
