@@ -336,3 +336,26 @@ func TestAnHourOfBackoffAndRequeueTakesNoTimeInATest(t *testing.T) {
 		t.Errorf("an hour took %v", took)
 	}
 }
+
+func TestWhatIsDueAgainSoonIsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		after := []time.Duration{5 * time.Second, 6 * time.Second, time.Second, 0}
+		b := newRig(t, func(context.Context, operators.Request) (time.Duration, error) {
+			next := after[0]
+			after = after[1:]
+			return next, nil
+		}, one)
+		b.in.send(request("a"))
+		pass(time.Second)
+		b.wantFlow("due in 5 s", 1, 0)
+		pass(5 * time.Second)
+		b.wantFlow("due in 6 s", 0, 0)
+		b.in.send(request("a"))
+		pass(time.Millisecond)
+		b.wantFlow("due in 1 s", 1, 0)
+		pass(time.Second)
+		b.wantFlow("due no more", 0, 0)
+		b.wantAttempts("0s a | 5s a | 6s a | 7s a")
+		b.stop()
+	})
+}

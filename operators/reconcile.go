@@ -51,8 +51,8 @@ type ReconcileOptions struct {
 	// filled, say. Requests are taken in meanwhile.
 	Start <-chan struct{}
 
-	// Flow, if set, counts: In requests, Out results, Waiting objects that are queued or
-	// back off, Running attempts.
+	// Flow, if set, counts: In requests, Out results, Waiting objects that are queued, back
+	// off or asked for another attempt within 5 s, Running attempts.
 	Flow *Flow
 }
 

@@ -21,7 +21,7 @@ type schedule struct {
 	turns   []string           // controllers whose queue is not empty, in turn
 	delays  delays
 	delayed int            // delays so far
-	backing map[string]int // by controller: tasks that wait for the end of their backoff
+	backing map[string]int // by controller: tasks that back off, or are due again soon
 	running int
 	echoes  *lru.Cache[echo, target] // own writes whose event has not come yet
 }
@@ -36,8 +36,9 @@ type task struct {
 	failures int     // in a row
 	queuedAt time.Time
 	due      time.Time
-	delayed  int // how many delays there were before this one: who waits first goes first
-	position int // in delays
+	pending  bool // counted in backing
+	delayed  int  // how many delays there were before this one: who waits first goes first
+	position int  // in delays
 }
 
 type taskState uint8
@@ -86,6 +87,7 @@ func (s *schedule) add(request Request, ignoreEchoes bool, now time.Time) {
 		known.later = joined(known.later, request)
 	case stateRequeue:
 		heap.Remove(&s.delays, known.position)
+		s.awaken(known)
 		known.request = request
 		s.enqueue(known, now)
 	}
@@ -174,28 +176,41 @@ func (s *schedule) finish(result Result, ignoreEchoes bool, now time.Time) Resul
 		finished.failures++
 		finished.request = joined(result.Request, later) // The next attempt is for these causes too.
 		result.RequeueAfter = s.backoff.delay(finished.failures)
-		s.delay(finished, stateBackoff, now.Add(result.RequeueAfter))
+		s.delay(finished, stateBackoff, now, now.Add(result.RequeueAfter))
 	case again:
 		finished.failures = 0
 		finished.request = later
 		s.enqueue(finished, now)
 	case result.Outcome == Requeued:
 		finished.failures = 0
-		s.delay(finished, stateRequeue, now.Add(result.RequeueAfter))
+		s.delay(finished, stateRequeue, now, now.Add(result.RequeueAfter))
 	default:
 		delete(s.tasks, to)
 	}
 	return result
 }
 
-func (s *schedule) delay(next *task, state taskState, due time.Time) {
+// soon is the time within which a task that asked to be looked at again counts as waiting:
+// what is under way is not calm. Beyond it, it is a routine.
+const soon = 5 * time.Second
+
+func (s *schedule) delay(next *task, state taskState, now, due time.Time) {
 	next.state, next.due = state, due
-	if state == stateBackoff {
+	if state == stateBackoff || due.Sub(now) <= soon {
+		next.pending = true
 		s.backing[next.target.controller]++
 	}
 	s.delayed++
 	next.delayed = s.delayed
 	heap.Push(&s.delays, next)
+}
+
+// awaken notes that a task waits no more.
+func (s *schedule) awaken(next *task) {
+	if next.pending {
+		next.pending = false
+		s.backing[next.target.controller]--
+	}
 }
 
 // due is when tick has something to do.
@@ -210,9 +225,7 @@ func (s *schedule) due() (time.Time, bool) {
 func (s *schedule) tick(now time.Time) {
 	for len(s.delays) > 0 && !s.delays[0].due.After(now) {
 		next := heap.Pop(&s.delays).(*task)
-		if next.state == stateBackoff {
-			s.backing[next.target.controller]--
-		}
+		s.awaken(next)
 		next.request.Received = now
 		s.enqueue(next, now)
 	}
@@ -227,7 +240,7 @@ func (s *schedule) queued() int {
 	return queued
 }
 
-// waiting is how many tasks are queued or back off.
+// waiting is how many tasks are queued, back off, or are due again soon.
 func (s *schedule) waiting() int {
 	waiting := s.queued()
 	for _, backing := range s.backing {
@@ -236,7 +249,7 @@ func (s *schedule) waiting() int {
 	return waiting
 }
 
-// waitingOf is how many tasks of a controller are queued or back off.
+// waitingOf is how many of them are of a controller.
 func (s *schedule) waitingOf(controller string) int {
 	return len(s.queues[controller]) + s.backing[controller]
 }
