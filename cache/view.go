@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -50,12 +51,15 @@ func (v *view) copy() *view {
 func (v *view) put(key string, object streams.Object) {
 	old, replaced := v.objects.Set(key, object)
 	for i, indexer := range v.indexers {
+		values := indexer.Values(object)
 		if replaced {
 			for _, value := range indexer.Values(old) {
-				v.indexes[i].Delete(value + separator + key)
+				if !slices.Contains(values, value) {
+					v.indexes[i].Delete(value + separator + key)
+				}
 			}
 		}
-		for _, value := range indexer.Values(object) {
+		for _, value := range values {
 			v.indexes[i].Set(value+separator+key, object)
 		}
 	}

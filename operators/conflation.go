@@ -269,7 +269,7 @@ func (c *conflation) take(now time.Time) (rxgo.Item, bool) {
 		c.size--
 		return rxgo.Item{E: first.err}, true
 	}
-	var batch []streams.Event
+	batch := make([]streams.Event, 0, min(c.size, debounceBatch))
 	for len(c.ready) > 0 && c.ready[0].kind != ofError && len(batch) < debounceBatch {
 		first := c.ready[0]
 		n := min(len(first.events), debounceBatch-len(batch))

@@ -96,7 +96,8 @@ type target struct {
 type asked struct{ request, change int }
 
 func requestsFor(changes []streams.Change, rules map[schema.GroupKind][]Rule) (requests []Request, errs []error) {
-	index := map[target]asked{}
+	index := make(map[target]asked, len(changes))
+	requests = make([]Request, 0, len(changes))
 	for i, change := range changes {
 		for _, rule := range rules[change.Key.GroupKind] {
 			objects, err := concerned(rule, change)
