@@ -68,7 +68,8 @@ func (r *recorder) saw(kind, key, number int, now time.Duration) {
 	}
 	updates := 0
 	for n := feed.script.after(last); n <= number; n = feed.script.after(n) {
-		books.delay[n-feed.script.keys-1] = now - feed.delivered[n]
+		// A reconcile may read what was delivered after its start: then nothing was waited for.
+		books.delay[n-feed.script.keys-1] = max(now-feed.delivered[n], 0)
 		updates++
 	}
 	if updates > 0 && r.updating.Add(int64(-updates)) == 0 {
