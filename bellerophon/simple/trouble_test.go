@@ -92,22 +92,28 @@ func TestAnObjectOfSomebodyElseWithTheSameNameIsReportedAndLeftAlone(t *testing.
 	}
 }
 
-func TestARefusedWriteIsReported(t *testing.T) {
-	w := newWorldWithOperator(t)
+// allowOnly puts a quota, called limit, in force.
+func (w *world) allowOnly(number, what string) {
+	w.t.Helper()
 	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "none"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/statefulsets.apps": resource.MustParse("0")}},
+		ObjectMeta: metav1.ObjectMeta{Name: "limit"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceName(what): resource.MustParse(number)}},
 	}
-	must(w.core.CoreV1().ResourceQuotas(w.namespace).Create(w.ctx, quota, metav1.CreateOptions{}))(t)
-	w.await(schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}, "none", "in force", func(object *unstructured.Unstructured) bool {
+	must(w.core.CoreV1().ResourceQuotas(w.namespace).Create(w.ctx, quota, metav1.CreateOptions{}))(w.t)
+	w.await(schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}, "limit", "in force", func(object *unstructured.Unstructured) bool {
 		hard, _, _ := unstructured.NestedMap(object.Object, "status", "hard")
 		return len(hard) > 0
 	})
+}
+
+func TestARefusedWriteIsReported(t *testing.T) {
+	w := newWorldWithOperator(t)
+	w.allowOnly("0", "count/statefulsets.apps")
 	w.create(w.hero("pegasus", 1))
 	if message := w.awaitDegraded("pegasus", v1.ReasonWriteRefused); !strings.Contains(message, "quota") {
 		t.Errorf("the message %q does not say what refused it", message)
 	}
-	if err := w.core.CoreV1().ResourceQuotas(w.namespace).Delete(w.ctx, "none", metav1.DeleteOptions{}); err != nil {
+	if err := w.core.CoreV1().ResourceQuotas(w.namespace).Delete(w.ctx, "limit", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitReady("pegasus", 1)
@@ -115,15 +121,7 @@ func TestARefusedWriteIsReported(t *testing.T) {
 
 func TestServersThatAQuotaForbidsAreReported(t *testing.T) {
 	w := newWorldWithOperator(t)
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "few"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("2")}},
-	}
-	must(w.core.CoreV1().ResourceQuotas(w.namespace).Create(w.ctx, quota, metav1.CreateOptions{}))(t)
-	w.await(schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}, "few", "in force", func(object *unstructured.Unstructured) bool {
-		hard, _, _ := unstructured.NestedMap(object.Object, "status", "hard")
-		return len(hard) > 0
-	})
+	w.allowOnly("2", "pods")
 	w.create(w.hero("pegasus", 4))
 	if message := w.awaitDegraded("pegasus", v1.ReasonReplicasNotCreated); !strings.HasPrefix(message, "2 of 4 servers exist") {
 		t.Errorf("the message is %q", message)
