@@ -56,7 +56,7 @@ func pipeline(b *testing.B, in []streams.Event, batch int, window time.Duration,
 		}
 	})
 	changes := held.Through(operators.Debounce(streams.Merge(source), operators.DebounceOptions{Window: window}))
-	requests := operators.Trigger(changes, operators.Rule{Controller: "bench", Kind: kind, Concerns: operators.Self})
+	requests := operators.Trigger(changes, operators.Rule{Controller: "bench", Kind: kind})
 	return operators.Reconcile(requests, map[string]operators.Controller{"bench": {Reconcile: reconcile}}, operators.ReconcileOptions{})
 }
 
@@ -113,7 +113,7 @@ func BenchmarkLatency(b *testing.B) {
 		}
 	})
 	changes := held.Through(operators.Debounce(source, operators.DebounceOptions{Window: operators.DefaultWindow}))
-	requests := operators.Trigger(changes, operators.Rule{Controller: "bench", Kind: kind, Concerns: operators.Self})
+	requests := operators.Trigger(changes, operators.Rule{Controller: "bench", Kind: kind})
 	results := operators.Reconcile(requests, map[string]operators.Controller{"bench": {Reconcile: reconcile}}, operators.ReconcileOptions{})
 	group := lifecycle.New(b.Context())
 	group.Go("results", func(ctx context.Context) error {

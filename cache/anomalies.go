@@ -33,7 +33,7 @@ func (s *Store) Anomalies(visit func(Anomaly, int64)) {
 	}
 }
 
-func (s *Store) note(anomaly Anomaly, event streams.Event) {
+func (s *Store) note(anomaly Anomaly, event *streams.Event) {
 	s.anomalies[anomaly].Add(1)
 	s.log.Debug("odd event", "anomaly", anomaly.String(), "key", event.Key.NamespacedName.String(),
 		"resourceVersion", event.ResourceVersion, "source", event.Source)

@@ -2,150 +2,193 @@ package cache
 
 import (
 	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// apply takes in one event and appends what it changes. Nothing is visible to readers
-// before publish.
-func (s *Store) apply(event streams.Event, changes []streams.Change) []streams.Change {
-	switch event.Type {
-	case streams.ListStart:
-		s.relist = newView(s.working.indexers)
-		s.relist.required = event.ResourceVersion
-	case streams.Listed:
-		if s.relist != nil {
-			s.relist.put(keyOf(event.Key.NamespacedName), event.Object)
-		}
-	case streams.ListEnd:
-		return s.swap(event, changes)
-	case streams.Bookmark:
-		s.see(event.ResourceVersion)
-		if !reached(s.working.version, event.ResourceVersion) {
-			s.working.version = event.ResourceVersion
-		}
-	case streams.Applied:
-		return s.applied(event, changes)
-	case streams.Deleted:
-		return s.deleted(event, changes)
+// causes makes the causes of changes, for a whole batch in one allocation.
+type causes struct{ held []streams.Cause }
+
+func (c *causes) of(event *streams.Event) []streams.Cause {
+	if len(event.Folded) > 0 {
+		return event.Causes()
 	}
-	return changes
+	if len(c.held) == cap(c.held) {
+		c.held = make([]streams.Cause, 0, max(1, cap(c.held)))
+	}
+	at := len(c.held)
+	c.held = append(c.held, streams.Cause{Type: event.Type, Key: event.Key, ResourceVersion: event.ResourceVersion, Received: event.Received})
+	return c.held[at : at+1 : at+1]
 }
 
-func (s *Store) applied(event streams.Event, changes []streams.Change) []streams.Change {
-	key := keyOf(event.Key.NamespacedName)
-	s.see(event.ResourceVersion)
-	held, found := s.working.objects.Get(key)
+// batch is what one call of Apply makes.
+type batch struct {
+	causes  causes
+	changes []streams.Change
+}
+
+func (b *batch) add(kind streams.ChangeType, event *streams.Event, before, after streams.Object) {
+	b.changes = append(b.changes, streams.Change{
+		Type: kind, Key: event.Key, Old: before, New: after, Causes: b.causes.of(event), Received: event.Received,
+	})
+}
+
+// apply takes in one event and adds what it changes. What moves is not visible to readers
+// before publish.
+func (s *Store) apply(event *streams.Event, to *batch) {
+	switch event.Type {
+	case streams.ListStart:
+		s.scope(event.Key.Namespace)
+		s.relists[event.Key.Namespace] = &relist{required: event.ResourceVersion}
+	case streams.Listed:
+		if list := s.listing(event.Key.Namespace); list != nil {
+			list.objects = append(list.objects, event.Object)
+		}
+	case streams.ListEnd:
+		s.swap(event, to)
+	case streams.Applied:
+		s.applied(event, to)
+	case streams.Deleted:
+		s.deleted(event, to)
+	case streams.Bookmark, streams.Disconnected, streams.Connected:
+		s.mark(event)
+	}
+}
+
+// mark takes in what tells of the source, and of no object.
+func (s *Store) mark(event *streams.Event) {
+	scope := s.scope(event.Key.Namespace)
+	switch event.Type {
+	case streams.Disconnected:
+		scope.lost = true
+	case streams.Connected:
+		scope.lost, scope.required = false, event.ResourceVersion
+	default:
+		scope.see(event.ResourceVersion)
+		if !reached(scope.version, event.ResourceVersion) {
+			scope.version = event.ResourceVersion
+		}
+		s.marked = true
+	}
+	s.moved = true
+}
+
+// scope is that of a source, which may be new.
+func (s *Store) scope(namespace string) *scope {
+	s.working.scopes = s.working.scopes.add(namespace)
+	return s.working.scopes.of(namespace)
+}
+
+// see notes the version of an event of an object.
+func (s *Store) see(event *streams.Event) {
+	if scope := s.working.scopes.of(event.Key.Namespace); scope != nil {
+		scope.see(event.ResourceVersion)
+	}
+}
+
+// find is the slot of a name, as what was applied so far has left it.
+func (s *Store) find(name types.NamespacedName) *slot {
+	if len(s.fresh) > 0 {
+		if found, known := s.fresh[name]; known {
+			return found
+		}
+	}
+	return s.table.find(name)
+}
+
+// put puts an object in, in the place of another, if there is one.
+func (s *Store) put(held *slot, name types.NamespacedName, object streams.Object) {
+	if held != nil {
+		if old := held.get(); s.working.stays(old, object) && held.replace(old, object) {
+			return
+		}
+	}
+	s.fresh[name] = s.working.put(held, name, object)
+	s.moved = true
+}
+
+func (s *Store) applied(event *streams.Event, to *batch) {
+	name := event.Key.NamespacedName
+	s.told = append(s.told, name)
+	s.see(event)
+	slot := s.find(name)
+	if slot == nil {
+		if s.buried(event) {
+			s.note(ApplyAfterDelete, event)
+			to.add(streams.Touched, event, nil, nil)
+			return
+		}
+		s.put(nil, name, event.Object)
+		to.add(streams.Added, event, nil, event.Object)
+		return
+	}
+	held := slot.get()
 	switch {
-	case !found && s.buried(key, event):
-		s.note(ApplyAfterDelete, event)
-		return append(changes, change(streams.Touched, event, nil, nil))
-	case !found:
-		s.working.put(key, event.Object)
-		return append(changes, change(streams.Added, event, nil, event.Object))
+	case held.GetResourceVersion() == event.ResourceVersion && held.GetUID() == event.Object.GetUID():
+		return // A repetition, as after a reconnect.
 	case streams.Older(event.ResourceVersion, held.GetResourceVersion()):
 		s.note(Older, event)
-		return append(changes, change(streams.Touched, event, held, held))
+		to.add(streams.Touched, event, held, held)
 	case held.GetUID() != event.Object.GetUID():
 		s.note(Recreated, event)
-		s.working.put(key, event.Object)
-		return append(changes,
-			change(streams.Removed, event, held, nil),
-			change(streams.Added, event, nil, event.Object))
-	case held.GetResourceVersion() == event.ResourceVersion:
-		return changes // A repetition, as after a reconnect.
+		s.put(slot, name, event.Object)
+		to.add(streams.Removed, event, held, nil)
+		to.add(streams.Added, event, nil, event.Object)
+	default:
+		s.put(slot, name, event.Object)
+		to.add(streams.Updated, event, held, event.Object)
 	}
-	s.working.put(key, event.Object)
-	return append(changes, change(streams.Updated, event, held, event.Object))
 }
 
 // buried says whether an event of a key that is not held is older than its deletion. An
 // object that left a selector was told as deleted and may come back, with its uid.
-func (s *Store) buried(key string, event streams.Event) bool {
-	grave, known := s.tombstones.Get(key)
+func (s *Store) buried(event *streams.Event) bool {
+	grave, known := s.tombstones.Get(event.Key.NamespacedName)
 	if known && grave.uid == event.Object.GetUID() {
 		return !streams.Older(grave.resourceVersion, event.ResourceVersion)
 	}
 	return known && streams.Older(event.ResourceVersion, grave.resourceVersion)
 }
 
-func (s *Store) deleted(event streams.Event, changes []streams.Change) []streams.Change {
-	key := keyOf(event.Key.NamespacedName)
-	s.see(event.ResourceVersion)
-	held, found := s.working.objects.Get(key)
-	if found && streams.Older(event.ResourceVersion, held.GetResourceVersion()) {
+func (s *Store) deleted(event *streams.Event, to *batch) {
+	name := event.Key.NamespacedName
+	s.told = append(s.told, name)
+	s.see(event)
+	slot := s.find(name)
+	if slot != nil && streams.Older(event.ResourceVersion, slot.get().GetResourceVersion()) {
 		s.note(Older, event)
-		return append(changes, change(streams.Touched, event, held, held))
+		to.add(streams.Touched, event, slot.get(), slot.get())
+		return
 	}
-	if grave, known := s.tombstones.Peek(key); !known || !streams.Older(event.ResourceVersion, grave.resourceVersion) {
-		s.tombstones.Add(key, tombstone{event.Object.GetUID(), event.ResourceVersion})
+	if grave, known := s.tombstones.Peek(name); !known || !streams.Older(event.ResourceVersion, grave.resourceVersion) {
+		s.tombstones.Add(name, tombstone{event.Object.GetUID(), event.ResourceVersion})
 	}
-	if !found {
+	if slot == nil {
 		if len(event.Folded) == 0 { // Otherwise its creation was folded into its deletion.
 			s.note(DeleteUnknown, event)
 		}
-		return append(changes, change(streams.Removed, event, event.Object, nil))
+		to.add(streams.Removed, event, event.Object, nil)
+		return
 	}
-	s.working.remove(key)
-	return append(changes, change(streams.Removed, event, held, nil))
+	s.working.remove(slot)
+	s.fresh[name] = nil
+	s.moved = true
+	to.add(streams.Removed, event, slot.get(), nil)
 }
 
-// swap replaces everything by the list that has ended.
-func (s *Store) swap(event streams.Event, changes []streams.Change) []streams.Change {
-	list := s.relist
-	s.relist = nil
-	if list == nil {
-		return changes
+// publish makes what was applied visible to readers: the trees before the table, so that
+// what Get finds, List finds too.
+func (s *Store) publish() {
+	if !s.moved {
+		return
 	}
-	if s.working.listed && streams.Older(event.ResourceVersion, s.seen) {
-		s.note(OldList, event)
-		return changes
-	}
-	s.working.objects.Scan(func(key string, held streams.Object) bool {
-		listed, still := list.objects.Get(key)
-		if !still { // It was deleted at some version up to that of the list.
-			s.tombstones.Add(key, tombstone{held.GetUID(), event.ResourceVersion})
+	s.moved = false
+	s.published.Store(&state{s.working.copy(), s.table})
+	for name, slot := range s.fresh {
+		if slot == nil {
+			s.table.remove(name)
+		} else {
+			s.table.set(slot)
 		}
-		if !still || listed.GetUID() != held.GetUID() {
-			changes = append(changes, change(streams.Removed, eventOf(event, held), held, nil))
-		}
-		return true
-	})
-	list.objects.Scan(func(key string, listed streams.Object) bool {
-		held, known := s.working.objects.Get(key)
-		switch {
-		case !known || held.GetUID() != listed.GetUID():
-			changes = append(changes, change(streams.Added, eventOf(event, listed), nil, listed))
-		case held.GetResourceVersion() != listed.GetResourceVersion():
-			changes = append(changes, change(streams.Updated, eventOf(event, listed), held, listed))
-		}
-		return true
-	})
-	list.listed, list.version = true, event.ResourceVersion
-	s.working = list
-	s.see(event.ResourceVersion)
-	return changes
-}
-
-// eventOf is the part of a list that tells of one object.
-func eventOf(list streams.Event, object streams.Object) streams.Event {
-	list.Type = streams.Listed
-	list.Key = streams.KeyOf(list.Key.GroupKind, object)
-	list.ResourceVersion = object.GetResourceVersion()
-	return list
-}
-
-func change(kind streams.ChangeType, event streams.Event, before, after streams.Object) streams.Change {
-	return streams.Change{
-		Type: kind, Key: event.Key, Old: before, New: after, Causes: event.Causes(), Received: event.Received,
 	}
+	clear(s.fresh)
 }
-
-// see notes the newest version of which something is in. Something older of another key
-// may still be on its way, so the view's version is that of lists and bookmarks alone.
-func (s *Store) see(version string) {
-	if !reached(s.seen, version) {
-		s.seen = version
-	}
-}
-
-// publish makes what was applied visible to readers.
-func (s *Store) publish() { s.published.Store(s.working.copy()) }

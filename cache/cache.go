@@ -28,7 +28,7 @@ func New(loop LoopOptions, log *slog.Logger) (*Cache, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Cache{log: log, stores: map[schema.GroupKind]*Store{}, loop: measured, sync: newLevels()}, nil
+	return &Cache{log: log, stores: map[schema.GroupKind]*Store{}, loop: measured}, nil
 }
 
 // Add adds a kind, with its indexes, or returns the store that it has already; then
@@ -64,16 +64,20 @@ func (c *Cache) Loop() *Loop { return c.loop }
 // Apply takes in events and returns what they changed, which readers can see by then.
 // Events of kinds that were not added are dropped. One goroutine calls it.
 func (c *Cache) Apply(events []streams.Event) []streams.Change {
-	for _, event := range events {
-		if event.Type != streams.Bookmark { // Which tells of nothing new.
+	for i := range events {
+		if events[i].Type != streams.Bookmark { // Which tells of nothing new.
 			c.Stir()
 			break
 		}
 	}
-	changes := make([]streams.Change, 0, len(events))
+	made := batch{
+		causes:  causes{make([]streams.Cause, 0, len(events))},
+		changes: make([]streams.Change, 0, len(events)),
+	}
 	touched := make([]*Store, 0, 4)
 	var last *Store
-	for _, event := range events {
+	for i := range events {
+		event := &events[i]
 		store := last
 		if store == nil || store.kind != event.Key.GroupKind {
 			if store = c.stores[event.Key.GroupKind]; store == nil {
@@ -82,7 +86,7 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 			last = store
 			touched = addOnce(touched, store)
 		}
-		changes = store.apply(event, changes)
+		store.apply(event, &made)
 	}
 	now := time.Now()
 	for _, store := range touched {
@@ -94,7 +98,7 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 		}
 	}
 	c.sync.changed()
-	return changes
+	return made.changes
 }
 
 func addOnce(stores []*Store, store *Store) []*Store {
@@ -109,5 +113,5 @@ func addOnce(stores []*Store, store *Store) []*Store {
 // Through applies a stream of events and is the stream of the changes. One observation
 // at a time may be active: the cache has one writer.
 func (c *Cache) Through(events streams.Stream[streams.Event]) streams.Stream[streams.Change] {
-	return streams.MapBatches(events, c.Apply)
+	return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) { return c.Apply(batch), nil })
 }

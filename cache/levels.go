@@ -38,16 +38,16 @@ type levels struct {
 	mu      sync.Mutex
 	settled bool
 	stirred time.Time     // when something happened last
-	next    chan struct{} // is closed and replaced when the level may have changed
+	next    chan struct{} // is closed when the level may have changed; nil while nobody waits
 }
-
-func newLevels() levels { return levels{next: make(chan struct{})} }
 
 func (l *levels) changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	close(l.next)
-	l.next = make(chan struct{})
+	if l.next != nil {
+		close(l.next)
+		l.next = nil
+	}
 }
 
 // Stir notes that something happened, which ends a calm. Apply does so itself, before
@@ -102,17 +102,12 @@ func (c *Cache) level(settled bool) Level {
 
 // level is the store's own, Settled at best.
 func (s *Store) level() Level {
-	own := s.overlay.empty()
-	held := s.published.Load()
-	switch {
-	case !held.listed:
-		return Starting
-	case streams.Older(held.version, held.required):
-		return Listed
-	case !own:
+	visible := s.overlay.empty()
+	level := s.published.Load().scopes.level()
+	if level > Current && !visible {
 		return Current
 	}
-	return Settled
+	return level
 }
 
 // Pending says what a level is still waiting for, for people: the kinds that have not
@@ -151,6 +146,9 @@ func (c *Cache) Levels() streams.Stream[Level] {
 func (c *Cache) watch(ctx context.Context, visit func(Level) bool) error {
 	for {
 		c.sync.mu.Lock()
+		if c.sync.next == nil {
+			c.sync.next = make(chan struct{})
+		}
 		next, settled := c.sync.next, c.sync.settled
 		c.sync.mu.Unlock()
 		if !visit(c.level(settled)) {

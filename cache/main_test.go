@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var pods = schema.GroupKind{Kind: "Pod"}
 
 // byApp is an index with a value for each part of the label "app".
-var byApp = cache.Indexer{Name: "app", Values: func(object streams.Object) []string {
-	return strings.Fields(object.GetLabels()["app"])
+var byApp = cache.Indexer{Name: "app", Values: func(object streams.Object, values []string) []string {
+	return append(values, strings.Fields(object.GetLabels()["app"])...)
 }}
 
 // newCache is an empty cache of one kind.

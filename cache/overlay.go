@@ -1,77 +1,90 @@
 package cache
 
 import (
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/tidwall/btree"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // overlay holds own writes that the watch has not passed yet. Writers lock it; readers
-// load what is published, and they load it before the store's view: an entry leaves
-// only after a view is published that has passed it, so one of the two always has it.
+// load what is published, and they load it before the store's state: an entry leaves
+// only after a state is published that has passed it, so one of the two always has it.
 type overlay struct {
 	published atomic.Pointer[ownView] // nil while there is none
 
 	mu      sync.Mutex
 	working *view
-	pending map[string]pendingWrite   // by key: what is in working
-	hidden  map[string]hiddenDeletion // by key: own deletions
+	pending map[types.NamespacedName]pendingWrite // what is in working
+	hidden  *btree.BTreeG[hiddenDeletion]         // own deletions
 }
 
 type pendingWrite struct {
-	resourceVersion string
-	since           time.Time // when what led to the write was received, or zero
-	answered        time.Time
+	slot     *slot     // of working
+	since    time.Time // when what led to the write was received, or zero
+	answered time.Time
 }
 
 type hiddenDeletion struct {
+	name  types.NamespacedName
 	uid   types.UID
 	since time.Time
 }
 
-// ownView is one published state of an overlay.
+// ownView is one published state of an overlay. Nothing changes it.
 type ownView struct {
 	view   *view
-	hidden map[string]hiddenDeletion
+	hidden *btree.BTreeG[hiddenDeletion]
 }
 
-// get is what a reader sees of a key, of which the view holds an object, or none.
-func (o *ownView) get(key string, held streams.Object, found bool) (streams.Object, bool) {
-	own, wrote := o.view.objects.Get(key)
-	if wrote && (!found || streams.Older(held.GetResourceVersion(), own.GetResourceVersion())) {
-		held, found = own, true
+func (o *overlay) init(indexers []Indexer) {
+	o.working = newView(indexers)
+	o.pending = map[types.NamespacedName]pendingWrite{}
+	o.hidden = btree.NewBTreeGOptions(
+		func(a, b hiddenDeletion) bool { return compareNames(a.name, b.name) < 0 },
+		btree.Options{Degree: degree, NoLocks: true})
+}
+
+// get is what a reader sees of a name, of which the store holds an object, or nil.
+func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.Object, bool) {
+	if written := o.view.find(name); written != nil {
+		own := written.get()
+		if held == nil || streams.Older(held.GetResourceVersion(), own.GetResourceVersion()) {
+			held = own
+		}
 	}
-	if deleted, hides := o.hidden[key]; hides && found && held.GetUID() == deleted.uid {
+	if held == nil {
 		return nil, false
 	}
-	return held, found
+	if deleted, hides := o.hidden.Get(hiddenDeletion{name: name}); hides && held.GetUID() == deleted.uid {
+		return nil, false
+	}
+	return held, true
 }
 
 // Wrote makes an own write visible to readers: object is what the API server answered.
 // The reads that follow see it, until the watch has passed it. since is when the event
 // was received that led to the write, or zero: it makes the loop duration. It may be
-// called from any goroutine, in any order.
+// called from any goroutine, in any order. It is true if the watch was faster than the
+// answer.
 func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
-	key, version := keyOf(nameOf(object)), object.GetResourceVersion()
-	s.overlay.mu.Lock()
-	defer s.overlay.mu.Unlock()
-	if s.passed(key, version) {
+	name, version := nameOf(object), object.GetResourceVersion()
+	o := &s.overlay
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.passed(name, version) {
 		s.echoed(0)
-		return true // The watch was faster than the answer.
+		return true
 	}
-	if pending, known := s.overlay.pending[key]; known && streams.Older(version, pending.resourceVersion) {
+	before := o.pending[name].slot
+	if before != nil && streams.Older(version, before.get().GetResourceVersion()) {
 		return false // A later write of ours answered first.
 	}
-	if s.overlay.pending == nil {
-		s.overlay.pending = map[string]pendingWrite{}
-	}
-	s.overlay.pending[key] = pendingWrite{version, since, time.Now()}
-	s.overlay.working.put(key, object)
-	s.overlay.publish()
+	o.pending[name] = pendingWrite{o.working.put(before, name, object), since, time.Now()}
+	o.publish()
 	s.changed()
 	return false
 }
@@ -79,67 +92,81 @@ func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 // WroteDeletion hides an object that the API server has said is gone, until the watch
 // says so too. It may be called from any goroutine.
 func (s *Store) WroteDeletion(name types.NamespacedName, uid types.UID, since time.Time) {
-	key := keyOf(name)
-	s.overlay.mu.Lock()
-	defer s.overlay.mu.Unlock()
-	if !s.shows(key, uid) {
+	o := &s.overlay
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !s.shows(name, uid) {
 		return // The watch was faster than the answer.
 	}
-	if s.overlay.hidden == nil {
-		s.overlay.hidden = map[string]hiddenDeletion{}
-	}
-	s.overlay.hidden[key] = hiddenDeletion{uid, since}
-	s.overlay.publish()
+	o.hidden.Set(hiddenDeletion{name, uid, since})
+	o.publish()
 	s.changed()
 }
 
-// passed says whether the source has told of a key what it was at a version, or later.
-// Events of other keys prove nothing: a stream keeps the order of one key only, and one
+// passed says whether the source has told of a name what it was at a version, or later.
+// Events of other names prove nothing: a stream keeps the order of one key only, and one
 // that is debounced lets a quiet key overtake a busy one.
-func (s *Store) passed(key, version string) bool {
+func (s *Store) passed(name types.NamespacedName, version string) bool {
 	base := s.published.Load()
-	if reached(base.version, version) {
+	if scope := base.scopes.of(name.Namespace); scope != nil && reached(scope.version, version) {
 		return true
 	}
-	if held, found := base.objects.Get(key); found {
-		return reached(held.GetResourceVersion(), version)
+	if held := base.table.find(name); held != nil {
+		return reached(held.get().GetResourceVersion(), version)
 	}
-	grave, known := s.tombstones.Peek(key)
+	grave, known := s.tombstones.Peek(name)
 	return known && reached(grave.resourceVersion, version)
 }
 
-// reached says whether a resource version, if there is one, is another or newer.
-func reached(at, version string) bool { return at != "" && !streams.Older(at, version) }
-
 // shows says whether readers would see an object, if no own deletion hid it. The lock of
 // the overlay is held.
-func (s *Store) shows(key string, uid types.UID) bool {
-	if held, found := s.published.Load().objects.Get(key); found && held.GetUID() == uid {
+func (s *Store) shows(name types.NamespacedName, uid types.UID) bool {
+	if held := s.published.Load().table.find(name); held != nil && held.get().GetUID() == uid {
 		return true
 	}
-	own, wrote := s.overlay.working.objects.Get(key)
-	return wrote && own.GetUID() == uid
+	own := s.overlay.pending[name].slot
+	return own != nil && own.get().GetUID() == uid
 }
 
-// settleWrites drops what the published view has passed, and returns since when each
-// write had been on its way, where that is known. It takes the lock even if there seems
-// to be nothing to drop: Wrote may be about to add what the view has just passed.
+// settleWrites drops what the published state has passed, of what it was told since the
+// last time, and returns since when each write had been on its way, where that is known.
+// It takes the lock even if there seems to be nothing to drop: Wrote may be about to add
+// what the state has just passed.
 func (s *Store) settleWrites() []time.Time {
 	o := &s.overlay
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var since []time.Time
-	for key, pending := range o.pending {
-		if s.passed(key, pending.resourceVersion) {
-			delete(o.pending, key)
-			o.working.remove(key)
+	if len(o.pending) > 0 || o.hidden.Len() > 0 {
+		since = s.settle(s.told, s.marked)
+	}
+	clear(s.told)
+	s.told, s.marked = s.told[:0], false
+	return since
+}
+
+// settle drops what is passed of some names, or of all. The lock is held.
+func (s *Store) settle(told []types.NamespacedName, all bool) (since []time.Time) {
+	o := &s.overlay
+	if all { // What a list or a bookmark tells may be of any.
+		told = told[:0:0]
+		for name := range o.pending {
+			told = append(told, name)
+		}
+		o.hidden.Scan(func(deletion hiddenDeletion) bool {
+			told = append(told, deletion.name)
+			return true
+		})
+	}
+	for _, name := range told {
+		if pending, wrote := o.pending[name]; wrote && s.passed(name, pending.slot.get().GetResourceVersion()) {
+			delete(o.pending, name)
+			o.working.remove(pending.slot)
 			since = append(since, pending.since)
 			s.echoed(time.Since(pending.answered))
 		}
-	}
-	for key, deletion := range o.hidden {
-		if !s.shows(key, deletion.uid) {
-			delete(o.hidden, key)
+		if deletion, hides := o.hidden.Get(hiddenDeletion{name: name}); hides && !s.shows(name, deletion.uid) {
+			o.hidden.Delete(deletion)
 			since = append(since, deletion.since)
 		}
 	}
@@ -151,11 +178,11 @@ func (s *Store) settleWrites() []time.Time {
 
 // publish shows readers the state as it is. The lock is held.
 func (o *overlay) publish() {
-	if len(o.pending) == 0 && len(o.hidden) == 0 {
+	if len(o.pending) == 0 && o.hidden.Len() == 0 {
 		o.published.Store(nil)
 		return
 	}
-	o.published.Store(&ownView{view: o.working.copy(), hidden: maps.Clone(o.hidden)})
+	o.published.Store(&ownView{view: o.working.copy(), hidden: o.hidden.Copy()})
 }
 
 func (o *overlay) empty() bool { return o.published.Load() == nil }

@@ -20,17 +20,28 @@ const tombstonesRemembered = 4096
 type Store struct {
 	kind      schema.GroupKind
 	log       *slog.Logger
-	published atomic.Pointer[view]
+	published atomic.Pointer[state]
 	overlay   overlay
 	anomalies anomalies
 	changed   func()                      // tells the cache that the level may have changed
 	echoed    func(latency time.Duration) // tells the cache that the watch has passed an own write
 
 	// The rest belongs to the writer.
-	seen       string                        // the newest version of any event
-	working    *view                         // what published is a copy of, and what comes on top
-	relist     *view                         // the list that is coming in, or nil
-	tombstones *lru.Cache[string, tombstone] // it locks itself: the overlay reads it too
+	working    *view  // what published is a copy of, and what comes on top
+	table      *table // of working, but for what is in fresh
+	fresh      map[types.NamespacedName]*slot
+	moved      bool                                        // working's trees or scopes are not those that are published
+	relists    map[string]*relist                          // by scope: the lists that are coming in
+	tombstones *lru.Cache[types.NamespacedName, tombstone] // it locks itself: the overlay reads it too
+	told       []types.NamespacedName                      // of what the events since the last publish are
+	marked     bool                                        // a list or a bookmark was among them
+}
+
+// state is what readers see: the trees of a view as they were published, and what its
+// slots hold now.
+type state struct {
+	*view
+	table *table
 }
 
 type tombstone struct {
@@ -39,7 +50,7 @@ type tombstone struct {
 }
 
 func newStore(kind schema.GroupKind, indexers []Indexer, log *slog.Logger, changed func(), echoed func(time.Duration)) *Store {
-	tombstones, err := lru.New[string, tombstone](tombstonesRemembered)
+	tombstones, err := lru.New[types.NamespacedName, tombstone](tombstonesRemembered)
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
@@ -49,11 +60,24 @@ func newStore(kind schema.GroupKind, indexers []Indexer, log *slog.Logger, chang
 		changed:    changed,
 		echoed:     echoed,
 		working:    newView(indexers),
+		table:      newTable(),
+		fresh:      map[types.NamespacedName]*slot{},
+		relists:    map[string]*relist{},
 		tombstones: tombstones,
 	}
-	s.published.Store(s.working.copy())
-	s.overlay.working = newView(indexers)
+	s.published.Store(&state{s.working.copy(), s.table})
+	s.overlay.init(indexers)
 	return s
+}
+
+// Cover says which namespaces the sources of the kind cover: the store is complete when
+// each of them has told its list. Without it, that is when one has. Call it before the
+// cache is used.
+func (s *Store) Cover(namespaces ...string) {
+	for _, namespace := range namespaces {
+		s.working.scopes = s.working.scopes.add(namespace)
+	}
+	s.published.Store(&state{s.working.copy(), s.table})
 }
 
 // Kind is what the store holds.
@@ -61,65 +85,85 @@ func (s *Store) Kind() schema.GroupKind { return s.kind }
 
 // Get is the object of a name, as the API server last told, or as an own write left it.
 func (s *Store) Get(name types.NamespacedName) (streams.Object, bool) {
-	own := s.overlay.published.Load() // Before the view: see overlay.
-	object, found := s.published.Load().objects.Get(keyOf(name))
-	if own != nil {
-		return own.get(keyOf(name), object, found)
+	own := s.overlay.published.Load() // Before what it lies on: see overlay.
+	var held streams.Object
+	found := s.published.Load().table.find(name)
+	if found != nil {
+		held = found.get()
 	}
-	return object, found
+	if own != nil {
+		return own.get(name, held)
+	}
+	return held, found != nil
 }
 
 // List is the objects of a namespace, or all, if it is empty, by namespace and name.
 func (s *Store) List(namespace string) []streams.Object {
-	prefix := ""
-	if namespace != "" {
-		prefix = namespace + separator
-	}
-	own := s.overlay.published.Load()
-	return read(own, s.published.Load(), func(v *view) *tree { return v.objects }, prefix)
+	return s.read(func(v *view, visit func(*slot)) { v.scan(namespace, visit) })
 }
 
 // ByIndex is the objects that have a value in an index, by namespace and name. Of an
 // index that the store does not have it is empty.
 func (s *Store) ByIndex(index, value string) []streams.Object {
-	own := s.overlay.published.Load()
-	return read(own, s.published.Load(), func(v *view) *tree { return v.index(index) }, value+separator)
+	return s.read(func(v *view, visit func(*slot)) { v.scanIndex(index, value, visit) })
 }
 
 // Len is how many objects the source has told of.
 func (s *Store) Len() int { return s.published.Load().objects.Len() }
 
-// Version is the resource version up to which the store has seen everything.
-func (s *Store) Version() string { return s.published.Load().version }
-
-// read collects what is under a prefix in a tree of a view, with the overlay over it.
-func read(own *ownView, base *view, in func(*view) *tree, prefix string) []streams.Object {
-	from := in(base)
-	if from == nil {
-		return nil
+// Version is the resource version up to which the store has seen everything: the oldest
+// of its sources'.
+func (s *Store) Version() string {
+	oldest := ""
+	for i, scope := range s.published.Load().scopes {
+		if i == 0 || scope.version == "" || streams.Older(scope.version, oldest) {
+			oldest = scope.version
+		}
 	}
+	return oldest
+}
+
+// read collects what a scan finds, with the overlay over it.
+func (s *Store) read(scan func(*view, func(*slot))) []streams.Object {
+	own := s.overlay.published.Load()
+	base := s.published.Load()
 	var objects []streams.Object
 	if own == nil {
-		scan(from, prefix, func(_ string, object streams.Object) { objects = append(objects, object) })
+		scan(base.view, func(found *slot) { objects = append(objects, found.get()) })
 		return objects
 	}
-	merged := newView(nil).objects
-	scan(from, prefix, func(_ string, object streams.Object) {
-		key := keyOf(nameOf(object))
-		if visible, found := own.get(key, object, true); found && visible == object {
-			merged.Set(key, object)
+	var written []*slot
+	scan(own.view, func(found *slot) { written = append(written, found) })
+	addWritten := func() {
+		name := written[0].name
+		var held streams.Object
+		if known := base.table.find(name); known != nil {
+			held = known.get()
+		}
+		// It may have been passed by now, by what has other index values.
+		if visible, found := own.get(name, held); found && visible == written[0].get() {
+			objects = append(objects, visible)
+		}
+		written = written[1:]
+	}
+	scan(base.view, func(found *slot) {
+		for len(written) > 0 && compareNames(written[0].name, found.name) < 0 {
+			addWritten()
+		}
+		held := found.get()
+		visible, exists := own.get(found.name, held)
+		switch {
+		case exists && visible == held:
+			objects = append(objects, held)
+			if len(written) > 0 && written[0].name == found.name {
+				written = written[1:]
+			}
+		case len(written) > 0 && written[0].name == found.name:
+			addWritten()
 		}
 	})
-	scan(in(own.view), prefix, func(_ string, object streams.Object) {
-		key := keyOf(nameOf(object))
-		held, known := base.objects.Get(key)
-		if visible, found := own.get(key, held, known); found && visible == object {
-			merged.Set(key, object)
-		}
-	})
-	merged.Scan(func(_ string, object streams.Object) bool {
-		objects = append(objects, object)
-		return true
-	})
+	for len(written) > 0 {
+		addWritten()
+	}
 	return objects
 }

@@ -1,106 +1,150 @@
 package cache
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/tidwall/btree"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// degree of the trees: a node of 31 pairs is cheap to copy on write and well filled.
+// degree of the trees: a node of 31 items is cheap to copy on write and well filled.
 const degree = 16
 
-// separator stands between the parts of a tree's key. No name of Kubernetes contains it,
-// and it sorts before all that they contain.
-const separator = "\x00"
-
-type tree = btree.Map[string, streams.Object]
-
-// view is one state of one kind: objects by key (see keyOf), and by index value. Once
-// it is published nothing changes it; copies share what they have in common.
+// view is one state of one kind: objects by name, and by index value. Once it is
+// published nothing changes its trees; copies share what they have in common. What its
+// slots hold does change: see [slot].
 type view struct {
 	indexers []Indexer
-	objects  *tree
-	indexes  []*tree // as indexers; by value, separator, key
-	version  string  // everything up to this resource version is in it, as a list or a bookmark said
-	listed   bool    // it holds a complete list
-	required string  // what the server said is current when the list was asked for
+	objects  *btree.BTreeG[*slot]   // by namespace, then name
+	indexes  []*btree.BTreeG[filed] // as indexers
+	scopes   scopes
+
+	old, new []string // index values, for put and remove to use again
+}
+
+// filed is an object under a value of an index.
+type filed struct {
+	value string
+	slot  *slot
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	if order := cmp.Compare(a.Namespace, b.Namespace); order != 0 {
+		return order
+	}
+	return cmp.Compare(a.Name, b.Name)
+}
+
+func byName(a, b *slot) bool { return compareNames(a.name, b.name) < 0 }
+
+func byValue(a, b filed) bool {
+	if a.value != b.value {
+		return a.value < b.value
+	}
+	return byName(a.slot, b.slot)
 }
 
 func newView(indexers []Indexer) *view {
-	v := &view{indexers: indexers, objects: btree.NewMap[string, streams.Object](degree)}
+	unlocked := btree.Options{Degree: degree, NoLocks: true}
+	v := &view{indexers: indexers, objects: btree.NewBTreeGOptions(byName, unlocked)}
 	for range indexers {
-		v.indexes = append(v.indexes, btree.NewMap[string, streams.Object](degree))
+		v.indexes = append(v.indexes, btree.NewBTreeGOptions(byValue, unlocked))
 	}
 	return v
 }
 
-// copy is a view that can be changed without changing this one. It takes constant time.
+// copy is a view whose trees can be changed without changing those of this one. It takes
+// constant time.
 func (v *view) copy() *view {
-	copied := *v
-	copied.objects = v.objects.Copy()
-	copied.indexes = make([]*tree, len(v.indexes))
-	for i, index := range v.indexes {
-		copied.indexes[i] = index.Copy()
+	copied := &view{indexers: v.indexers, objects: v.objects.Copy(), scopes: slices.Clone(v.scopes)}
+	for _, index := range v.indexes {
+		copied.indexes = append(copied.indexes, index.Copy())
 	}
-	return &copied
+	return copied
 }
 
-func (v *view) put(key string, object streams.Object) {
-	old, replaced := v.objects.Set(key, object)
-	for i, indexer := range v.indexers {
-		values := indexer.Values(object)
-		if replaced {
-			for _, value := range indexer.Values(old) {
-				if !slices.Contains(values, value) {
-					v.indexes[i].Delete(value + separator + key)
-				}
+func (v *view) find(name types.NamespacedName) *slot {
+	found, _ := v.objects.Get(&slot{name: name})
+	return found
+}
+
+// put puts an object in, in a new slot, in the place of another slot, if that is not nil.
+func (v *view) put(held *slot, name types.NamespacedName, object streams.Object) *slot {
+	var old streams.Object
+	if held != nil {
+		old = held.get()
+	}
+	added := newSlot(name, object)
+	v.objects.Set(added)
+	for i := range v.indexers {
+		v.old, v.new = v.old[:0], v.indexers[i].Values(object, v.new[:0])
+		if old != nil {
+			v.old = v.indexers[i].Values(old, v.old)
+		}
+		for _, value := range v.old {
+			if !slices.Contains(v.new, value) {
+				v.indexes[i].Delete(filed{value, held})
 			}
 		}
-		for _, value := range values {
-			v.indexes[i].Set(value+separator+key, object)
+		for _, value := range v.new {
+			v.indexes[i].Set(filed{value, added})
 		}
 	}
+	return added
 }
 
-func (v *view) remove(key string) {
-	old, removed := v.objects.Delete(key)
-	if !removed {
-		return
-	}
-	for i, indexer := range v.indexers {
-		for _, value := range indexer.Values(old) {
-			v.indexes[i].Delete(value + separator + key)
-		}
-	}
-}
-
-// index is the tree of an index, or nil.
-func (v *view) index(name string) *tree {
-	for i, indexer := range v.indexers {
-		if indexer.Name == name {
-			return v.indexes[i]
-		}
-	}
-	return nil
-}
-
-// scan calls visit for what a tree holds under a prefix, in order.
-func scan(in *tree, prefix string, visit func(key string, object streams.Object)) {
-	in.Ascend(prefix, func(key string, object streams.Object) bool {
-		if !strings.HasPrefix(key, prefix) {
+// stays says whether an object has the index values of another.
+func (v *view) stays(old, object streams.Object) bool {
+	for i := range v.indexers {
+		v.old, v.new = v.indexers[i].Values(old, v.old[:0]), v.indexers[i].Values(object, v.new[:0])
+		if !slices.Equal(v.old, v.new) {
 			return false
 		}
-		visit(key[len(prefix):], object)
+	}
+	return true
+}
+
+func (v *view) remove(held *slot) {
+	v.objects.Delete(held)
+	object := held.get()
+	for i := range v.indexers {
+		v.old = v.indexers[i].Values(object, v.old[:0])
+		for _, value := range v.old {
+			v.indexes[i].Delete(filed{value, held})
+		}
+	}
+}
+
+// scan calls visit with the slots of a namespace, or all, if it is empty, by name.
+func (v *view) scan(namespace string, visit func(*slot)) {
+	pivot := &slot{name: types.NamespacedName{Namespace: namespace}}
+	v.objects.Ascend(pivot, func(found *slot) bool {
+		if namespace != "" && found.name.Namespace != namespace {
+			return false
+		}
+		visit(found)
 		return true
 	})
 }
 
-// keyOf is the "metanamespace" key of an object. Its separator is not "/", so that the
-// order of keys is that of namespaces, then names: "a" comes before "a-b".
-func keyOf(name types.NamespacedName) string { return name.Namespace + separator + name.Name }
+// scanIndex calls visit with the slots that have a value in an index, by namespace and
+// name.
+func (v *view) scanIndex(name, value string, visit func(*slot)) {
+	for i, indexer := range v.indexers {
+		if indexer.Name != name {
+			continue
+		}
+		v.indexes[i].Ascend(filed{value, &slot{}}, func(found filed) bool {
+			if found.value != value {
+				return false
+			}
+			visit(found.slot)
+			return true
+		})
+	}
+}
 
 func nameOf(object streams.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}

@@ -26,7 +26,7 @@ type input struct {
 	object   streams.Object
 	kind     []sources.KindOption
 	watch    sources.WatchOptions
-	concerns func(streams.Object) []types.NamespacedName // nil: by owner
+	concerns func(streams.Object) []types.NamespacedName // nil: by owner, and of reconciles itself
 	ignore   func(streams.Change) bool
 }
 
@@ -61,7 +61,7 @@ func ClusterScoped() InputOption {
 
 // For names the kind of the objects that the controller reconciles. Required.
 func For(object streams.Object, options ...InputOption) Option {
-	return func(d *definition) { d.reconciles = newInput(object, operators.Self, options) }
+	return func(d *definition) { d.reconciles = newInput(object, nil, options) }
 }
 
 // Owns names a kind of objects that the reconciled ones control, by owner reference.
@@ -113,7 +113,7 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 			reconciled = watched.kind.GroupKind()
 		}
 		concerns := input.concerns
-		if concerns == nil {
+		if concerns == nil && input != definition.reconciles {
 			concerns = operators.Owner(reconciled)
 		}
 		rules = append(rules, operators.Rule{

@@ -169,7 +169,7 @@ func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result
 		Window: m.options.Window,
 		Flow:   &m.debounce,
 	})
-	changes := streams.MapBatches(events, m.apply)
+	changes := streams.MapBatches(events, func(events []streams.Event) ([]streams.Change, error) { return m.apply(events), nil })
 	requests := operators.Trigger(changes, m.rules...)
 	return operators.Reconcile(requests, m.controllers, operators.ReconcileOptions{
 		Workers: m.options.Workers,

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
-	"github.com/reactivex/rxgo/v2"
 )
 
 // debounceBatch bounds a batch that Debounce sends.
@@ -13,29 +12,36 @@ const debounceBatch = 256
 // conflation is the state of one observation of Debounce: which events wait, and which
 // are ready to go. It knows no channels and starts no timers.
 type conflation struct {
-	window time.Duration
-	keys   map[said]*hotKey
-	timers []timer           // by time: all windows are equally long
-	ready  []*entry          // in the order in which they go out
-	lists  map[string]*entry // by source: the list that it started last
-	size   int               // events held
+	window  time.Duration
+	origins map[string]*origin // by source
+	last    *origin            // the one of the last event: most come in runs
+	waits   fifo[timer]        // keys with an event that waits, by time: all windows are equally long
+	quiets  fifo[timer]        // keys that may be cold
+	ready   fifo[*entry]       // in the order in which they go out
+	size    int                // events held
+	spare   []*hotKey
 }
 
-// said is what one source says of one key. Two sources that see the same object are told
+// origin is what is known of one source. Two sources that see the same object are told
 // apart, so that no bookmark or list of one speaks for the other.
-type said struct {
+type origin struct {
 	source string
-	key    streams.Key
+	keys   map[streams.Key]*hotKey
+	list   *entry // the list that it started last
 }
 
 // hotKey is a key that had an event less than a window ago, or has one that waits.
 type hotKey struct {
-	said
-	quiet time.Time // without a further event, the key is cold from then on
-	due   time.Time // when waiting goes out, while it is not in ready
+	origin *origin
+	key    streams.Key
+	quiet  time.Time // without a further event, the key is cold from then on
+	due    time.Time // when waiting goes out, while it is not in ready
 	// waiting takes in further events of the key. It is nil once its events are out, and
 	// when a list of its source follows, which they must not overtake.
 	waiting *entry
+	own     entry // what waiting is, most of the time
+	quieted bool  // in quiets
+	refs    int   // from waits, quiets, and entries that are not own
 }
 
 type timer struct {
@@ -46,9 +52,10 @@ type timer struct {
 // entry is what waits together: the events of one key, a list, a bookmark, an error.
 type entry struct {
 	kind   entryKind
-	source string
+	origin *origin
 	key    *hotKey // of ofKey
 	events []streams.Event
+	out    int // of events, how many are out
 	err    error
 	queued bool // in ready
 }
@@ -59,91 +66,140 @@ const (
 	ofKey entryKind = iota
 	ofList
 	ofBookmark
+	ofState // the source is connected, or disconnected
 	ofError
 )
 
 func newConflation(window time.Duration) *conflation {
-	return &conflation{window: window, keys: map[said]*hotKey{}, lists: map[string]*entry{}}
+	return &conflation{window: window, origins: map[string]*origin{}}
+}
+
+func (c *conflation) origin(source string) *origin {
+	if c.last != nil && c.last.source == source {
+		return c.last
+	}
+	known := c.origins[source]
+	if known == nil {
+		known = &origin{source: source, keys: map[streams.Key]*hotKey{}}
+		c.origins[source] = known
+	}
+	c.last = known
+	return known
 }
 
 // add takes in an event.
-func (c *conflation) add(event streams.Event, now time.Time) {
+func (c *conflation) add(event *streams.Event, now time.Time) {
 	c.size++
+	from := c.origin(event.Source)
 	switch event.Type {
 	case streams.ListStart:
-		c.seal(event.Source, now)
-		c.forget(event.Source)
-		c.lists[event.Source] = &entry{kind: ofList, source: event.Source}
-		c.addListed(event)
+		c.seal(from, now)
+		c.forget(from, now)
+		from.list = &entry{kind: ofList, origin: from}
+		c.addListed(from, event)
 	case streams.Listed, streams.ListEnd:
-		c.addListed(event)
+		c.addListed(from, event)
 	case streams.Bookmark:
-		// Later events may still be folded into what goes before it: they may overtake a
-		// bookmark, and without that a stalled receiver would have us keep them all.
-		c.hurry(event.Source, now)
-		c.dropBookmark(event.Source)
-		c.push(&entry{kind: ofBookmark, source: event.Source, events: []streams.Event{event}})
+		c.addMark(from, ofBookmark, event, now)
+	case streams.Connected, streams.Disconnected:
+		c.addMark(from, ofState, event, now)
 	default:
-		c.addKeyed(event, now)
+		c.addKeyed(from, event, now)
 	}
 }
 
-func (c *conflation) addKeyed(event streams.Event, now time.Time) {
-	from := said{event.Source, event.Key}
-	key := c.keys[from]
+// addMark adds what speaks for all that its source said before. A later one of the same
+// kind replaces it.
+func (c *conflation) addMark(from *origin, kind entryKind, event *streams.Event, now time.Time) {
+	// Later events may still be folded into what goes before it: they may overtake a mark,
+	// and without that a stalled receiver would have us keep them all.
+	c.hurry(from, now)
+	for i, held := range c.ready.all() {
+		if held.kind == kind && held.origin == from {
+			c.ready.remove(i)
+			c.size--
+			break
+		}
+	}
+	c.push(&entry{kind: kind, origin: from, events: []streams.Event{*event}})
+}
+
+func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time) {
+	key := from.keys[event.Key]
 	if key != nil && key.waiting != nil {
 		held := len(key.waiting.events)
 		key.waiting.events = fold(key.waiting.events, event)
 		c.size += len(key.waiting.events) - held - 1
 		return
 	}
-	waiting := &entry{source: event.Source, events: []streams.Event{event}}
 	if key == nil {
-		key = &hotKey{said: from, waiting: waiting}
-		waiting.key = key
-		c.keys[from] = key
+		key = c.newKey(from, event.Key)
+		from.keys[event.Key] = key
+	}
+	key.waiting = &key.own
+	if key.own.queued { // It is sealed, and still to go out.
+		key.waiting = &entry{kind: ofKey, origin: from, key: key}
+		key.refs++
+	}
+	key.waiting.events = append(key.waiting.events, *event)
+	if !key.quiet.After(now) {
 		c.release(key, now)
 		return
 	}
-	key.waiting, waiting.key = waiting, key
 	key.due = now.Add(c.window)
-	c.timers = append(c.timers, timer{key.due, key})
+	key.refs++
+	c.waits.push(timer{key.due, key})
+}
+
+// newKey makes the state of a key, or takes what is left of one that is cold.
+func (c *conflation) newKey(from *origin, of streams.Key) *hotKey {
+	last := len(c.spare) - 1
+	if last < 0 {
+		made := &hotKey{origin: from, key: of}
+		made.own = entry{kind: ofKey, origin: from, key: made}
+		return made
+	}
+	spare := c.spare[last]
+	c.spare[last] = nil
+	c.spare = c.spare[:last]
+	events := spare.own.events[:0]
+	*spare = hotKey{origin: from, key: of}
+	spare.own = entry{kind: ofKey, origin: from, key: spare, events: events}
+	return spare
 }
 
 // fold appends an event to the events of its key, and drops the states of the same
 // object that it makes obsolete.
-func fold(events []streams.Event, event streams.Event) []streams.Event {
+func fold(events []streams.Event, event *streams.Event) []streams.Event {
 	last := &events[len(events)-1]
 	if last.Type == streams.Deleted || last.Object.GetUID() != event.Object.GetUID() {
-		return append(events, event)
+		return append(events, *event)
 	}
 	if event.Type == streams.Applied && streams.Older(event.ResourceVersion, last.ResourceVersion) {
 		last.Folded = streams.JoinCauses(last.Folded, event.Causes())
 		return events
 	}
-	event.Folded = streams.JoinCauses(last.Causes(), event.Folded)
-	event.Received = last.Received
-	*last = event
+	folded, received := streams.JoinCauses(last.Causes(), event.Folded), last.Received
+	*last = *event
+	last.Folded, last.Received = folded, received
 	return events
 }
 
 // addListed adds to the list that its source started last.
-func (c *conflation) addListed(event streams.Event) {
-	list := c.lists[event.Source]
-	if list == nil {
-		list = &entry{kind: ofList, source: event.Source}
-		c.lists[event.Source] = list
+func (c *conflation) addListed(from *origin, event *streams.Event) {
+	if from.list == nil {
+		from.list = &entry{kind: ofList, origin: from}
 	}
-	list.events = append(list.events, event)
-	if !list.queued { // It is new, or all of it is out but what comes now.
-		c.push(list)
+	from.list.events = append(from.list.events, *event)
+	if !from.list.queued { // It is new, or all of it is out but what comes now.
+		c.push(from.list)
 	}
 }
 
 // hurry makes everything of a source ready that waits.
-func (c *conflation) hurry(source string, now time.Time) {
-	for _, timer := range c.timers { // In this order, to be the same in every run.
-		if key := timer.key; key.source == source && key.waiting != nil && !key.waiting.queued {
+func (c *conflation) hurry(from *origin, now time.Time) {
+	for _, timer := range c.waits.all() { // In this order, to be the same in every run.
+		if key := timer.key; key.origin == from && key.waiting != nil && !key.waiting.queued {
 			c.release(key, now)
 		}
 	}
@@ -151,31 +207,30 @@ func (c *conflation) hurry(source string, now time.Time) {
 
 // seal does so too, and lets nothing be folded into it any more, because something
 // follows that must not be overtaken.
-func (c *conflation) seal(source string, now time.Time) {
-	c.hurry(source, now)
-	for _, key := range c.keys {
-		if key.source == source && key.waiting != nil {
+func (c *conflation) seal(from *origin, now time.Time) {
+	c.hurry(from, now)
+	for _, key := range from.keys {
+		if key.waiting != nil {
 			c.close(key, now)
 		}
 	}
 }
 
 // forget drops what a source said before, except deletions.
-func (c *conflation) forget(source string) {
-	kept := c.ready[:0]
-	for _, entry := range c.ready {
-		if entry.source == source && entry.kind != ofError {
-			held := len(entry.events)
-			entry.events = deletions(entry.events)
-			c.size += len(entry.events) - held
-			if len(entry.events) == 0 {
-				continue
-			}
+func (c *conflation) forget(from *origin, now time.Time) {
+	c.ready.filter(func(entry *entry) bool {
+		if entry.origin != from || entry.kind == ofError {
+			return true
 		}
-		kept = append(kept, entry)
-	}
-	clear(c.ready[len(kept):])
-	c.ready = kept
+		held := len(entry.events) - entry.out
+		entry.events = append(entry.events[:0], deletions(entry.events[entry.out:])...)
+		entry.out = 0
+		c.size += len(entry.events) - held
+		if len(entry.events) == 0 {
+			c.done(entry, now)
+		}
+		return entry.queued
+	})
 }
 
 func deletions(events []streams.Event) []streams.Event {
@@ -188,17 +243,6 @@ func deletions(events []streams.Event) []streams.Event {
 	return kept
 }
 
-// dropBookmark drops a bookmark of a source that is not out: a later one follows.
-func (c *conflation) dropBookmark(source string) {
-	for i, entry := range c.ready {
-		if entry.kind == ofBookmark && entry.source == source {
-			c.ready = append(c.ready[:i], c.ready[i+1:]...)
-			c.size--
-			return
-		}
-	}
-}
-
 func (c *conflation) addError(err error) {
 	c.size++
 	c.push(&entry{kind: ofError, err: err})
@@ -206,93 +250,38 @@ func (c *conflation) addError(err error) {
 
 func (c *conflation) push(entry *entry) {
 	entry.queued = true
-	c.ready = append(c.ready, entry)
+	c.ready.push(entry)
 }
 
 // release makes what waits for a key ready, and the key hot from now on.
 func (c *conflation) release(key *hotKey, now time.Time) {
 	c.push(key.waiting)
 	key.quiet = now.Add(c.window)
-	if c.window > 0 {
-		c.timers = append(c.timers, timer{key.quiet, key})
+	if c.window > 0 && !key.quieted {
+		key.quieted = true
+		key.refs++
+		c.quiets.push(timer{key.quiet, key})
 	}
 }
 
 // close lets nothing more be folded into what is ready of a key.
 func (c *conflation) close(key *hotKey, now time.Time) {
 	key.waiting = nil
-	if !key.quiet.After(now) {
-		delete(c.keys, key.said)
-	}
+	c.drop(key, now)
 }
 
-// due is when tick has something to do.
-func (c *conflation) due() (time.Time, bool) {
-	if len(c.timers) == 0 {
-		return time.Time{}, false
-	}
-	return c.timers[0].at, true
-}
+// maxSpare bounds the keys that are kept for use by others.
+const maxSpare = 1024
 
-// tick lets go what has waited for its window, and forgets keys that have been quiet.
-func (c *conflation) tick(now time.Time) {
-	for len(c.timers) > 0 && !c.timers[0].at.After(now) {
-		key := c.timers[0].key
-		c.timers[0] = timer{}
-		c.timers = c.timers[1:]
-		switch {
-		case key.waiting != nil && !key.waiting.queued && !key.due.After(now):
-			c.release(key, now)
-		case key.waiting == nil && !key.quiet.After(now) && c.keys[key.said] == key:
-			delete(c.keys, key.said)
-		}
+// drop forgets a key, if it is cold and nothing of it waits.
+func (c *conflation) drop(key *hotKey, now time.Time) {
+	if key.waiting != nil || key.quiet.After(now) {
+		return
 	}
-}
-
-// flush makes everything ready, for the end of the input.
-func (c *conflation) flush() {
-	for _, timer := range c.timers {
-		if waiting := timer.key.waiting; waiting != nil && !waiting.queued {
-			c.push(waiting)
-		}
+	if key.origin.keys[key.key] == key {
+		delete(key.origin.keys, key.key)
 	}
-	c.timers = nil
-}
-
-// take takes the next item to send off what is ready.
-func (c *conflation) take(now time.Time) (rxgo.Item, bool) {
-	if len(c.ready) == 0 {
-		return rxgo.Item{}, false
-	}
-	if first := c.ready[0]; first.kind == ofError {
-		c.pop()
-		c.size--
-		return rxgo.Item{E: first.err}, true
-	}
-	batch := make([]streams.Event, 0, min(c.size, debounceBatch))
-	for len(c.ready) > 0 && c.ready[0].kind != ofError && len(batch) < debounceBatch {
-		first := c.ready[0]
-		n := min(len(first.events), debounceBatch-len(batch))
-		batch = append(batch, first.events[:n]...)
-		first.events = first.events[n:]
-		if len(first.events) > 0 {
-			break
-		}
-		c.pop()
-		if key := first.key; key != nil && key.waiting == first {
-			c.close(key, now)
-		}
-	}
-	c.size -= len(batch)
-	return rxgo.Item{V: batch}, true
-}
-
-func (c *conflation) pop() {
-	first := c.ready[0]
-	first.queued = false
-	c.ready[0] = nil
-	c.ready = c.ready[1:]
-	if first.kind == ofList {
-		first.events = nil // Not to keep alive what is out.
+	if key.refs == 0 && !key.own.queued && len(c.spare) < maxSpare {
+		c.spare = append(c.spare, key)
 	}
 }

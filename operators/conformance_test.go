@@ -52,22 +52,22 @@ type observation struct {
 func observe[T any](ctx context.Context, stream streams.Stream[T], write func(T) string) observation {
 	return observation{stream.Observe(ctx), func(item rxgo.Item) (all []string) {
 		values, err := streams.Values[T](item)
-		if err != nil {
-			return []string{"!" + err.Error()}
-		}
 		for _, value := range values {
 			all = append(all, write(value))
+		}
+		if err != nil {
+			all = append(all, "!"+err.Error())
 		}
 		return all
 	}}
 }
 
 func mapped[T any](in streams.Stream[int], to func(int) T) streams.Stream[T] {
-	return streams.MapBatches(in, func(batch []int) (all []T) {
+	return streams.MapBatches(in, func(batch []int) (all []T, err error) {
 		for _, value := range batch {
 			all = append(all, to(value))
 		}
-		return all
+		return all, nil
 	})
 }
 
@@ -84,7 +84,7 @@ var operatorCases = []operatorCase{{
 		changes := mapped(in, func(i int) streams.Change { return change(i, nil, pod(fmt.Sprintf("a%d", i), "", "")) })
 		rule := operators.Rule{Controller: "pods", Kind: podKind, Concerns: func(object streams.Object) []types.NamespacedName {
 			visit()
-			return operators.Self(object)
+			return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: object.GetName()}}
 		}}
 		return observe(ctx, operators.Trigger(changes, rule), requested)
 	},
@@ -259,7 +259,8 @@ func TestOperatorsEndWhenTheirReaderIsGone(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		of := c.over(ctx, source(manyBatches(5000)), nothing)
 		synctest.Wait()
-		if len(of.items) != cap(of.items) && c.name != "Settle" {
+		joins := c.name == "Settle" || c.name == "Reconcile" // They may need fewer items for all that there is.
+		if len(of.items) == 0 || len(of.items) != cap(of.items) && !joins {
 			t.Errorf("%d of %d items wait for the reader", len(of.items), cap(of.items))
 		}
 		cancel()

@@ -40,11 +40,12 @@ func (o DebounceOptions) Validate() error {
 //
 //   - Leading edge: the event of a key that has been quiet for a window passes at once.
 //   - After that, what comes for the key waits for one window, counted from the first
-//     event that waits; then the latest state passes. A window is thus the longest wait.
+//     event that waits; then the latest state passes. A window is thus the longest wait;
+//     it may be up to 1/16 shorter, so that busy keys go together.
 //   - A deletion is never folded away, nor is the creation of another object under the
 //     same name (another uid). An event keeps what it replaced as causes.
-//   - Lists and bookmarks pass at once, behind all that their source said before; a new
-//     list replaces what its source said before, except deletions.
+//   - Lists, bookmarks, and what a source says of its connection pass at once, behind all
+//     that the source said before; a new list replaces that, except deletions.
 //   - The order of what a source says of one key is kept. At the end of the input all that waits passes.
 //
 // For one key, with window w:
@@ -66,6 +67,7 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 		defer timer.Stop()
 		var next rxgo.Item // What goes out next: nothing is folded into it any more.
 		var ready, waiting int
+		var armed time.Time // what timer is set to
 		defer func() { flow.Waiting.Add(-int64(waiting)) }()
 		for in != nil || ready > 0 {
 			var send chan<- rxgo.Item
@@ -81,6 +83,7 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 				}
 				next, ready = rxgo.Item{}, 0
 			case <-timer.C:
+				armed = time.Time{}
 				held.tick(time.Now())
 			case item, open := <-in:
 				if !open {
@@ -90,15 +93,20 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 				}
 				receive(held, flow, item)
 			}
-			if ready == 0 {
+			if ready == 0 && held.size > 0 {
 				size := held.size
-				next, _ = held.take(time.Now())
-				ready = size - held.size
+				batch, err := held.take(time.Now())
+				if ready = size - held.size; ready > 0 {
+					next = itemOf(out, batch, err)
+				}
 			}
-			flow.Waiting.Add(int64(held.size + ready - waiting))
-			waiting = held.size + ready
-			if due, waits := held.due(); waits {
+			if now := held.size + ready; now != waiting {
+				flow.Waiting.Add(int64(now - waiting))
+				waiting = now
+			}
+			if due, waits := held.due(); waits && due != armed {
 				timer.Reset(time.Until(due))
+				armed = due
 			}
 		}
 	})
@@ -106,13 +114,14 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 
 func receive(held *conflation, flow *Flow, item rxgo.Item) {
 	batch, err := streams.Values[streams.Event](item)
+	if len(batch) > 0 {
+		flow.In.Add(int64(len(batch)))
+		now := time.Now()
+		for i := range batch {
+			held.add(&batch[i], now)
+		}
+	}
 	if err != nil {
 		held.addError(err)
-		return
-	}
-	flow.In.Add(int64(len(batch)))
-	now := time.Now()
-	for _, event := range batch {
-		held.add(event, now)
 	}
 }

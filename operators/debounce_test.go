@@ -45,7 +45,7 @@ func TestDebounceHoldsBackBusyKeysOnly(t *testing.T) {
 		"a batch may hold a key twice":           {"a@1 b@1 a@2 | 99ms", "0s a@2(1) b@1"},
 		"an older version changes nothing":       {"a@1 | 5ms a@9 | 6ms a@8 | 7ms a@10 | 99ms", "0s a@1 | 25ms a@10(8 9)"},
 		"not even as the last one":               {"a@1 | 5ms a@9 | 6ms a@8 | 99ms", "0s a@1 | 25ms a@9(8)"},
-		"the end of the input ends the waiting":  {"a@1 b@1 | 5ms b@2 | 6ms a@2 b@3 | 7ms", "0s a@1 b@1 | 7ms a@2 b@3(2)"},
+		"the end of the input ends the waiting":  {"a@1 b@1 | 5ms b@2 | 6ms a@2 b@3 | 7ms", "0s a@1 b@1 | 7ms b@3(2) a@2"},
 		"errors do not wait and keep their order": {
 			"!e1 a@1 !e2 | 5ms a@2 !e3 !e4 | 6ms !e5 | 99ms",
 			"0s !e1 a@1 !e2 | 5ms !e3 !e4 | 6ms !e5 | 25ms a@2",

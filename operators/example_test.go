@@ -31,7 +31,7 @@ func ExampleDebounce() {
 	// Deleted chimera at version 5 for 2 events
 }
 
-// Of one batch of changes Trigger makes one request for each object they concern.
+// Trigger makes a request of each change for each object that it concerns.
 func ExampleTrigger() {
 	changes := streams.Of(
 		change(1, nil, owned("pegasus-0", "!pegasus")),
@@ -45,12 +45,13 @@ func ExampleTrigger() {
 	})
 	_ = streams.ForEach(context.Background(), requests, func(requests []operators.Request) {
 		for _, request := range requests {
-			fmt.Println(request.Controller, request.Name, "for", len(request.Causes), "changes")
+			fmt.Println(request.Controller, request.Name, "for", request.Causes[0].Key.Name)
 		}
 	}, nil)
 	// Output:
-	// statefulset pegasus for 2 changes
-	// statefulset chimera for 1 changes
+	// statefulset pegasus for pegasus-0
+	// statefulset pegasus for pegasus-1
+	// statefulset chimera for chimera-0
 }
 
 // Every attempt yields a result. One that fails is repeated after a backoff.

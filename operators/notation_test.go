@@ -160,11 +160,11 @@ func logged[T any](items <-chan rxgo.Item, write func(T) string) string {
 	log := newLog()
 	for item := range items {
 		values, err := streams.Values[T](item)
-		if err != nil {
-			log.add("!" + err.Error())
-		}
 		for _, value := range values {
 			log.add(write(value))
+		}
+		if err != nil {
+			log.add("!" + err.Error())
 		}
 	}
 	return log.String()

@@ -1,19 +1,11 @@
 package operators
 
 import (
-	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 )
-
-// ErrTimeout is in the error of an attempt that was ended by its timeout.
-var ErrTimeout = errors.New("the reconcile timed out")
-
-// errTimeout tells our timeout from a deadline of the reconciler's own.
-var errTimeout = errors.New("timeout of the attempt")
 
 // Outcome says how an attempt ended. Its values are those of the result label of
 // controller_runtime_reconcile_total, and "terminal".
@@ -27,17 +19,18 @@ const (
 	Ended     Outcome = "terminal"      // a failure that only an event can change
 )
 
-func outcomeOf(result Result) Outcome {
-	var terminal *terminalError
-	switch {
-	case errors.As(result.Err, &terminal):
-		return Ended
-	case result.Err != nil:
-		return Failed
-	case result.RequeueAfter > 0:
-		return Requeued
+func outcomeOf(result *Result) Outcome {
+	if result.Err == nil {
+		if result.RequeueAfter > 0 {
+			return Requeued
+		}
+		return Succeeded
 	}
-	return Succeeded
+	var terminal *terminalError
+	if errors.As(result.Err, &terminal) {
+		return Ended
+	}
+	return Failed
 }
 
 // Result tells of one attempt.
@@ -78,45 +71,3 @@ type terminalError struct{ err error }
 
 func (e *terminalError) Error() string { return e.err.Error() }
 func (e *terminalError) Unwrap() error { return e.err }
-
-// attempt is what the context of an attempt carries.
-type attempt struct {
-	request Request
-	mu      sync.Mutex
-	writes  []Write
-}
-
-type attemptKey struct{}
-
-func withAttempt(ctx context.Context, request Request) (context.Context, *attempt) {
-	made := &attempt{request: request}
-	return context.WithValue(ctx, attemptKey{}, made), made
-}
-
-func (a *attempt) taken() []Write {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.writes
-}
-
-// RecordWrite adds a write to the result of the attempt that ctx belongs to. Clients
-// call it after each write that succeeded, from any goroutine. Without an attempt it
-// does nothing.
-func RecordWrite(ctx context.Context, write Write) {
-	current, ok := ctx.Value(attemptKey{}).(*attempt)
-	if !ok {
-		return
-	}
-	current.mu.Lock()
-	defer current.mu.Unlock()
-	current.writes = append(current.writes, write)
-}
-
-// RequestOf is the request of the attempt that ctx belongs to, if it belongs to one.
-func RequestOf(ctx context.Context) (Request, bool) {
-	current, ok := ctx.Value(attemptKey{}).(*attempt)
-	if !ok {
-		return Request{}, false
-	}
-	return current.request, true
-}

@@ -6,29 +6,47 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	lru "github.com/hashicorp/golang-lru/v2"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // echoesRemembered bounds the own writes whose events are still to come. One that is
 // forgotten costs a reconcile that finds nothing to do.
 const echoesRemembered = 1 << 14
 
-// schedule decides what to reconcile next. It knows no channels and starts no timers;
-// one goroutine uses it.
+// schedule decides what to reconcile next. It knows no channels, starts no timers and
+// takes no locks.
 type schedule struct {
 	backoff Backoff
-	tasks   map[target]*task
-	queues  map[string][]*task // by controller, first come first served
-	turns   []string           // controllers whose queue is not empty, in turn
+	lines   map[string]*line
+	last    *line       // the one of the last request: most come in runs
+	turns   fifo[*line] // those with something queued, in turn
 	delays  delays
-	delayed int            // delays so far
-	backing map[string]int // by controller: tasks that back off, or are due again soon
+	delayed int // delays so far
+	queued  int // tasks that could start now
+	waiting int // tasks that are queued, back off, or are due again soon
 	running int
 	echoes  *lru.Cache[echo, target] // own writes whose event has not come yet
+	spare   []*task
+}
+
+// line is the tasks of one controller.
+type line struct {
+	name       string
+	controller Controller
+	tasks      map[types.NamespacedName]*task
+	queue      fifo[*task] // first come first served
+	backing    int         // tasks that back off, or are due again soon
+}
+
+// target is the identity of a request.
+type target struct {
+	controller string
+	object     types.NamespacedName
 }
 
 // task is an object that waits or is worked on. Objects with nothing to do have none.
 type task struct {
-	target   target
+	line     *line
 	state    taskState
 	request  Request // what it waits for, or is worked on
 	again    bool    // requests came during the attempt
@@ -55,42 +73,81 @@ type echo struct {
 	resourceVersion string
 }
 
-func newSchedule(backoff Backoff) *schedule {
+func newSchedule(backoff Backoff, controllers map[string]Controller) *schedule {
 	echoes, err := lru.New[echo, target](echoesRemembered)
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
-	return &schedule{backoff: backoff, tasks: map[target]*task{}, queues: map[string][]*task{}, backing: map[string]int{}, echoes: echoes}
+	s := &schedule{backoff: backoff, lines: map[string]*line{}, echoes: echoes}
+	for name, controller := range controllers {
+		s.lines[name] = newLine(name, controller)
+	}
+	return s
+}
+
+func newLine(name string, controller Controller) *line {
+	if controller.Flow == nil {
+		controller.Flow = &Flow{}
+	}
+	return &line{name: name, controller: controller, tasks: map[types.NamespacedName]*task{}}
+}
+
+// line is that of a controller, which may be one that there is not.
+func (s *schedule) line(name string) *line {
+	if s.last == nil || s.last.name != name {
+		known := s.lines[name]
+		if known == nil {
+			known = newLine(name, Controller{Reconcile: unknown(name)})
+			s.lines[name] = known
+		}
+		s.last = known
+	}
+	return s.last
 }
 
 // add takes in a request.
-func (s *schedule) add(request Request, ignoreEchoes bool, now time.Time) {
-	to := target{request.Controller, request.NamespacedName}
-	if ignoreEchoes && s.isEcho(to, request.Causes) {
+func (s *schedule) add(request *Request, now time.Time) {
+	to := s.line(request.Controller)
+	to.controller.Flow.In.Add(1)
+	if to.controller.IgnoreEchoes && s.isEcho(target{to.name, request.NamespacedName}, request.Causes) {
 		return
 	}
-	known := s.tasks[to]
+	known := to.tasks[request.NamespacedName]
 	if known == nil {
-		known = &task{target: to, request: request}
-		s.tasks[to] = known
+		known = s.newTask(to, request)
+		to.tasks[request.NamespacedName] = known
 		s.enqueue(known, now)
 		return
 	}
 	switch known.state {
 	case stateQueued, stateBackoff:
-		known.request = joined(known.request, request)
+		known.request = joined(known.request, *request)
 	case stateRunning:
 		if !known.again {
-			known.again, known.later = true, request
+			known.again, known.later = true, *request
 			return
 		}
-		known.later = joined(known.later, request)
+		known.later = joined(known.later, *request)
 	case stateRequeue:
 		heap.Remove(&s.delays, known.position)
+		known.request = *request
+		s.enqueue(known, now) // First, so that at no time nothing seems to be left.
 		s.awaken(known)
-		known.request = request
-		s.enqueue(known, now)
 	}
+}
+
+// maxSpareTasks bounds the tasks that are kept for use again.
+const maxSpareTasks = 256
+
+func (s *schedule) newTask(of *line, request *Request) *task {
+	if last := len(s.spare) - 1; last >= 0 {
+		spare := s.spare[last]
+		s.spare[last] = nil
+		s.spare = s.spare[:last]
+		spare.line, spare.request = of, *request
+		return spare
+	}
+	return &task{line: of, request: *request}
 }
 
 func joined(first, second Request) Request {
@@ -120,49 +177,41 @@ func (s *schedule) isEcho(to target, causes []streams.Cause) bool {
 
 func (s *schedule) enqueue(next *task, now time.Time) {
 	next.state, next.queuedAt = stateQueued, now
-	queue := s.queues[next.target.controller]
-	if len(queue) == 0 {
-		s.turns = append(s.turns, next.target.controller)
+	if next.line.queue.len() == 0 {
+		s.turns.push(next.line)
 	}
-	s.queues[next.target.controller] = append(queue, next)
+	next.line.queue.push(next)
+	s.queued++
+	s.waiting++
+	next.line.controller.Flow.Waiting.Add(1)
 }
 
-// peek is the task whose turn it is, or nil.
-func (s *schedule) peek() *task {
-	if len(s.turns) == 0 {
-		return nil
-	}
-	return s.queues[s.turns[0]][0]
-}
-
-// start notes that the task that peek returned is worked on.
-func (s *schedule) start(next *task) {
-	name := s.turns[0]
-	s.turns = s.turns[1:]
-	queue := s.queues[name]
-	queue[0] = nil
-	if queue = queue[1:]; len(queue) > 0 {
-		s.queues[name] = queue
-		s.turns = append(s.turns, name)
-	} else {
-		delete(s.queues, name)
+// start takes the task whose turn it is. There is one: see queued.
+func (s *schedule) start() *task {
+	line := s.turns.pop()
+	next := line.queue.pop()
+	if line.queue.len() > 0 {
+		s.turns.push(line)
 	}
 	next.state = stateRunning
 	s.running++
+	line.controller.Flow.Running.Add(1)
+	s.queued--
+	s.waiting--
+	line.controller.Flow.Waiting.Add(-1)
+	return next
 }
 
-// finish notes the result of a task and decides what becomes of it. It returns the
-// result with the time after which the next attempt is due, if one is.
-func (s *schedule) finish(result Result, ignoreEchoes bool, now time.Time) Result {
-	s.running--
-	to := target{result.Controller, result.NamespacedName}
-	finished := s.tasks[to]
-	if ignoreEchoes {
+// finish notes the result of a task and decides what becomes of it. It sets the time
+// after which the next attempt is due, if one is.
+func (s *schedule) finish(finished *task, result *Result, now time.Time) {
+	line := finished.line
+	if line.controller.IgnoreEchoes {
+		to := target{line.name, result.NamespacedName}
 		for _, write := range result.Writes {
-			if !write.Sole {
-				continue
+			if write.Sole {
+				s.echoes.Add(echo{write.Key, write.ResourceVersion}, to)
 			}
-			s.echoes.Add(echo{write.Key, write.ResourceVersion}, to)
 		}
 		if finished.again && s.isEcho(to, finished.later.Causes) {
 			finished.again, finished.later = false, Request{}
@@ -170,7 +219,7 @@ func (s *schedule) finish(result Result, ignoreEchoes bool, now time.Time) Resul
 	}
 	again, later := finished.again, finished.later
 	finished.again, finished.later = false, Request{}
-	finished.request = Request{Controller: to.controller, NamespacedName: to.object}
+	finished.request = Request{Controller: line.name, NamespacedName: result.NamespacedName}
 	switch {
 	case result.Outcome == Failed:
 		finished.failures++
@@ -185,9 +234,15 @@ func (s *schedule) finish(result Result, ignoreEchoes bool, now time.Time) Resul
 		finished.failures = 0
 		s.delay(finished, stateRequeue, now, now.Add(result.RequeueAfter))
 	default:
-		delete(s.tasks, to)
+		delete(line.tasks, result.NamespacedName)
+		if len(s.spare) < maxSpareTasks {
+			*finished = task{}
+			s.spare = append(s.spare, finished)
+		}
 	}
-	return result
+	s.running--
+	line.controller.Flow.Out.Add(1)
+	line.controller.Flow.Running.Add(-1) // Last, so that at no time nothing seems to be left.
 }
 
 // soon is the time within which a task that asked to be looked at again counts as waiting:
@@ -198,7 +253,9 @@ func (s *schedule) delay(next *task, state taskState, now, due time.Time) {
 	next.state, next.due = state, due
 	if state == stateBackoff || due.Sub(now) <= soon {
 		next.pending = true
-		s.backing[next.target.controller]++
+		next.line.backing++
+		s.waiting++
+		next.line.controller.Flow.Waiting.Add(1)
 	}
 	s.delayed++
 	next.delayed = s.delayed
@@ -209,7 +266,9 @@ func (s *schedule) delay(next *task, state taskState, now, due time.Time) {
 func (s *schedule) awaken(next *task) {
 	if next.pending {
 		next.pending = false
-		s.backing[next.target.controller]--
+		next.line.backing--
+		s.waiting--
+		next.line.controller.Flow.Waiting.Add(-1)
 	}
 }
 
@@ -225,57 +284,16 @@ func (s *schedule) due() (time.Time, bool) {
 func (s *schedule) tick(now time.Time) {
 	for len(s.delays) > 0 && !s.delays[0].due.After(now) {
 		next := heap.Pop(&s.delays).(*task)
-		s.awaken(next)
 		next.request.Received = now
-		s.enqueue(next, now)
+		s.enqueue(next, now) // First, as in add.
+		s.awaken(next)
 	}
 }
 
-// queued is how many tasks could start now.
-func (s *schedule) queued() int {
-	queued := 0
-	for _, queue := range s.queues {
-		queued += len(queue)
+// abandon gives up what waits.
+func (s *schedule) abandon() {
+	for _, line := range s.lines {
+		line.controller.Flow.Waiting.Add(-int64(line.queue.len() + line.backing))
 	}
-	return queued
-}
-
-// waiting is how many tasks are queued, back off, or are due again soon.
-func (s *schedule) waiting() int {
-	waiting := s.queued()
-	for _, backing := range s.backing {
-		waiting += backing
-	}
-	return waiting
-}
-
-// waitingOf is how many of them are of a controller.
-func (s *schedule) waitingOf(controller string) int {
-	return len(s.queues[controller]) + s.backing[controller]
-}
-
-// delays is a heap of tasks, the next due first.
-type delays []*task
-
-func (d delays) Len() int { return len(d) }
-func (d delays) Less(i, j int) bool {
-	if d[i].due.Equal(d[j].due) {
-		return d[i].delayed < d[j].delayed
-	}
-	return d[i].due.Before(d[j].due)
-}
-func (d delays) Swap(i, j int) {
-	d[i], d[j] = d[j], d[i]
-	d[i].position, d[j].position = i, j
-}
-func (d *delays) Push(next any) {
-	next.(*task).position = len(*d)
-	*d = append(*d, next.(*task))
-}
-func (d *delays) Pop() any {
-	last := len(*d) - 1
-	next := (*d)[last]
-	(*d)[last] = nil
-	*d = (*d)[:last]
-	return next
+	s.waiting = 0
 }

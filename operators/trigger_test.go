@@ -67,7 +67,7 @@ func triggered(t *testing.T, changes []streams.Change, rules ...operators.Rule) 
 }
 
 var (
-	self   = operators.Rule{Controller: "pods", Kind: podKind, Concerns: operators.Self}
+	self   = operators.Rule{Controller: "pods", Kind: podKind}
 	owners = operators.Rule{Controller: "sets", Kind: podKind, Concerns: operators.Owner(setKind)}
 )
 
@@ -87,12 +87,12 @@ func TestTriggerAsksForWhomAChangeConcerns(t *testing.T) {
 		"nobody without an owner":        {[]streams.Change{change(1, nil, owned("a", "x"))}, []operators.Rule{owners}, "[]"},
 		"nobody by an owner of a kind":   {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: podKind, Concerns: operators.Owner(schema.GroupKind{Group: "apps", Kind: "ReplicaSet"})}}, "[]"},
 		"nor of a group":                 {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: podKind, Concerns: operators.Owner(schema.GroupKind{Group: "x", Kind: "StatefulSet"})}}, "[]"},
-		"nobody by a kind without rules": {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: setKind, Concerns: operators.Self}}, "[]"},
-		"once in a batch, for all causes": {
-			[]streams.Change{change(1, nil, a), change(2, nil, b), change(3, a, a), change(4, nil, owned("c", "!x"))},
-			[]operators.Rule{owners}, "[sets/x(1 3 4) sets/y(2)]",
+		"nobody by a kind without rules": {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: setKind}}, "[]"},
+		"in the order of the changes": {
+			[]streams.Change{change(1, nil, a), change(2, nil, b), change(3, a, a)},
+			[]operators.Rule{owners}, "[sets/x(1) sets/y(2) sets/x(3)]",
 		},
-		"once by two rules, for one cause": {[]streams.Change{change(1, nil, a), change(2, a, a)}, []operators.Rule{self, self}, "[pods/a(1 2)]"},
+		"once by two rules": {[]streams.Change{change(1, nil, a)}, []operators.Rule{self, self}, "[pods/a(1)]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := fmt.Sprint(triggered(t, test.changes, test.rules...)); got != test.want {
@@ -111,22 +111,14 @@ func TestTriggerIgnoresWhatARuleIgnores(t *testing.T) {
 	}
 }
 
-func TestARequestWasReceivedWithTheOldestOfItsCauses(t *testing.T) {
-	requests, _ := streams.Collect(t.Context(), operators.Trigger(
-		streams.Of(change(7, nil, owned("a", "!x")), change(3, nil, owned("b", "!x")), change(5, nil, owned("c", "!x"))), owners))
-	if len(requests) != 1 || requests[0].Received != time.Unix(3, 0) {
-		t.Errorf("got %+v", requests)
-	}
-}
-
-func TestTriggerMergesWithinABatchOnly(t *testing.T) {
-	batches := streams.Create(func(_ context.Context, out streams.Sink[streams.Change]) {
-		out.Send([]streams.Change{change(1, nil, owned("a"))})
-		out.Send([]streams.Change{change(2, nil, owned("a"))})
-	})
-	requests, _ := streams.Collect(t.Context(), operators.Trigger(batches, self))
-	if len(requests) != 2 || requested(requests[0]) != "pods/a(1)" || requested(requests[1]) != "pods/a(2)" {
-		t.Errorf("got %v", requests)
+func TestRequestsThatAreJoinedWereReceivedWithTheOldestOfTheirCauses(t *testing.T) {
+	requests := operators.Trigger(
+		streams.Of(change(7, nil, owned("a", "!x")), change(3, nil, owned("b", "!x")), change(5, nil, owned("c", "!x"))), owners)
+	idle := operators.Controller{Reconcile: func(context.Context, operators.Request) (time.Duration, error) { return 0, nil }}
+	results, _ := streams.Collect(t.Context(),
+		operators.Reconcile(requests, map[string]operators.Controller{"sets": idle}, operators.ReconcileOptions{}))
+	if len(results) != 1 || results[0].Received != time.Unix(3, 0) || requested(results[0].Request) != "sets/x(7 3 5)" {
+		t.Errorf("got %+v", results)
 	}
 }
 
@@ -150,14 +142,14 @@ func TestTriggerLeavesWhatRulesReturnAlone(t *testing.T) {
 
 func TestARuleThatPanicsIsAnErrorAndTheOtherRulesGoOn(t *testing.T) {
 	bad := operators.Rule{Controller: "bad", Kind: podKind, Concerns: func(streams.Object) []types.NamespacedName { panic("broken") }}
-	good := operators.Rule{Controller: "good", Kind: podKind, Concerns: operators.Self}
+	good := operators.Rule{Controller: "good", Kind: podKind}
 	changes := streams.Of(change(2, nil, pod("a", "a", "1")), change(3, nil, pod("b", "b", "1")))
 	requests, errs := streams.Collect(t.Context(), operators.Trigger(changes, bad, good))
 	if len(requests) != 2 || requests[0].Controller != "good" || requests[1].Controller != "good" {
 		t.Errorf("requests %v, want one of the good rule for each change", requests)
 	}
 	var failed *streams.Error
-	if len(errs) != 2 || !errors.As(errs[0], &failed) || failed.Source != "rule of bad" || failed.Key.Name != "a" {
-		t.Errorf("errors %v, want one of the bad rule for each change, with its key", errs)
+	if len(errs) != 1 || !errors.As(errs[0], &failed) || failed.Source != "rule of bad" || failed.Key.Name != "a" || strings.Count(errs[0].Error(), "rule of bad") != 2 {
+		t.Errorf("errors %v, want those of the bad rule for each change, with its key", errs)
 	}
 }

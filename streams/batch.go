@@ -30,9 +30,10 @@ func Batch[T any](in Stream[T], most int) Stream[T] {
 		for {
 			next := min(len(batch), most)
 			var send chan<- rxgo.Item
+			var item rxgo.Item
 			receive := in
 			if next > 0 {
-				send = out.Channel()
+				send, item = out.Channel(), out.Item(batch[:next:next])
 			}
 			if next == most {
 				receive = nil
@@ -40,18 +41,18 @@ func Batch[T any](in Stream[T], most int) Stream[T] {
 			select {
 			case <-ctx.Done():
 				return
-			case send <- rxgo.Item{V: batch[:next:next]}:
+			case send <- item:
 				batch = batch[next:]
-			case item, open := <-receive:
+			case received, open := <-receive:
 				if !open {
 					flush()
 					return
 				}
-				values, err := Values[T](item)
+				values, err := Values[T](received)
+				batch = append(batch, values...)
 				if err != nil && (!flush() || !out.Error(err)) {
 					return
 				}
-				batch = append(batch, values...)
 			}
 		}
 	})

@@ -54,11 +54,11 @@ var operatorCases = []operatorCase{{
 }, {
 	name: "Of",
 	over: func(streams.Stream[int], func(int)) streams.Stream[int] {
-		return streams.MapBatches(streams.Of(1, 2, 3), func(batch []int) []int {
+		return streams.MapBatches(streams.Of(1, 2, 3), func(batch []int) ([]int, error) {
 			for i := range batch {
 				batch[i] *= 10 // The batch is ours: the next observation must not see this.
 			}
-			return batch
+			return batch, nil
 		})
 	},
 	constant: true,
@@ -79,7 +79,7 @@ var operatorCases = []operatorCase{{
 }, {
 	name: "MapBatches",
 	over: func(in streams.Stream[int], visit func(int)) streams.Stream[int] {
-		return streams.MapBatches(in, func(batch []int) []int { visitAll(batch, visit); return batch })
+		return streams.MapBatches(in, func(batch []int) ([]int, error) { visitAll(batch, visit); return batch, nil })
 	},
 	userCode: true,
 }, {
@@ -144,7 +144,7 @@ func forward(in <-chan rxgo.Item, out streams.Sink[int], visit func(int)) {
 	for item := range in {
 		batch, err := streams.Values[int](item)
 		visitAll(batch, visit)
-		if err != nil && !out.Error(err) || err == nil && !out.Send(batch) {
+		if len(batch) > 0 && !out.Send(batch) || err != nil && !out.Error(err) {
 			return
 		}
 	}
@@ -176,7 +176,7 @@ func throughInlet(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 	return streams.Lift(drained, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[int]) {
 		for item := range in {
 			batch, err := streams.Values[int](item)
-			if errors.Is(err, end) || err != nil && !out.Error(err) || err == nil && !out.Send(batch) {
+			if len(batch) > 0 && !out.Send(batch) || errors.Is(err, end) || err != nil && !out.Error(err) {
 				return
 			}
 		}
@@ -194,7 +194,7 @@ func forEachOperator(t *testing.T, test func(t *testing.T, c operatorCase)) {
 func ignore(int) {}
 
 func TestEveryOperatorHasACase(t *testing.T) {
-	takesNoStream := []string{"NewInlet", "Put", "Send", "Error", "Channel", "Values", "Observe"}
+	takesNoStream := []string{"NewInlet", "Put", "Send", "Error", "Item", "Channel", "Values", "Observe"}
 	for _, name := range exported(t) {
 		known := slices.ContainsFunc(operatorCases, func(c operatorCase) bool { return c.name == name })
 		if !known && !slices.Contains(takesNoStream, name) {

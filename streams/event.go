@@ -50,9 +50,17 @@ const (
 	Applied             // an object was created or changed
 	Deleted             // an object is gone; Object is its last state
 	Bookmark            // the source has seen everything up to ResourceVersion
+
+	// Disconnected: the source has lost the API server, or is refused. What it told may be
+	// out of date from now on. It comes once, not before the first list.
+	Disconnected
+	// Connected: the source watches again, without a new list. ResourceVersion is what the
+	// server reported as current then: what the source tells is current again once a list or
+	// a bookmark has reached it.
+	Connected
 )
 
-var eventTypes = [...]string{"Unknown", "ListStart", "Listed", "ListEnd", "Applied", "Deleted", "Bookmark"}
+var eventTypes = [...]string{"Unknown", "ListStart", "Listed", "ListEnd", "Applied", "Deleted", "Bookmark", "Disconnected", "Connected"}
 
 func (t EventType) String() string {
 	if int(t) >= len(eventTypes) {
@@ -66,7 +74,7 @@ func (t EventType) String() string {
 type Event struct {
 	Type            EventType
 	Source          string // which source saw it, for people and metrics
-	Key             Key    // of list events and bookmarks: only the kind
+	Key             Key    // of others than Listed, Applied and Deleted: the kind, and the namespace that they speak for, or all
 	Object          Object // of Listed, Applied and Deleted
 	ResourceVersion string
 	Received        time.Time // when the source got it, or the first of those in Folded

@@ -66,11 +66,11 @@ func ExampleShare() {
 
 // MapBatches makes an operator of a function over batches.
 func ExampleMapBatches() {
-	shout := streams.MapBatches(streams.Of("fly", "pegasus"), func(batch []string) []string {
+	shout := streams.MapBatches(streams.Of("fly", "pegasus"), func(batch []string) ([]string, error) {
 		for i := range batch {
 			batch[i] = strings.ToUpper(batch[i])
 		}
-		return batch
+		return batch, nil
 	})
 	fmt.Println(streams.Collect(context.Background(), shout))
 	// Output:

@@ -3,50 +3,64 @@ package streams
 import (
 	"context"
 	"sync"
-
-	"github.com/reactivex/rxgo/v2"
 )
 
 // inletLimit is how many values an inlet holds before Put waits. Behind a merge that
 // conflates, as the pipeline's does, it is never reached for long.
 const inletLimit = 1 << 14
 
-// Inlet is where values enter a stream from callbacks: what is put while the receiver
-// is busy leaves as one batch. Make it with [NewInlet]. Put and Error may be called
-// from any goroutine.
+// Inlet is where values enter a stream from callbacks: what is put until the receiver
+// takes it is one batch. Make it with [NewInlet]. Put and Error may be called from any
+// goroutine.
+//
+// An inlet has no goroutine between those who put and the receiver: who puts first sends
+// an item that stands for a part, and the receiver finds in it all that is there by then.
 type Inlet[T any] struct {
-	mu     sync.Mutex
-	queue  []rxgo.Item // batches and errors, in order
-	values int
-	filled chan struct{} // has a token while queue is not empty
-	room   chan struct{} // is closed and replaced whenever queue is taken
+	mu    sync.Mutex
+	parts []part[T] // each has one item on its way, while the inlet is drained
+	held  int       // values and errors in parts
+	size  int       // of the part taken last, as a guess for the next
+	out   *Sink[T]  // while the inlet is drained
+	sends sync.WaitGroup
+	room  chan struct{} // is closed when there is room; nil while nobody waits for that
+}
+
+// part is values, and perhaps an error behind them, which ends it.
+type part[T any] struct {
+	values []T
+	err    error
 }
 
 // NewInlet makes an empty inlet.
-func NewInlet[T any]() *Inlet[T] {
-	return &Inlet[T]{filled: make(chan struct{}, 1), room: make(chan struct{})}
-}
+func NewInlet[T any]() *Inlet[T] { return &Inlet[T]{} }
 
-// Put hands over values. It waits only while the inlet is full; it is false when ctx
-// ended before there was room.
+// Put hands over values. It waits only while the inlet is full, or the receiver has not
+// taken what others sent it; it is false when ctx ended before there was room.
 func (i *Inlet[T]) Put(ctx context.Context, values ...T) bool {
-	return i.add(ctx, len(values), func() {
-		if last := len(i.queue) - 1; last >= 0 && i.queue[last].E == nil {
-			i.queue[last].V = append(i.queue[last].V.([]T), values...)
-			return
+	return i.add(ctx, func(last *part[T]) int {
+		if last.values == nil {
+			last.values = make([]T, 0, max(len(values), min(i.size, maxBatch)))
 		}
-		i.queue = append(i.queue, rxgo.Item{V: append([]T(nil), values...)})
+		last.values = append(last.values, values...)
+		return len(values)
 	})
 }
 
 // Error hands over a notification of a failure. It waits as Put does.
 func (i *Inlet[T]) Error(ctx context.Context, err error) bool {
-	return i.add(ctx, 1, func() { i.queue = append(i.queue, rxgo.Item{E: err}) })
+	return i.add(ctx, func(last *part[T]) int {
+		last.err = err
+		return 1
+	})
 }
 
-func (i *Inlet[T]) add(ctx context.Context, values int, add func()) bool {
+// add adds to the last part, or to a new one, for which it sends an item.
+func (i *Inlet[T]) add(ctx context.Context, to func(last *part[T]) int) bool {
 	i.mu.Lock()
-	for i.values >= inletLimit {
+	for i.held >= inletLimit {
+		if i.room == nil {
+			i.room = make(chan struct{})
+		}
 		room := i.room
 		i.mu.Unlock()
 		select {
@@ -56,35 +70,61 @@ func (i *Inlet[T]) add(ctx context.Context, values int, add func()) bool {
 		}
 		i.mu.Lock()
 	}
-	add()
-	i.values += values
+	if last := len(i.parts) - 1; last >= 0 && i.parts[last].err == nil {
+		i.held += to(&i.parts[last])
+		i.mu.Unlock()
+		return true
+	}
+	i.parts = append(i.parts, part[T]{})
+	i.held += to(&i.parts[len(i.parts)-1])
+	out := i.out
+	if out != nil {
+		i.sends.Add(1)
+	}
 	i.mu.Unlock()
-	select {
-	case i.filled <- struct{}{}:
-	default:
+	if out != nil {
+		defer i.sends.Done()
+		out.forward(out.item(partOf[T]{i}))
 	}
 	return true
 }
 
-// Drain sends what is put to a sink, until ctx ends or sending fails. One observation
-// drains an inlet.
+// partOf stands for the first part of an inlet when it is taken apart.
+type partOf[T any] struct{ inlet *Inlet[T] }
+
+func (p partOf[T]) take() ([]T, error) {
+	i := p.inlet
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	first := i.parts[0]
+	i.parts[0] = part[T]{}
+	if i.parts = i.parts[1:]; len(i.parts) == 0 {
+		i.parts = nil
+	}
+	i.size = len(first.values)
+	i.held -= len(first.values)
+	if first.err != nil {
+		i.held--
+	}
+	wake(&i.room)
+	return first.values, first.err
+}
+
+// Drain sends what is put to a sink, until ctx ends. One observation at a time drains an
+// inlet. What its receiver has not taken is for the next.
 func (i *Inlet[T]) Drain(ctx context.Context, out Sink[T]) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-i.filled:
-		}
-		i.mu.Lock()
-		queue := i.queue
-		i.queue, i.values = nil, 0
-		close(i.room)
-		i.room = make(chan struct{})
-		i.mu.Unlock()
-		for _, item := range queue {
-			if !out.forward(item) {
-				return
-			}
+	i.mu.Lock()
+	i.out = &out
+	parts := len(i.parts)
+	i.mu.Unlock()
+	for range parts {
+		if !out.forward(out.item(partOf[T]{i})) {
+			break
 		}
 	}
+	<-ctx.Done()
+	i.mu.Lock()
+	i.out = nil
+	i.mu.Unlock()
+	i.sends.Wait() // A sink is not to be used after its observation.
 }

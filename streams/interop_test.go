@@ -145,7 +145,10 @@ func TestObservableIsAPlainObservableOfSingleValues(t *testing.T) {
 		for range 2 { // It is as cold as the stream.
 			var got []string
 			for item := range plain.Observe(rxgo.WithContext(t.Context())) {
-				got = append(got, taken(item))
+				if item.E != nil {
+					item.V = "!" + item.E.Error()
+				}
+				got = append(got, fmt.Sprint(item.V))
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)

@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/reactivex/rxgo/v2"
 )
 
@@ -24,22 +25,48 @@ func Lift[T, U any](in Stream[T], run func(ctx context.Context, in <-chan rxgo.I
 }
 
 // MapBatches makes a stateless operator of a function over batches; it forwards errors.
-// The function may reuse the batch it gets. An empty result is not sent.
+// The function may reuse the batch it gets. An error that it returns goes on behind the
+// batch; a panic becomes an error and ends the stream. The function is called by whoever
+// receives, one batch at a time, when it takes an item apart (see [Values]): that costs
+// neither a goroutine nor a hop.
 //
 //	[a b] [c]  =>  [f(a) f(b)] [f(c)]
-func MapBatches[T, U any](in Stream[T], apply func(batch []T) []U) Stream[U] {
-	return Lift(in, func(_ context.Context, in <-chan rxgo.Item, out Sink[U]) {
-		for item := range in {
-			batch, err := Values[T](item)
-			sent := true
-			if err != nil {
-				sent = out.Error(err)
-			} else if mapped := apply(batch); len(mapped) > 0 {
-				sent = out.Send(mapped)
-			}
-			if !sent {
-				return
-			}
-		}
+func MapBatches[T, U any](in Stream[T], apply func(batch []T) ([]U, error)) Stream[U] {
+	return Create(func(ctx context.Context, out Sink[U]) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		mapping := &mapping[T, U]{apply: apply, cancel: cancel}
+		in.produce(ctx, Sink[T]{done: ctx.Done(), out: out.out, then: func(value any) any {
+			return out.item(mapped[T, U]{value, mapping}).V
+		}})
 	})
+}
+
+// mapping is one observation of MapBatches.
+type mapping[T, U any] struct {
+	apply  func(batch []T) ([]U, error)
+	cancel func() // ends the input
+	broken bool   // apply has panicked
+}
+
+// mapped is a batch, or one that is made later, that a mapping is applied to.
+type mapped[T, U any] struct {
+	value any
+	by    *mapping[T, U]
+}
+
+func (m mapped[T, U]) take() (batch []U, err error) {
+	values, before := taken[T](m.value)
+	if m.by.broken || len(values) == 0 {
+		return nil, before
+	}
+	panicked := lifecycle.Guard(func() error {
+		batch, err = m.by.apply(values)
+		return nil
+	})
+	if panicked != nil {
+		m.by.broken = true
+		m.by.cancel()
+	}
+	return batch, joined(before, err, panicked)
 }

@@ -69,18 +69,24 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // taken renders an item of an observation as [values] or !error.
-func taken(item rxgo.Item) string {
-	if item.E != nil {
-		return "!" + item.E.Error()
+func taken[T any](item rxgo.Item) string {
+	batch, err := streams.Values[T](item)
+	switch {
+	case err != nil && len(batch) > 0:
+		return fmt.Sprint(batch, " !", err)
+	case err != nil:
+		return "!" + err.Error()
 	}
-	return fmt.Sprint(item.V)
+	return fmt.Sprint(batch)
 }
 
 // observed renders everything of a stream, item by item.
 func observed[T any](ctx context.Context, stream streams.Stream[T]) []string {
 	var items []string
 	for item := range stream.Observe(ctx) {
-		items = append(items, taken(item))
+		if text := taken[T](item); text != "[]" { // What nothing came of.
+			items = append(items, text)
+		}
 	}
 	return items
 }
@@ -90,11 +96,11 @@ func flat[T any](ctx context.Context, stream streams.Stream[T]) []string {
 	var values []string
 	for item := range stream.Observe(ctx) {
 		batch, err := streams.Values[T](item)
-		if err != nil {
-			values = append(values, "!"+err.Error())
-		}
 		for _, value := range batch {
 			values = append(values, fmt.Sprint(value))
+		}
+		if err != nil {
+			values = append(values, "!"+err.Error())
 		}
 	}
 	return values

@@ -78,7 +78,7 @@ func (s *shared) send(steps ...any) {
 func there(items <-chan rxgo.Item) (values []string) {
 	synctest.Wait()
 	for len(items) > 0 {
-		values = append(values, taken(<-items))
+		values = append(values, taken[int](<-items))
 		synctest.Wait()
 	}
 	return values
@@ -156,9 +156,9 @@ func TestAStuckObserverOfAShareChangesNothingForTheOthersAndIsResynchronised(t *
 func TestAShareWhoseObserversAreAllSlowKeepsItsInputWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var published atomic.Int32
-		shared := streams.Share(streams.MapBatches(endless(), func(batch []int) []int {
+		shared := streams.Share(streams.MapBatches(endless(), func(batch []int) ([]int, error) {
 			published.Add(int32(len(batch)))
-			return batch
+			return batch, nil
 		}), streams.ShareOptions[int, []int]{Buffer: 4})
 		ctx, cancel := context.WithCancel(t.Context())
 		stuck := shared.Observe(ctx)

@@ -17,10 +17,12 @@ func ForEach[T any](ctx context.Context, stream Stream[T], onBatch func([]T), on
 	defer cancel()
 	return lifecycle.Guard(func() error {
 		for item := range items {
-			if batch, err := Values[T](item); err != nil {
-				onError(err)
-			} else {
+			batch, err := Values[T](item)
+			if len(batch) > 0 {
 				onBatch(batch)
+			}
+			if err != nil {
+				onError(err)
 			}
 		}
 		return nil

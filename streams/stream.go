@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -91,8 +92,8 @@ func forwardForeign[T any](item rxgo.Item, in <-chan rxgo.Item, out Sink[T]) boo
 	}
 }
 
-// Observe starts an observation and returns its channel: items hold batches ([]T) or
-// errors; [Values] takes them apart. Read it until it is closed, also after ctx ended.
+// Observe starts an observation and returns its channel. [Values] takes its items apart.
+// Read it until it is closed, also after ctx ended.
 func (s Stream[T]) Observe(ctx context.Context) <-chan rxgo.Item {
 	return s.batches().Observe(rxgo.WithContext(ctx), rxgo.WithBufferedChannel(capacity))
 }
@@ -127,24 +128,36 @@ func (s Stream[T]) Observable() rxgo.Observable {
 		defer cancel()
 		for item := range in {
 			values, err := Values[T](item)
-			if err != nil && !rxgo.Error(err).SendContext(ctx, next) {
-				return
-			}
 			for _, value := range values {
 				if !rxgo.Of(value).SendContext(ctx, next) {
 					return
 				}
 			}
+			if err != nil && !rxgo.Error(err).SendContext(ctx, next) {
+				return
+			}
 		}
 	}})
 }
 
-// Values takes an item of an observation apart: a batch, or an error.
+// Values takes an item of an observation apart: into a batch, which may be empty, and an
+// error that comes behind it, if there is one. The receiver of an observation calls it
+// once for each item, in order, from one goroutine at a time: what [MapBatches] does to
+// a batch is done by it.
 func Values[T any](item rxgo.Item) ([]T, error) {
-	if item.E != nil {
+	if item.V == nil {
 		return nil, item.E
 	}
-	return item.V.([]T), nil
+	return taken[T](item.V)
+}
+
+// joined is several errors as one, which is the one that there is, if there is one alone.
+func joined(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }
 
 // drain waits until the upstream of a cancelled observation has returned.

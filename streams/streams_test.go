@@ -37,8 +37,8 @@ func TestOfGivesEachObservationABatchOfItsOwn(t *testing.T) {
 }
 
 func TestMapBatchesSendsNoEmptyBatches(t *testing.T) {
-	odd := streams.MapBatches(script[int]([]int{2, 4}, []int{1, 2, 3}, errFirst, []int{6}), func(batch []int) []int {
-		return slices.DeleteFunc(batch, func(value int) bool { return value%2 == 0 })
+	odd := streams.MapBatches(script[int]([]int{2, 4}, []int{1, 2, 3}, errFirst, []int{6}), func(batch []int) ([]int, error) {
+		return slices.DeleteFunc(batch, func(value int) bool { return value%2 == 0 }), nil
 	})
 	if got, want := observed(t.Context(), odd), []string{"[1 3]", "!first"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -83,7 +83,7 @@ func TestASlowReaderHoldsUpTheSourceAndLosesNothing(t *testing.T) {
 			if len(items) > cap(items) || cap(items) > 16 {
 				t.Fatalf("%d items of %d are ahead of the reader", len(items), cap(items))
 			}
-			got = append(got, taken(item))
+			got = append(got, taken[int](item))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %v", got)
@@ -127,7 +127,7 @@ func TestBatchJoinsWhatComesWhileTheReceiverIsBusy(t *testing.T) {
 func TestTheBatchesOfBatchShareNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := streams.Batch(script[int]([]int{1, 2, 3, 4, 5, 6}, time.Second), 2)
-		longer := streams.MapBatches(parts, func(batch []int) []int { return append(batch, 99) })
+		longer := streams.MapBatches(parts, func(batch []int) ([]int, error) { return append(batch, 99), nil })
 		want := []string{"[1 2 99]", "[3 4 99]", "[5 6 99]"}
 		if got := observed(t.Context(), longer); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
@@ -139,10 +139,10 @@ func TestBatchDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		items := streams.Batch(script[int]([]int{1}, time.Second, []int{2}), 10).Observe(t.Context())
 		started := time.Now()
-		if got := taken(<-items); got != "[1]" || time.Since(started) != 0 {
+		if got := taken[int](<-items); got != "[1]" || time.Since(started) != 0 {
 			t.Errorf("got %v after %v, want [1] at once", got, time.Since(started))
 		}
-		if got := taken(<-items); got != "[2]" || time.Since(started) != time.Second {
+		if got := taken[int](<-items); got != "[2]" || time.Since(started) != time.Second {
 			t.Errorf("got %v after %v, want [2] after 1s", got, time.Since(started))
 		}
 	})

@@ -27,7 +27,7 @@ func bellerophon(name string, window time.Duration) side {
 			kind := feed.script.kind
 			watches = append(watches, sources.Watch(world.clients[i], kind, sources.WatchOptions{Keep: world.keep}))
 			stores = append(stores, held.Add(kind.GroupKind(), cache.ByOwner))
-			rule := operators.Rule{Controller: "shero", Kind: kind.GroupKind(), Concerns: operators.Self}
+			rule := operators.Rule{Controller: "shero", Kind: kind.GroupKind()}
 			if i > 0 {
 				rule.Concerns = operators.Owner(world.feeds[0].script.kind.GroupKind())
 			}

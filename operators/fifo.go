@@ -1,0 +1,49 @@
+package operators
+
+import "slices"
+
+// fifo is a queue in a slice, which it uses again.
+type fifo[T any] struct {
+	items []T
+	first int // of items, where the queue begins
+}
+
+func (f *fifo[T]) len() int { return len(f.items) - f.first }
+
+// all is what is in the queue, the first first. It is good until the queue changes.
+func (f *fifo[T]) all() []T { return f.items[f.first:] }
+
+func (f *fifo[T]) push(item T) {
+	if len(f.items) == cap(f.items) && f.first > len(f.items)/2 {
+		f.items = slices.Delete(f.items, 0, f.first)
+		f.first = 0
+	}
+	f.items = append(f.items, item)
+}
+
+func (f *fifo[T]) pop() T {
+	item := f.items[f.first]
+	clear(f.items[f.first : f.first+1])
+	f.first++
+	if f.first == len(f.items) {
+		f.items, f.first = f.items[:0], 0
+		if cap(f.items) > 1<<12 {
+			f.items = nil // It was a burst.
+		}
+	}
+	return item
+}
+
+func (f *fifo[T]) remove(i int) { f.items = slices.Delete(f.items, f.first+i, f.first+i+1) }
+
+// filter keeps what keep says, in order.
+func (f *fifo[T]) filter(keep func(T) bool) {
+	kept := f.items[:f.first]
+	for _, item := range f.all() {
+		if keep(item) {
+			kept = append(kept, item)
+		}
+	}
+	clear(f.items[len(kept):])
+	f.items = kept
+}

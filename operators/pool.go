@@ -1,0 +1,248 @@
+package operators
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/reactivex/rxgo/v2"
+)
+
+// resultsAhead bounds the results that wait for a slow receiver; then no further attempt
+// starts.
+const resultsAhead = 1024
+
+// pool is the state of one observation of Reconcile. One goroutine takes requests in and
+// sends results. Workers take tasks and leave results under one lock, so that nobody
+// needs to be woken for a busy worker to go on with the next task.
+type pool struct {
+	timeout time.Duration
+	flow    *Flow
+	news    chan struct{} // has a token when there are results
+
+	mu       sync.Mutex
+	work     sync.Cond // there may be something for an idle worker
+	idle     int       // workers that wait for work
+	waking   bool      // one of them has been told, and has not come yet
+	schedule *schedule
+	started  bool // attempts may start
+	stopped  bool // no further attempt starts
+	results  []Result
+	sending  int // results that are out of the above, and not yet received
+	waiting  int // as flow has it
+	running  int // as flow has it
+}
+
+func newPool(controllers map[string]Controller, options ReconcileOptions) *pool {
+	p := &pool{
+		timeout:  options.Timeout,
+		flow:     options.Flow,
+		news:     make(chan struct{}, 1),
+		schedule: newSchedule(options.Backoff, controllers),
+		started:  options.Start == nil,
+	}
+	p.work.L = &p.mu
+	return p
+}
+
+// locked calls a function with the lock, and then tells flow and an idle worker of what
+// it has changed.
+func (p *pool) locked(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+	p.changed()
+}
+
+// changed is called with the lock. It wakes one worker at a time: that one wakes the next,
+// if there is still work then. Of short reconciles, many are done before that.
+func (p *pool) changed() {
+	if p.idle > 0 && !p.waking && p.mayStart() {
+		p.waking = true
+		p.work.Signal()
+	}
+	running := p.schedule.running - p.running
+	p.running += running
+	if running > 0 { // Before it waits no more: at no time nothing must seem to be left.
+		p.flow.Running.Add(int64(running))
+	}
+	if waiting := p.schedule.waiting - p.waiting; waiting != 0 {
+		p.waiting += waiting
+		p.flow.Waiting.Add(int64(waiting))
+	}
+	if running < 0 {
+		p.flow.Running.Add(int64(running))
+	}
+}
+
+// mayStart says whether there is a task that may start.
+func (p *pool) mayStart() bool {
+	return p.schedule.queued > 0 && p.started && !p.stopped && len(p.results)+p.sending < resultsAhead
+}
+
+// worker makes attempts until the pool is stopped.
+func (p *pool) worker(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		for !p.mayStart() {
+			if p.stopped {
+				return nil
+			}
+			p.idle++
+			p.work.Wait()
+			p.idle--
+			p.waking = false
+		}
+		task := p.schedule.start()
+		p.changed()
+		p.mu.Unlock()
+		attempt := newAttempt(ctx, p.timeout, task)
+		ended := attempt.run(task.line.controller.Reconcile)
+		p.mu.Lock()
+		p.schedule.finish(task, &attempt.result, ended)
+		p.results = append(p.results, attempt.result)
+		p.flow.Out.Add(1)
+		p.changed()
+		if len(p.results) == 1 {
+			select {
+			case p.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// run takes requests in and sends results, until ctx ends, or the input has and what was
+// queued is done.
+func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct{}, out streams.Sink[Result]) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var armed time.Time // what timer is set to
+	var next []Result   // what is sent
+	var item rxgo.Item  // what is sent of it
+	for {
+		due, over := p.look(&next)
+		if over && in == nil && next == nil {
+			return
+		}
+		if !due.IsZero() && in != nil && due != armed {
+			timer.Reset(time.Until(due))
+			armed = due
+		}
+		var send chan<- rxgo.Item
+		if next != nil {
+			if send = out.Channel(); item.V == nil {
+				item = out.Item(next)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			p.giveBack(next)
+			return
+		case send <- item:
+			next, item = nil, rxgo.Item{}
+		case <-p.news:
+		case <-start:
+			start = nil
+			p.locked(func() { p.started = true })
+		case <-timer.C:
+			armed = time.Time{}
+			p.locked(func() { p.schedule.tick(time.Now()) })
+		case received, open := <-in:
+			if !open {
+				in = nil
+				timer.Stop() // What would be repeated later is not.
+				break
+			}
+			if err := p.receive(received); err != nil {
+				p.giveBack(next)
+				next, item = nil, rxgo.Item{}
+				p.look(&next) // What has a result by now comes before the error.
+				if len(next) > 0 && !out.Send(next) || !out.Error(err) {
+					return
+				}
+				next = nil
+			}
+		}
+	}
+}
+
+// look takes the results to send next, unless there are some. It says when a delay is
+// over, and whether nothing is left to do but for what is delayed.
+func (p *pool) look(next *[]Result) (due time.Time, over bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if *next == nil {
+		p.sending = len(p.results)
+		if p.sending > 0 {
+			*next, p.results = p.results, make([]Result, 0, p.sending)
+		}
+		p.changed()
+	}
+	due, _ = p.schedule.due()
+	return due, p.schedule.queued == 0 && p.schedule.running == 0 && len(p.results) == 0
+}
+
+// giveBack undoes the taking of results.
+func (p *pool) giveBack(results []Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.results = append(results, p.results...)
+	p.sending = 0
+}
+
+// receive takes in requests. An error among them is returned.
+func (p *pool) receive(item rxgo.Item) error {
+	requests, err := streams.Values[Request](item)
+	if len(requests) == 0 {
+		return err
+	}
+	p.flow.In.Add(int64(len(requests)))
+	p.locked(func() {
+		now := time.Now()
+		for i := range requests {
+			p.schedule.add(&requests[i], now)
+		}
+	})
+	return err
+}
+
+// finish waits for the attempts in flight, and ends their context when grace is over.
+// Their results go out as far as the receiver takes them within that time.
+func (p *pool) finish(cancel func(), grace time.Duration, out streams.Sink[Result]) {
+	p.locked(func() {
+		p.stopped = true
+		p.work.Broadcast()
+	})
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	over := false
+	var next []Result
+	for {
+		if p.look(&next); p.idleNow() && (next == nil || over) {
+			break
+		}
+		var send chan<- rxgo.Item
+		if next != nil && !over {
+			send = out.Channel()
+		}
+		select {
+		case <-p.news:
+		case send <- out.Item(next):
+			next = nil
+		case <-timer.C:
+			over = true
+			cancel()
+		}
+	}
+	p.locked(p.schedule.abandon)
+}
+
+// idleNow says whether no attempt is in flight, and none has left a result behind.
+func (p *pool) idleNow() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.schedule.running == 0 && len(p.results) == 0
+}
