@@ -22,7 +22,8 @@ var errTimeout = errors.New("timeout of the attempt")
 type attempt struct {
 	parent  context.Context // It is a context itself.
 	timeout time.Duration
-	result  Result
+	started time.Time
+	request Request
 
 	mu     sync.Mutex
 	inner  context.Context // nil until somebody looks
@@ -31,53 +32,57 @@ type attempt struct {
 	writes []Write
 }
 
-func newAttempt(ctx context.Context, timeout time.Duration, task *task) *attempt {
-	started := time.Now()
-	return &attempt{parent: ctx, timeout: timeout, result: Result{
-		Request: task.request,
+// attempt calls the reconciler for a task, once. It also says when that ended.
+func (p *pool) attempt(ctx context.Context, task *task) (Result, time.Time) {
+	a := &attempt{parent: ctx, timeout: p.timeout, started: time.Now(), request: task.request}
+	result := Result{
+		Request: a.request,
 		Attempt: task.failures + 1,
-		Started: started,
-		Queued:  started.Sub(task.queuedAt),
-	}}
+		Started: a.started,
+		Queued:  a.started.Sub(task.queuedAt),
+	}
+	result.RequeueAfter, result.Err = a.call(task.line.controller.Reconcile)
+	ended := time.Now()
+	result.Duration = ended.Sub(a.started)
+	if result.Err != nil && a.timedOut(result.Duration) {
+		result.Err = fmt.Errorf("%w after %v: %w", ErrTimeout, a.timeout, result.Err)
+	}
+	result.Writes = a.end()
+	if result.Outcome = outcomeOf(&result); result.Outcome != Requeued {
+		result.RequeueAfter = 0 // An error may have come with one.
+	}
+	return result, ended
 }
 
-// run calls the reconciler, once, and returns when it ended.
-func (a *attempt) run(reconcile Reconciler) time.Time {
-	err := lifecycle.Guard(func() (err error) {
-		a.result.RequeueAfter, err = reconcile(a, a.result.Request)
-		return err
+func (a *attempt) call(reconcile Reconciler) (requeueAfter time.Duration, err error) {
+	panicked := lifecycle.Guard(func() error {
+		requeueAfter, err = reconcile(a, a.request)
+		return nil
 	})
-	now := time.Now()
-	a.result.Duration = now.Sub(a.result.Started)
-	if err != nil && a.timedOut() {
-		err = fmt.Errorf("%w after %v: %w", ErrTimeout, a.timeout, err)
+	if panicked != nil {
+		err = panicked
 	}
-	a.result.Err = err
-	a.end()
-	if a.result.Outcome = outcomeOf(&a.result); a.result.Outcome != Requeued {
-		a.result.RequeueAfter = 0 // An error may have come with one.
-	}
-	return now
+	return requeueAfter, err
 }
 
-func (a *attempt) timedOut() bool {
+func (a *attempt) timedOut(after time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.inner == nil {
-		return a.result.Duration >= a.timeout
+		return after >= a.timeout
 	}
 	return errors.Is(context.Cause(a.inner), errTimeout)
 }
 
-// end ends the context, and takes what was written.
-func (a *attempt) end() {
+// end ends the context, and is what was written.
+func (a *attempt) end() []Write {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
-	a.result.Writes = a.writes
 	if a.cancel != nil {
 		a.cancel()
 	}
+	return a.writes
 }
 
 // context is the context that this one stands for. Others that are derived from this one
@@ -86,7 +91,7 @@ func (a *attempt) context() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.inner == nil {
-		a.inner, a.cancel = context.WithDeadlineCause(a.parent, a.result.Started.Add(a.timeout), errTimeout)
+		a.inner, a.cancel = context.WithDeadlineCause(a.parent, a.started.Add(a.timeout), errTimeout)
 		if a.ended {
 			a.cancel()
 		}
@@ -139,7 +144,7 @@ func RequestOf(ctx context.Context) (Request, bool) {
 	if current == nil {
 		return Request{}, false
 	}
-	return current.result.Request, true
+	return current.request, true
 }
 
 // unknown is the reconciler of a controller that there is not.

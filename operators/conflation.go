@@ -20,6 +20,7 @@ type conflation struct {
 	ready   fifo[*entry]       // in the order in which they go out
 	size    int                // events held
 	spare   []*hotKey
+	passing passing
 }
 
 // origin is what is known of one source. Two sources that see the same object are told
@@ -171,18 +172,26 @@ func (c *conflation) newKey(from *origin, of streams.Key) *hotKey {
 // fold appends an event to the events of its key, and drops the states of the same
 // object that it makes obsolete.
 func fold(events []streams.Event, event *streams.Event) []streams.Event {
-	last := &events[len(events)-1]
-	if last.Type == streams.Deleted || last.Object.GetUID() != event.Object.GetUID() {
+	if !foldInto(&events[len(events)-1], event) {
 		return append(events, *event)
+	}
+	return events
+}
+
+// foldInto makes of an event what it and a later one of its key come to. It is false if
+// both must go on.
+func foldInto(last, event *streams.Event) bool {
+	if last.Type == streams.Deleted || last.Object.GetUID() != event.Object.GetUID() {
+		return false
 	}
 	if event.Type == streams.Applied && streams.Older(event.ResourceVersion, last.ResourceVersion) {
 		last.Folded = streams.JoinCauses(last.Folded, event.Causes())
-		return events
+		return true
 	}
 	folded, received := streams.JoinCauses(last.Causes(), event.Folded), last.Received
 	*last = *event
 	last.Folded, last.Received = folded, received
-	return events
+	return true
 }
 
 // addListed adds to the list that its source started last.
@@ -256,6 +265,11 @@ func (c *conflation) push(entry *entry) {
 // release makes what waits for a key ready, and the key hot from now on.
 func (c *conflation) release(key *hotKey, now time.Time) {
 	c.push(key.waiting)
+	c.heat(key, now)
+}
+
+// heat makes a key hot from now on.
+func (c *conflation) heat(key *hotKey, now time.Time) {
 	key.quiet = now.Add(c.window)
 	if c.window > 0 && !key.quieted {
 		key.quieted = true

@@ -91,7 +91,9 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 					held.flush()
 					break
 				}
-				receive(held, flow, item)
+				if batch := receive(held, flow, item, ready == 0); len(batch) > 0 {
+					next, ready = out.Item(batch), len(batch)
+				}
 			}
 			if ready == 0 && held.size > 0 {
 				size := held.size
@@ -112,16 +114,23 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 	})
 }
 
-func receive(held *conflation, flow *Flow, item rxgo.Item) {
+// receive takes in an item. What may go out at once it returns, if the receiver is free
+// for that.
+func receive(held *conflation, flow *Flow, item rxgo.Item, free bool) (pass []streams.Event) {
 	batch, err := streams.Values[streams.Event](item)
 	if len(batch) > 0 {
 		flow.In.Add(int64(len(batch)))
 		now := time.Now()
-		for i := range batch {
+		passed := false
+		if free && held.ready.len() == 0 {
+			pass, passed = held.pass(batch, now)
+		}
+		for i := 0; i < len(batch) && !passed; i++ {
 			held.add(&batch[i], now)
 		}
 	}
 	if err != nil {
 		held.addError(err)
 	}
+	return pass
 }
