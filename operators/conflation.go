@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -90,6 +91,7 @@ func (c *conflation) origin(source string) *origin {
 
 // add takes in an event.
 func (c *conflation) add(event *streams.Event, now time.Time) {
+	event.Folded = slices.Clip(event.Folded) // Others may have it too; see Event.Fold.
 	c.size++
 	from := c.origin(event.Source)
 	switch event.Type {
@@ -188,9 +190,7 @@ func foldInto(last, event *streams.Event) bool {
 		last.Folded = streams.JoinCauses(last.Folded, event.Causes())
 		return true
 	}
-	folded, received := streams.JoinCauses(last.Causes(), event.Folded), last.Received
-	*last = *event
-	last.Folded, last.Received = folded, received
+	last.Fold(event)
 	return true
 }
 

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,7 +92,7 @@ type Cause struct {
 
 // Causes is the event as causes: what it replaced on its way, then itself.
 func (e Event) Causes() []Cause {
-	return JoinCauses(e.Folded, []Cause{{e.Type, e.Key, e.ResourceVersion, e.Received}})
+	return JoinCauses(e.Folded, []Cause{e.cause()})
 }
 
 // maxCauses bounds the causes of one event or request: enough to tell a person what
@@ -115,6 +116,27 @@ func JoinCauses(first, second []Cause) []Cause {
 		joined[0] = Cause{}
 	}
 	return joined
+}
+
+// Fold makes a later event out of what an event of the same key and the later one come to:
+// the later, with the causes of both, received when the first was. It may use the memory
+// of Folded of the first, which must have come of Fold, or be nil.
+func (e *Event) Fold(later *Event) {
+	folded, received := appendCauses(e.Folded, e.cause()), e.Received
+	*e = *later
+	e.Folded, e.Received = appendCauses(folded, later.Folded...), received
+}
+
+func (e *Event) cause() Cause { return Cause{e.Type, e.Key, e.ResourceVersion, e.Received} }
+
+// appendCauses is JoinCauses in the memory of the first.
+func appendCauses(causes []Cause, more ...Cause) []Cause {
+	causes = append(causes, more...)
+	if excess := len(causes) - maxCauses; excess > 0 {
+		causes = slices.Delete(causes, 0, excess)
+		causes[0] = Cause{}
+	}
+	return causes
 }
 
 // Older says whether resource version a is older than b. Kubernetes promises since 1.35

@@ -5,6 +5,9 @@ import (
 	"sync"
 )
 
+// maxGuess bounds what an inlet sets aside for the next batch.
+const maxGuess = 1 << 12
+
 // inletLimit is how many values an inlet holds before Put waits. Behind a merge that
 // conflates, as the pipeline's does, it is never reached for long.
 const inletLimit = 1 << 14
@@ -39,7 +42,7 @@ func NewInlet[T any]() *Inlet[T] { return &Inlet[T]{} }
 func (i *Inlet[T]) Put(ctx context.Context, values ...T) bool {
 	return i.add(ctx, func(last *part[T]) int {
 		if last.values == nil {
-			last.values = make([]T, 0, max(len(values), min(i.size, maxBatch)))
+			last.values = make([]T, 0, max(len(values), min(i.size, maxGuess)))
 		}
 		last.values = append(last.values, values...)
 		return len(values)
