@@ -1,0 +1,119 @@
+package sourcestest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// DefaultRates are those of a seed where nothing else is said: one of twenty of each fault
+// that loses nothing for ever, so that all but Drop. LoseAnswer loses the answers of writes.
+func DefaultRates() map[Action]float64 {
+	rates := map[Action]float64{}
+	for action := Duplicate; action <= LoseAnswer; action++ {
+		rates[action] = 0.05
+	}
+	return rates
+}
+
+func checkRates(rates map[Action]float64) error {
+	var ofEvents, ofRequests float64
+	for action, rate := range rates {
+		switch {
+		case !action.known():
+			return fmt.Errorf("Rates has %v; it is none of the package's actions", action)
+		case math.IsNaN(rate) || rate < 0 || rate > 1:
+			return fmt.Errorf("Rates of %v is %v; allowed are 0 to 1", action, rate)
+		case action.ofEvent():
+			ofEvents += rate
+		default:
+			ofRequests += rate
+		}
+	}
+	const rounding = 1e-9
+	if ofEvents > 1+rounding || ofRequests > 1+rounding {
+		return fmt.Errorf("Rates of events are %v in all and those of requests %v; neither may be above 1", ofEvents, ofRequests)
+	}
+	return nil
+}
+
+// occasion is when something may go wrong: an event that is about to be sent, or a request
+// that has come.
+type occasion struct {
+	resource string
+	key      types.NamespacedName
+	event    watch.EventType // of an event
+	verb     string          // of a request
+	stream   string          // names what number counts, for chance
+	number   int
+}
+
+func (f Fault) matches(o occasion) bool {
+	if f.Action.ofEvent() != (o.event != "") || o.event == watch.Bookmark && f.Type != watch.Bookmark {
+		return false
+	}
+	return (f.Type == "" || f.Type == o.event) && (f.Verb == "" || f.Verb == o.verb) &&
+		(f.Resource == "" || f.Resource == o.resource) &&
+		(f.Namespace == "" || f.Namespace == o.key.Namespace) && (f.Name == "" || f.Name == o.key.Name)
+}
+
+// scripted is a fault of the script with what it has matched and done so far.
+type scripted struct {
+	Fault
+	matched, happened int
+}
+
+// due counts an occasion and says whether it is the fault's turn.
+func (s *scripted) due(o occasion) bool {
+	if !s.matches(o) {
+		return false
+	}
+	s.matched++
+	return s.matched >= s.Nth && (s.Times == Always || s.happened < s.Times)
+}
+
+// chance is the seeded part of faults.
+type chance struct {
+	seed    uint64
+	rates   map[Action]float64
+	maxWait time.Duration
+}
+
+// of draws the fault of an occasion. What it draws depends on the seed and the occasion
+// alone, so that goroutines may take turns as they like.
+func (c *chance) of(o occasion) (Fault, bool) {
+	if o.event == watch.Bookmark {
+		return Fault{}, false
+	}
+	name := fnv.New64a()
+	fmt.Fprintf(name, "%s#%d", o.stream, o.number)
+	random := rand.New(rand.NewPCG(c.seed, name.Sum64()))
+	drawn := random.Float64()
+	for action := Drop; action <= LoseAnswer; action++ {
+		if action.ofEvent() != (o.event != "") {
+			continue
+		}
+		if drawn -= c.rates[action]; drawn >= 0 {
+			continue
+		}
+		fault := Fault{Action: action, For: 1 + time.Duration(random.Int64N(int64(c.maxWait)))}
+		if action == Refuse {
+			codes := []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
+			if o.verb == "watch" {
+				codes = append(codes, http.StatusGone)
+			}
+			fault.Code = codes[random.IntN(len(codes))]
+			if fault.Code == http.StatusTooManyRequests {
+				fault.RetryAfter = time.Second
+			}
+		}
+		return fault, true
+	}
+	return Fault{}, false
+}

@@ -1,0 +1,149 @@
+package sourcestest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Action is what goes wrong.
+type Action int
+
+// What goes wrong with an event on a watch. It concerns that one watch: others, and those
+// that the client opens later, may get the event.
+const (
+	// Drop leaves the event out, and the watch goes on. A client that resumes behind the
+	// event never learns of it; its next list shows the truth.
+	Drop Action = iota + 1
+	// Duplicate sends the event twice.
+	Duplicate
+	// Delay sends the event after a time, and what follows it after it.
+	Delay
+	// Reorder sends the event after the one that follows it, if that is of another object
+	// and comes in time. It is sent before a bookmark and before the end of the watch.
+	Reorder
+	// Cut ends the watch in the middle of the event, as a connection that breaks.
+	Cut
+	// End ends the watch before the event, as a server that shuts down does.
+	End
+	// Expire sends an error of code 410 instead of the event, and ends the watch.
+	Expire
+
+	// What goes wrong with a request.
+
+	// Refuse answers with a failure, and nothing is done.
+	Refuse
+	// Disconnect refuses the connection, and nothing is done.
+	Disconnect
+	// Slow answers after a time.
+	Slow
+	// LoseAnswer does what is asked for, and breaks the connection before the answer.
+	LoseAnswer
+)
+
+var actionNames = [...]string{
+	Drop: "Drop", Duplicate: "Duplicate", Delay: "Delay", Reorder: "Reorder", Cut: "Cut", End: "End", Expire: "Expire",
+	Refuse: "Refuse", Disconnect: "Disconnect", Slow: "Slow", LoseAnswer: "LoseAnswer",
+}
+
+func (a Action) String() string {
+	if !a.known() {
+		return fmt.Sprintf("Action(%d)", int(a))
+	}
+	return actionNames[a]
+}
+
+func (a Action) known() bool { return a >= Drop && a <= LoseAnswer }
+
+// ofEvent tells the faults of events from those of requests.
+func (a Action) ofEvent() bool { return a < Refuse }
+
+// Always is the Times of a fault that is never over.
+const Always = -1
+
+// DefaultWait is how long Delay, Reorder and Slow wait where nothing else is said.
+const DefaultWait = time.Second
+
+// Fault is one thing that goes wrong, and when. Fields that are empty match all. Each fault
+// counts what it matches by itself. Of those that are due at once the first of the script
+// happens, and the others have their turn at the next match.
+type Fault struct {
+	Action Action
+
+	Resource  string // the plural, such as "configmaps"
+	Namespace string // of the object, or of the request's path
+	Name      string // of the object; lists and watches have none
+
+	// Type is that of the event: ADDED, MODIFIED, DELETED or BOOKMARK. Bookmarks match only
+	// if it says so. A list that is streamed consists of ADDED events.
+	Type watch.EventType
+	// Verb is that of the request: get, list, watch, create, update, patch or delete.
+	Verb string
+
+	Nth   int // the match with which it begins; default 1
+	Times int // how many matches; default 1, or Always
+
+	For        time.Duration // of Delay, Slow, and at most of Reorder; default DefaultWait
+	WithinKey  bool          // of Reorder: also after an event of the same object, as no good server does
+	Code       int           // of Refuse: the HTTP status, 400 to 599; default 503
+	RetryAfter time.Duration // of Refuse: in whole seconds; default 1 s for code 429, else none
+}
+
+var (
+	verbs      = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	eventTypes = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}
+)
+
+// withDefaults checks a fault and fills in what it leaves open.
+func (f Fault) withDefaults() (Fault, error) {
+	waits := f.Action == Delay || f.Action == Reorder || f.Action == Slow
+	switch {
+	case !f.Action.known():
+		return f, errors.New("Action is none of the package's; name one, such as Drop")
+	case f.Action.ofEvent() && f.Verb != "":
+		return f, fmt.Errorf("Verb is for requests, and %v is of events; leave it empty, or name a Type", f.Action)
+	case !f.Action.ofEvent() && f.Type != "":
+		return f, fmt.Errorf("Type is for events, and %v is of requests; leave it empty, or name a Verb", f.Action)
+	case f.Verb != "" && !slices.Contains(verbs, f.Verb):
+		return f, fmt.Errorf("Verb is %q; allowed are %q", f.Verb, verbs)
+	case f.Type != "" && !slices.Contains(eventTypes, f.Type):
+		return f, fmt.Errorf("Type is %q; allowed are %q", f.Type, eventTypes)
+	case f.Nth < 0:
+		return f, fmt.Errorf("Nth is %d; the first match is 1", f.Nth)
+	case f.Times < Always:
+		return f, fmt.Errorf("Times is %d; it must be positive, or Always", f.Times)
+	case f.For < 0 || f.For > 0 && !waits:
+		return f, fmt.Errorf("For is %v; it is a positive duration, of Delay, Reorder and Slow only", f.For)
+	case f.WithinKey && f.Action != Reorder:
+		return f, fmt.Errorf("WithinKey is of Reorder only, not of %v", f.Action)
+	case f.Action != Refuse && (f.Code != 0 || f.RetryAfter != 0):
+		return f, fmt.Errorf("Code and RetryAfter are of Refuse only, not of %v", f.Action)
+	case f.Code != 0 && (f.Code < 400 || f.Code > 599):
+		return f, fmt.Errorf("Code is %d; allowed are 400 to 599", f.Code)
+	case f.RetryAfter < 0 || f.RetryAfter%time.Second != 0:
+		return f, fmt.Errorf("RetryAfter is %v; it must be whole seconds", f.RetryAfter)
+	}
+	f.Nth, f.Times = max(f.Nth, 1), either(f.Times, 1)
+	if waits {
+		f.For = either(f.For, DefaultWait)
+	}
+	if f.Action == Refuse {
+		f.Code = either(f.Code, http.StatusServiceUnavailable)
+		if f.Code == http.StatusTooManyRequests {
+			f.RetryAfter = either(f.RetryAfter, time.Second)
+		}
+	}
+	return f, nil
+}
+
+// either is a value, or what stands for it where it is left open.
+func either[T comparable](value, otherwise T) T {
+	if value == *new(T) {
+		return otherwise
+	}
+	return value
+}

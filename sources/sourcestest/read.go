@@ -1,0 +1,120 @@
+package sourcestest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// token is what a client continues a list with.
+type token struct {
+	Version uint64
+	After   types.NamespacedName
+}
+
+func (s *Server) list(place *served, made *request) (any, error) {
+	selected, err := made.selection(place)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := made.number("limit")
+	if err != nil {
+		return nil, err
+	}
+	at, err := s.versionOf(made)
+	if err != nil {
+		return nil, err
+	}
+	from := token{Version: s.version}
+	if made.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) {
+		from.Version = at
+	}
+	if text := made.query.Get("continue"); text != "" {
+		decoded, err := base64.RawURLEncoding.DecodeString(text)
+		if err == nil {
+			err = json.Unmarshal(decoded, &from)
+		}
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
+		}
+	}
+	all, err := s.snapshot(place, from.Version)
+	if err != nil {
+		return nil, err
+	}
+	items := selected.of(all)
+	for len(items) > 0 && compare(keyOf(items[0]), from.After) <= 0 {
+		items = items[1:]
+	}
+	var next string
+	if limit > 0 && uint64(len(items)) > limit {
+		items = items[:limit]
+		next = base64.RawURLEncoding.EncodeToString(encoded(token{from.Version, keyOf(items[limit-1])}))
+	}
+	return made.form.list(place, from.Version, next, items), nil
+}
+
+// versionOf is the version that a request names; 0 if none.
+func (s *Server) versionOf(made *request) (uint64, error) {
+	version, err := made.number("resourceVersion")
+	if err == nil && version > s.version {
+		tooLarge := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, s.version), 1)
+		tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+		return 0, tooLarge
+	}
+	return version, err
+}
+
+// open opens a watch.
+func (s *Server) open(place *served, made *request) (io.ReadCloser, error) {
+	selected, err := made.selection(place)
+	if err != nil {
+		return nil, err
+	}
+	version, err := s.versionOf(made)
+	if err != nil {
+		return nil, err
+	}
+	timeout, err := made.number("timeoutSeconds")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(made.Context())
+	w := &watching{
+		server: s, selected: selected, form: made.form, ctx: ctx, cancel: cancel,
+		stream:    fmt.Sprintf("%s #%d", made.stream(), s.numbers[made.stream()]),
+		bookmarks: made.query.Get("allowWatchBookmarks") == "true",
+		until:     time.Now().Add(either(time.Duration(timeout)*time.Second, time.Hour)),
+		bookmark:  time.Now().Add(s.options.Bookmarks),
+		pushed:    make(chan struct{}, 1), broken: make(chan struct{}),
+	}
+	streamed := made.query.Get("sendInitialEvents") == "true"
+	switch {
+	case streamed || version == 0:
+		for _, object := range selected.of(place.objects) {
+			w.push(event{watch.Added, object, keyOf(object)})
+		}
+		if streamed && w.bookmarks {
+			w.push(bookmarkAt(place, s.version, true))
+		}
+	case version < s.forgot:
+		w.buffer, w.end = failed(expired(version, s.forgot)), io.EOF
+		return w, nil
+	default:
+		for _, change := range s.history {
+			if event, ok := selected.event(change); ok && change.version > version {
+				w.push(event)
+			}
+		}
+	}
+	s.watches[w] = struct{}{}
+	return w, nil
+}

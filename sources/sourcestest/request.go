@@ -1,0 +1,185 @@
+package sourcestest
+
+import (
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// request is what a client wants.
+type request struct {
+	*http.Request
+	verb        string
+	resource    schema.GroupVersionResource
+	key         types.NamespacedName
+	subresource string
+	query       url.Values
+	body        []byte
+	form        form
+}
+
+// parse reads a request. What it does not understand is a bad request.
+func parse(raw *http.Request) (*request, error) {
+	made := &request{Request: raw, query: raw.URL.Query()}
+	if raw.Body != nil {
+		defer raw.Body.Close()
+		body, err := io.ReadAll(raw.Body)
+		if err != nil {
+			return nil, fmt.Errorf("reading the body of %s %s: %w", raw.Method, raw.URL.Path, err)
+		}
+		made.body = body
+	}
+	rest := strings.Split(strings.Trim(raw.URL.Path, "/"), "/")
+	switch {
+	case len(rest) >= 3 && rest[0] == "api":
+		made.resource.Version, rest = rest[1], rest[2:]
+	case len(rest) >= 4 && rest[0] == "apis":
+		made.resource.Group, made.resource.Version, rest = rest[1], rest[2], rest[3:]
+	default:
+		return nil, errNoPage
+	}
+	// A third part is a resource in the namespace, or a subresource of the namespace itself.
+	if rest[0] == "namespaces" && len(rest) > 2 && rest[2] != "status" && rest[2] != "finalize" {
+		made.key.Namespace, rest = rest[1], rest[2:]
+	}
+	rest = append(rest, "", "") // name and subresource
+	made.resource.Resource, made.key.Name, made.subresource = rest[0], rest[1], rest[2]
+	if len(rest) > 5 || made.subresource != "" && made.subresource != "status" {
+		return nil, errNoPage
+	}
+	made.verb = made.verbOf(raw.Method)
+	if made.verb == "" {
+		return nil, apierrors.NewMethodNotSupported(made.resource.GroupResource(), raw.Method)
+	}
+	if made.query.Has("dryRun") {
+		return nil, apierrors.NewBadRequest("the fake API server knows no dry runs; leave dryRun out")
+	}
+	var acceptable bool
+	made.form, acceptable = accepted(raw.Header.Values("Accept"))
+	if !acceptable {
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotAcceptable, made.verb, made.resource.GroupResource(), made.key.Name,
+			"the fake API server answers in JSON; accept application/json too", 0, false)
+	}
+	return made, nil
+}
+
+func (r *request) verbOf(method string) string {
+	named := map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
+	watch, _ := strconv.ParseBool(r.query.Get("watch")) // A list, unless it says so.
+	switch {
+	case r.key.Name != "":
+		return named[method]
+	case method == http.MethodPost:
+		return "create"
+	case method == http.MethodGet && watch:
+		return "watch"
+	case method == http.MethodGet:
+		return "list"
+	}
+	return ""
+}
+
+// occasion is the request as what may go wrong.
+func (r *request) occasion(number int) occasion {
+	return occasion{resource: r.resource.Resource, key: r.key, verb: r.verb, stream: r.stream(), number: number}
+}
+
+// stream names all requests that are alike.
+func (r *request) stream() string {
+	return strings.Join([]string{r.verb, r.URL.Path, r.query.Get("labelSelector"), r.query.Get("fieldSelector")}, " ")
+}
+
+// selection is what a list or a watch is about.
+func (r *request) selection(place *served) (selection, error) {
+	made := selection{place: place, namespace: r.key.Namespace}
+	var err error
+	if made.labels, err = labels.Parse(r.query.Get("labelSelector")); err != nil {
+		return made, apierrors.NewBadRequest(err.Error())
+	}
+	if made.fields, err = fields.ParseSelector(r.query.Get("fieldSelector")); err != nil {
+		return made, apierrors.NewBadRequest(err.Error())
+	}
+	for _, wanted := range made.fields.Requirements() {
+		if wanted.Field != "metadata.name" && wanted.Field != "metadata.namespace" {
+			return made, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s; the fake API server knows metadata.name and metadata.namespace", wanted.Field))
+		}
+	}
+	return made, nil
+}
+
+// number is a number of the query; 0, if it is not there.
+func (r *request) number(name string) (uint64, error) {
+	text := r.query.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	number, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("invalid %s %q: %v", name, text, err))
+	}
+	return number, nil
+}
+
+// form is how objects are shown to a client.
+type form struct{ metadataOnly bool }
+
+// accepted is the first form of an Accept header that the server knows.
+func accepted(headers []string) (form, bool) {
+	wanted := strings.Join(headers, ",")
+	if wanted == "" {
+		return form{}, true
+	}
+	for _, one := range strings.Split(wanted, ",") {
+		media, parameters, err := mime.ParseMediaType(one)
+		if err != nil || media != runtime.ContentTypeJSON && media != "application/*" && media != "*/*" {
+			continue
+		}
+		switch parameters["as"] {
+		case "":
+			return form{}, true
+		case "PartialObjectMetadata", "PartialObjectMetadataList":
+			return form{metadataOnly: true}, true
+		}
+	}
+	return form{}, false
+}
+
+// of is an object in the form.
+func (f form) of(object *unstructured.Unstructured) *unstructured.Unstructured {
+	if !f.metadataOnly {
+		return object
+	}
+	partial := &unstructured.Unstructured{Object: map[string]any{"metadata": object.Object["metadata"]}}
+	partial.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+	return partial
+}
+
+// list is a list in the form.
+func (f form) list(place *served, version uint64, next string, items []*unstructured.Unstructured) map[string]any {
+	kind := place.kind.GroupVersion().WithKind(place.kind.Kind + "List")
+	if f.metadataOnly {
+		kind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
+	}
+	metadata := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
+	if next != "" {
+		metadata["continue"] = next
+	}
+	shown := make([]any, len(items))
+	for i, item := range items {
+		shown[i] = f.of(item).Object
+	}
+	return map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": metadata, "items": shown}
+}

@@ -1,0 +1,215 @@
+package sourcestest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/sources"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+)
+
+// Defaults of [Options].
+const (
+	DefaultHistory   = 1000
+	DefaultBookmarks = time.Minute
+	DefaultMaxWait   = time.Second
+)
+
+// Options set up a [Server]. Only the scheme is needed; without a script, a seed and rates
+// nothing goes wrong.
+type Options struct {
+	// Scheme has the kinds that are served: those that it has a list of, by their regular
+	// plurals. Required.
+	Scheme *runtime.Scheme
+	// Kinds are served as well, or by other plurals. They need no type in the scheme if all
+	// that talks to the server talks JSON.
+	Kinds []sources.Kind
+
+	History   int           // how many events watches can resume over; default DefaultHistory, at least 1
+	Bookmarks time.Duration // between bookmarks; default DefaultBookmarks, at least 1 ms
+
+	Script  []Fault
+	Seed    uint64             // if set, Rates are DefaultRates unless they are set too
+	Rates   map[Action]float64 // how probable a fault is, 0 to 1; those of events, and those of requests, 1 in all
+	MaxWait time.Duration      // bounds the waits that the seed chooses; default DefaultMaxWait, at least 1 ms
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Seed != 0 && o.Rates == nil {
+		o.Rates = DefaultRates()
+	}
+	o.History = either(o.History, DefaultHistory)
+	o.Bookmarks = either(o.Bookmarks, DefaultBookmarks)
+	o.MaxWait = either(o.MaxWait, DefaultMaxWait)
+	switch {
+	case o.Scheme == nil:
+		return o, errors.New("Scheme is required; client-go's scheme.Scheme has the kinds of Kubernetes")
+	case o.History < 1:
+		return o, fmt.Errorf("History is %d; it must be at least 1", o.History)
+	case o.Bookmarks < time.Millisecond:
+		return o, fmt.Errorf("Bookmarks is %v; it must be at least 1ms", o.Bookmarks)
+	case o.MaxWait < time.Millisecond:
+		return o, fmt.Errorf("MaxWait is %v; it must be at least 1ms", o.MaxWait)
+	}
+	for _, kind := range o.Kinds {
+		if kind.Kind == "" || kind.Version == "" || kind.Resource == "" {
+			return o, fmt.Errorf("Kinds has %v with the plural %q; it needs a kind, a version and a plural", kind.GroupVersionKind, kind.Resource)
+		}
+	}
+	return o, checkRates(o.Rates)
+}
+
+// Server is a fake API server. Make it with [New]. Its functions may be called from any
+// goroutine.
+type Server struct {
+	options Options
+	codecs  serializer.CodecFactory
+
+	mu       sync.Mutex
+	kinds    map[schema.GroupVersionResource]*served
+	places   map[schema.GroupVersionKind]*served
+	version  uint64   // the resource version of the last write
+	made     uint64   // how many uids there are
+	history  []change // the last ones
+	forgot   uint64   // the version up to which history is lost
+	watches  map[*watching]struct{}
+	script   []*scripted
+	chance   chance
+	numbers  map[string]int // of requests, for chance
+	requests map[string]int
+	faults   map[Action]int
+}
+
+// served is a kind and its objects.
+type served struct {
+	schema.GroupVersionResource
+	kind    schema.GroupVersionKind
+	objects objects
+	gone    bool // see Uninstall
+}
+
+// New makes a server without objects.
+func New(options Options) (*Server, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("options of the fake API server: %w", err)
+	}
+	s := &Server{
+		options:  options,
+		codecs:   serializer.NewCodecFactory(options.Scheme),
+		kinds:    map[schema.GroupVersionResource]*served{},
+		places:   map[schema.GroupVersionKind]*served{},
+		version:  1,
+		watches:  map[*watching]struct{}{},
+		chance:   chance{options.Seed, options.Rates, options.MaxWait},
+		numbers:  map[string]int{},
+		requests: map[string]int{},
+		faults:   map[Action]int{},
+	}
+	object := reflect.TypeFor[metav1.Object]()
+	for kind, typ := range options.Scheme.AllKnownTypes() {
+		list := kind.GroupVersion().WithKind(kind.Kind + "List")
+		if kind.Version != runtime.APIVersionInternal && reflect.PointerTo(typ).Implements(object) && options.Scheme.Recognizes(list) {
+			place, _ := meta.UnsafeGuessKindToResource(kind)
+			s.serve(kind, place)
+		}
+	}
+	for _, kind := range options.Kinds {
+		s.serve(kind.GroupVersionKind, kind.GroupVersion().WithResource(kind.Resource))
+	}
+	return s, s.Inject(options.Script...)
+}
+
+func (s *Server) serve(kind schema.GroupVersionKind, place schema.GroupVersionResource) {
+	if old := s.places[kind]; old != nil {
+		delete(s.kinds, old.GroupVersionResource)
+	}
+	made := &served{GroupVersionResource: place, kind: kind, objects: objects{}}
+	s.kinds[place], s.places[kind] = made, made
+}
+
+// Config is a configuration for clients of the server. Each call makes a new one.
+func (s *Server) Config() *rest.Config {
+	return &rest.Config{Host: "http://sourcestest", Transport: s, QPS: -1}
+}
+
+// Inject appends faults to the script. It is all or none: if one is not valid, it fails.
+func (s *Server) Inject(faults ...Fault) error {
+	var added []*scripted
+	for i, fault := range faults {
+		fault, err := fault.withDefaults()
+		if err != nil {
+			return fmt.Errorf("fault %d of the script: %w", i+1, err)
+		}
+		added = append(added, &scripted{Fault: fault})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script = append(s.script, added...)
+	return nil
+}
+
+// Heal ends all faults, also those that the seed would choose. What is on its way late
+// stays late.
+func (s *Server) Heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script, s.chance.rates = nil, nil
+}
+
+// Break breaks the connections of all watches that are open, between two events.
+func (s *Server) Break() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for watch := range s.watches {
+		watch.breakOff()
+	}
+}
+
+// Compact forgets the history: a watch that resumes from before now gets an error of code
+// 410, and so does the next page of a list that has begun. Watches that are open stay so.
+func (s *Server) Compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history, s.forgot = nil, s.version
+}
+
+// Counts is what has happened at a server since it was made.
+type Counts struct {
+	Requests map[string]int // by verb and resource, such as "list configmaps" or "watch deployments.apps"
+	Faults   map[Action]int // a Reorder counts also if no other event came in time
+	Watches  int            // that are open now
+}
+
+// Counts is what has happened so far.
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Counts{maps.Clone(s.requests), maps.Clone(s.faults), len(s.watches)}
+}
+
+// decide says what goes wrong on an occasion, if anything. The caller holds the lock.
+func (s *Server) decide(o occasion) (fault Fault, found bool) {
+	for _, candidate := range s.script {
+		if candidate.due(o) && !found {
+			candidate.happened++
+			fault, found = candidate.Fault, true
+		}
+	}
+	if !found {
+		fault, found = s.chance.of(o)
+	}
+	if found {
+		s.faults[fault.Action]++
+	}
+	return fault, found
+}

@@ -1,0 +1,268 @@
+package sourcestest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// watching is a watch that is open: the body of its answer. One goroutine reads it, which
+// is where all faults happen; others may push events and close it.
+type watching struct {
+	server    *Server
+	selected  selection
+	stream    string // names the watch among all, for chance
+	form      form
+	bookmarks bool
+	ctx       context.Context // of the request: an io.Reader has no other place for it
+	cancel    context.CancelFunc
+	until     time.Time // when it ends by itself
+
+	// Of the lock of the server.
+	pending []event
+	ending  bool          // it ends when nothing is pending
+	pushed  chan struct{} // has a token when something was pushed
+	broken  chan struct{} // is closed when the connection breaks
+
+	// Of the reader.
+	buffer   []byte
+	end      error // what Read returns when the buffer is empty
+	number   int   // of events so far
+	held     *held
+	bookmark time.Time // when the next one is due
+}
+
+// held is an event that waits until another one has overtaken it.
+type held struct {
+	event     event
+	withinKey bool
+	until     time.Time
+}
+
+// The functions with which others act on a watch. Their callers hold the lock.
+
+func (w *watching) push(pushed ...event) {
+	w.pending = append(w.pending, pushed...)
+	w.wake()
+}
+
+func (w *watching) endWhenSent() {
+	w.ending = true
+	w.wake()
+}
+
+func (w *watching) wake() {
+	select {
+	case w.pushed <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watching) breakOff() {
+	delete(w.server.watches, w)
+	close(w.broken)
+}
+
+// Read waits for the next event.
+func (w *watching) Read(into []byte) (int, error) {
+	for len(w.buffer) == 0 {
+		if w.end != nil {
+			return 0, w.end
+		}
+		w.advance()
+	}
+	n := copy(into, w.buffer)
+	w.buffer = w.buffer[n:]
+	return n, nil
+}
+
+// Close ends a Read that waits.
+func (w *watching) Close() error {
+	w.cancel()
+	w.forget()
+	return nil
+}
+
+func (w *watching) forget() {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	delete(w.server.watches, w)
+}
+
+// over ends the watch. What is held goes first: the client will resume behind what has
+// overtaken it.
+func (w *watching) over(end error) {
+	w.release()
+	w.end = end
+	w.forget()
+}
+
+// advance sends the next event, ends, or waits until one of these may be due.
+func (w *watching) advance() {
+	next, found, ending := w.next()
+	now := time.Now()
+	switch {
+	case w.ctx.Err() != nil:
+		w.over(w.ctx.Err())
+	case w.isBroken():
+		w.over(io.ErrUnexpectedEOF)
+	case found:
+		w.send(next)
+	case ending || !now.Before(w.until):
+		w.over(io.EOF)
+	case w.held != nil && !now.Before(w.held.until):
+		w.release()
+	default:
+		wake := w.until
+		if w.bookmarks && w.bookmark.Before(wake) {
+			wake = w.bookmark
+		}
+		if w.held != nil && w.held.until.Before(wake) {
+			wake = w.held.until
+		}
+		w.wait(time.Until(wake), w.pushed)
+	}
+}
+
+// next takes what is pending, or a bookmark that is due: only where nothing is pending has
+// the client seen all up to the current version.
+func (w *watching) next() (next event, found, ending bool) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	switch {
+	case w.ctx.Err() != nil || w.isBroken():
+		return event{}, false, w.ending
+	case len(w.pending) > 0:
+		next, w.pending = w.pending[0], w.pending[1:]
+		return next, true, w.ending
+	case w.bookmarks && !w.ending && !time.Now().Before(w.bookmark):
+		w.bookmark = time.Now().Add(w.server.options.Bookmarks)
+		return bookmarkAt(w.selected.place, w.server.version, false), true, false
+	}
+	return event{}, false, w.ending
+}
+
+func (w *watching) isBroken() bool {
+	select {
+	case <-w.broken:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns after a time, or when there is something to do before.
+func (w *watching) wait(duration time.Duration, early <-chan struct{}) {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-early:
+	case <-w.broken:
+	case <-w.ctx.Done():
+	}
+}
+
+// send sends an event, unless something goes wrong with it.
+func (w *watching) send(sent event) {
+	fault, found := w.fault(sent)
+	if !found {
+		w.emit(sent)
+		return
+	}
+	switch fault.Action {
+	case Drop:
+	case Duplicate:
+		w.emit(sent)
+		w.emit(sent)
+	case Delay:
+		w.wait(fault.For, nil)
+		if w.ctx.Err() == nil && !w.isBroken() {
+			w.emit(sent)
+		}
+	case Reorder:
+		if w.held != nil || sent.Type == watch.Bookmark {
+			w.emit(sent)
+			return
+		}
+		w.held = &held{sent, fault.WithinKey, time.Now().Add(fault.For)}
+	case Cut:
+		w.release()
+		frame := w.encode(sent)
+		w.buffer = append(w.buffer, frame[:len(frame)/2]...)
+		w.over(io.ErrUnexpectedEOF)
+	case End:
+		w.over(io.EOF)
+	case Expire:
+		w.release()
+		w.buffer = append(w.buffer, failed(apierrors.NewResourceExpired("the watch was expired by the test"))...)
+		w.over(io.EOF)
+	}
+}
+
+func (w *watching) fault(sent event) (Fault, bool) {
+	if sent.Type != watch.Bookmark {
+		w.number++
+	}
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	return w.server.decide(occasion{
+		resource: w.selected.place.Resource, key: sent.key, event: sent.Type, stream: w.stream, number: w.number,
+	})
+}
+
+// emit puts an event into the buffer, and what it overtakes.
+func (w *watching) emit(sent event) {
+	if w.held != nil && (sent.Type == watch.Bookmark || sent.key == w.held.event.key && !w.held.withinKey) {
+		w.release()
+	}
+	w.buffer = append(w.buffer, w.encode(sent)...)
+	w.release()
+}
+
+func (w *watching) release() {
+	if w.held != nil {
+		w.buffer = append(w.buffer, w.encode(w.held.event)...)
+		w.held = nil
+	}
+}
+
+func (w *watching) encode(sent event) []byte {
+	if object, is := sent.Object.(*unstructured.Unstructured); is {
+		sent.Object = w.form.of(object)
+	}
+	return encoded(sent)
+}
+
+// failed is a failure as an event.
+func failed(err error) []byte {
+	return encoded(event{Type: watch.Error, Object: statusOf(err)})
+}
+
+// bookmarkAt is a bookmark. One of them ends the list at the beginning of a watch.
+func bookmarkAt(place *served, version uint64, endOfList bool) event {
+	metadata := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
+	if endOfList {
+		metadata["annotations"] = map[string]any{metav1.InitialEventsAnnotationKey: "true"}
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata}}
+	object.SetGroupVersionKind(place.kind)
+	return event{Type: watch.Bookmark, Object: object}
+}
+
+// encoded is an event as a frame of the protocol, or anything else as JSON.
+func encoded(value any) []byte {
+	made, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("sourcestest: encoding %T: %v", value, err)) // All that is stored came from JSON.
+	}
+	return append(made, '\n')
+}
