@@ -24,7 +24,8 @@ const (
 	// Delay sends the event after a time, and what follows it after it.
 	Delay
 	// Reorder sends the event after the one that follows it, if that is of another object
-	// and comes in time. It is sent before a bookmark and before the end of the watch.
+	// and comes in time. Bookmarks do not overtake it. If the watch ends before, the event is
+	// left to the one with which the client resumes.
 	Reorder
 	// Cut ends the watch in the middle of the event, as a connection that breaks.
 	Cut

@@ -97,10 +97,9 @@ func (w *watching) forget() {
 	delete(w.server.watches, w)
 }
 
-// over ends the watch. What is held goes first: the client will resume behind what has
-// overtaken it.
+// over ends the watch behind what is in the buffer. What is held was not overtaken yet, so
+// that a client that resumes gets it.
 func (w *watching) over(end error) {
-	w.release()
 	w.end = end
 	w.forget()
 }
@@ -195,14 +194,12 @@ func (w *watching) send(sent event) {
 		}
 		w.held = &held{sent, fault.WithinKey, time.Now().Add(fault.For)}
 	case Cut:
-		w.release()
 		frame := w.encode(sent)
 		w.buffer = append(w.buffer, frame[:len(frame)/2]...)
 		w.over(io.ErrUnexpectedEOF)
 	case End:
 		w.over(io.EOF)
 	case Expire:
-		w.release()
 		w.buffer = append(w.buffer, failed(apierrors.NewResourceExpired("the watch was expired by the test"))...)
 		w.over(io.EOF)
 	}
@@ -219,7 +216,7 @@ func (w *watching) fault(sent event) (Fault, bool) {
 	})
 }
 
-// emit puts an event into the buffer, and what it overtakes.
+// emit puts an event into the buffer, with what it overtakes right behind it.
 func (w *watching) emit(sent event) {
 	if w.held != nil && (sent.Type == watch.Bookmark || sent.key == w.held.event.key && !w.held.withinKey) {
 		w.release()

@@ -1,0 +1,269 @@
+package sourcestest_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Each fault is injected when the watch is open, and then b is created at 0 s, c at 0 s, b
+// is changed at 20 s. What the stream tells is recorded before and after that.
+func TestAWatchTellsOfEachFault(t *testing.T) {
+	const created, other, changed = "Applied b=1", "Applied c=1", "Applied b=2"
+	relist := []string{"ListStart ", "Listed a=1", "Listed b=1", "Listed c=1", "ListEnd "}
+	tests := map[string]struct {
+		fault       sourcestest.Fault
+		atOnce      []string
+		inTenth     []string // within the first 10 s
+		afterChange []string
+		opened      int // watches, in all
+	}{
+		"no fault": {
+			fault: sourcestest.Fault{Action: sourcestest.Drop, Name: "nobody"}, atOnce: []string{created, other},
+			afterChange: []string{changed}, opened: 1,
+		},
+		"drop": {
+			fault: sourcestest.Fault{Action: sourcestest.Drop}, atOnce: []string{other},
+			afterChange: []string{changed}, opened: 1,
+		},
+		"duplicate": {
+			fault: sourcestest.Fault{Action: sourcestest.Duplicate}, atOnce: []string{created, created, other},
+			afterChange: []string{changed}, opened: 1,
+		},
+		"delay": {
+			fault:   sourcestest.Fault{Action: sourcestest.Delay, For: 5 * time.Second},
+			inTenth: []string{created, other}, afterChange: []string{changed}, opened: 1,
+		},
+		"reorder": {
+			fault: sourcestest.Fault{Action: sourcestest.Reorder}, atOnce: []string{other, created},
+			afterChange: []string{changed}, opened: 1,
+		},
+		"reorder of the last event": {
+			fault: sourcestest.Fault{Action: sourcestest.Reorder, Name: "c"}, atOnce: []string{created},
+			inTenth: []string{other}, afterChange: []string{changed}, opened: 1,
+		},
+		"cut": {
+			fault: sourcestest.Fault{Action: sourcestest.Cut, Name: "c"}, atOnce: []string{created, other},
+			afterChange: []string{changed}, opened: 2,
+		},
+		"end": {
+			fault: sourcestest.Fault{Action: sourcestest.End, Name: "c"}, atOnce: []string{created, other},
+			afterChange: []string{changed}, opened: 2,
+		},
+		"expire": {
+			fault: sourcestest.Fault{Action: sourcestest.Expire, Name: "c"}, atOnce: []string{created},
+			inTenth: relist, afterChange: []string{changed}, opened: 2,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, sourcestest.Options{})
+				must(t, server.Create(configMap("a", "1")))
+				seen := observe(t, server)
+				same(t, "list", seen.told(t, time.Millisecond), "ListStart ", "Listed a=1", "ListEnd ")
+				must(t, server.Inject(test.fault))
+				must(t, server.Create(configMap("b", "1")))
+				must(t, server.Create(configMap("c", "1")))
+				same(t, "at once", seen.told(t, time.Millisecond), test.atOnce...)
+				same(t, "in 10 s", sorted(seen.told(t, 10*time.Second)), test.inTenth...)
+				must(t, server.Update(configMap("b", "2")))
+				same(t, "after a change", seen.told(t, 10*time.Second), test.afterChange...)
+				counts := server.Counts()
+				if got := counts.Requests["watch configmaps"]; got != test.opened {
+					t.Errorf("%d watches were opened, want %d", got, test.opened)
+				}
+				if want := map[bool]int{true: 0, false: 1}[name == "no fault"]; counts.Faults[test.fault.Action] != want {
+					t.Errorf("faults are %v, want %d of %v", counts.Faults, want, test.fault.Action)
+				}
+				seen.stop(t)
+				if open := server.Counts().Watches; open != 0 {
+					t.Errorf("%d watches are open after the end", open)
+				}
+			})
+		})
+	}
+}
+
+// sorted is a list as told, in order of names: that within a list does not count.
+func sorted(lines []string) []string {
+	for i := range lines {
+		for j := i; j > 0 && strings.HasPrefix(lines[j-1], "Listed") && strings.HasPrefix(lines[j], "Listed") && lines[j] < lines[j-1]; j-- {
+			lines[j-1], lines[j] = lines[j], lines[j-1]
+		}
+	}
+	return lines
+}
+
+func TestEventsOfOneObjectAreReorderedOnlyOnDemand(t *testing.T) {
+	for name, test := range map[string]struct {
+		within bool
+		want   []string
+	}{
+		"by default": {false, []string{"Applied a=1", "Applied a=2"}},
+		"on demand":  {true, []string{"Applied a=2", "Applied a=1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{
+					{Action: sourcestest.Reorder, WithinKey: test.within},
+				}})
+				seen := observe(t, server)
+				seen.told(t, time.Millisecond)
+				must(t, server.Create(configMap("a", "1")))
+				must(t, server.Update(configMap("a", "2")))
+				same(t, "events", seen.told(t, time.Minute/2), test.want...)
+				seen.stop(t)
+			})
+		})
+	}
+}
+
+func TestTheEndOfAListDoesNotOvertakeItsObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{{Action: sourcestest.Reorder, Name: "b"}}})
+		must(t, server.Create(configMap("a", "1")))
+		must(t, server.Create(configMap("b", "1")))
+		seen := observe(t, server)
+		same(t, "list", sorted(seen.told(t, time.Minute/2)), "ListStart ", "Listed a=1", "Listed b=1", "ListEnd ")
+		seen.stop(t)
+	})
+}
+
+// A watch that brings bookmarks only is one that drops all else. As bookmarks tell that
+// the client has seen all, only a list shows what was lost.
+func TestAWatchOfBookmarksAloneLosesAllUntilItExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{
+			{Action: sourcestest.Drop, Times: sourcestest.Always},
+		}})
+		seen := observe(t, server)
+		seen.told(t, time.Millisecond)
+		must(t, server.Create(configMap("a", "1")))
+		same(t, "in 2 min", seen.told(t, 2*time.Minute), "Bookmark ", "Bookmark ")
+		server.Heal()
+		server.Break()
+		same(t, "after the watch was resumed", seen.told(t, 10*time.Second))
+		must(t, server.Inject(sourcestest.Fault{Action: sourcestest.Expire}))
+		must(t, server.Create(configMap("b", "1")))
+		same(t, "after it expired", sorted(seen.told(t, 10*time.Second)), "ListStart ", "Listed a=1", "Listed b=1", "ListEnd ")
+		seen.stop(t)
+	})
+}
+
+func TestAWatchThatResumesBehindTheHistoryExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, sourcestest.Options{})
+		seen := observe(t, server)
+		seen.told(t, time.Millisecond)
+		must(t, server.Inject(sourcestest.Fault{Action: sourcestest.Disconnect, Verb: "watch"}))
+		server.Break()
+		must(t, server.Create(configMap("a", "1")))
+		server.Compact()
+		same(t, "events", seen.told(t, 10*time.Second), "ListStart ", "Listed a=1", "ListEnd ")
+		seen.stop(t)
+	})
+}
+
+func TestRefusedRequestsAreReportedAndTriedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault sourcestest.Fault
+		errs  []string      // what the failures say
+		late  time.Duration // that the list is, at least
+	}{
+		"503": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "list"}, []string{"cannot list configmaps in all namespaces"}, 0},
+		"500": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "watch", Code: 500}, []string{"refused by the test"}, 0},
+		"410": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "watch", Code: 410}, []string{"refused by the test"}, 0},
+		"no connection": {
+			sourcestest.Fault{Action: sourcestest.Disconnect, Verb: "watch", Times: 2}, []string{"connection refused", "connection refused"}, 300 * time.Millisecond,
+		},
+		// client-go takes this for a watch that has ended.
+		"no answer": {sourcestest.Fault{Action: sourcestest.LoseAnswer, Verb: "watch"}, nil, 0},
+		// client-go waits and tries again by itself.
+		"429": {sourcestest.Fault{Action: sourcestest.Refuse, Code: 429, RetryAfter: 3 * time.Second}, nil, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{test.fault}})
+				must(t, server.Create(configMap("a", "1")))
+				seen := observe(t, server)
+				if test.late > 0 {
+					same(t, "before", seen.told(t, test.late-time.Millisecond))
+				}
+				same(t, "in the end", seen.told(t, 20*time.Second), "ListStart ", "Listed a=1", "ListEnd ")
+				if len(seen.errs) != len(test.errs) {
+					t.Fatalf("failures are %q, want %q", seen.errs, test.errs)
+				}
+				for i, want := range test.errs {
+					if !strings.Contains(seen.errs[i], want) {
+						t.Errorf("failure is %q, want %q in it", seen.errs[i], want)
+					}
+				}
+				if got, want := server.Counts().Faults[test.fault.Action], max(test.fault.Times, 1); got != want {
+					t.Errorf("%d faults were counted, want %d", got, want)
+				}
+				seen.stop(t)
+				if open := server.Counts().Watches; open != 0 {
+					t.Errorf("%d watches are open after the end", open)
+				}
+			})
+		})
+	}
+}
+
+func TestASlowListComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{
+			{Action: sourcestest.Slow, Verb: "list", For: 40 * time.Second},
+		}})
+		seen := observe(t, server)
+		same(t, "before", seen.told(t, 39*time.Second))
+		same(t, "then", seen.told(t, 2*time.Second), "ListStart ", "ListEnd ")
+		seen.stop(t)
+	})
+}
+
+func TestAKindThatVanishesComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, sourcestest.Options{})
+		must(t, server.Create(configMap("a", "1")))
+		seen := observe(t, server)
+		seen.told(t, time.Millisecond)
+		must(t, server.Uninstall(configMap("")))
+		same(t, "at the end of the kind", seen.told(t, time.Minute), "Deleted a")
+		if len(seen.errs) == 0 || !strings.Contains(seen.errs[0], "could not find the requested resource") {
+			t.Errorf("failures are %q", seen.errs)
+		}
+		if err := server.Create(configMap("b")); err == nil || !strings.Contains(err.Error(), "call Install first") {
+			t.Errorf("creating an object without its kind: %v", err)
+		}
+		must(t, server.Install(configMap("")))
+		must(t, server.Create(configMap("b", "1")))
+		if got := seen.told(t, time.Minute); seen.state["b"] != "1" || len(seen.state) != 1 {
+			t.Errorf("after its return the state is %v, after %q", seen.state, got)
+		}
+		seen.stop(t)
+	})
+}
+
+func TestTheScriptTakesMatchesInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{
+			{Action: sourcestest.Drop, Type: watch.Modified, Nth: 2, Times: 2},
+			{Action: sourcestest.Duplicate, Type: watch.Modified, Nth: 3},
+		}})
+		must(t, server.Create(configMap("a", "0")))
+		seen := observe(t, server)
+		seen.told(t, time.Millisecond)
+		for _, value := range []string{"1", "2", "3", "4", "5"} {
+			must(t, server.Update(configMap("a", value)))
+		}
+		// The duplicate's turn, at 3, is the second one of the drop: it waits for the next match.
+		same(t, "events", seen.told(t, time.Second), "Applied a=1", "Applied a=4", "Applied a=4", "Applied a=5")
+		seen.stop(t)
+	})
+}
