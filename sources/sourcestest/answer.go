@@ -19,7 +19,7 @@ import (
 
 // errNoPage is the answer for kinds that are not served. Those are no objects of the API
 // yet, so it is no Status.
-var errNoPage = errors.New("404 page not found\n")
+var errNoPage = errors.New("404 page not found")
 
 // RoundTrip answers a request, or fails as a network does.
 func (s *Server) RoundTrip(raw *http.Request) (*http.Response, error) {

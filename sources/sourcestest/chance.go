@@ -27,9 +27,9 @@ func checkRates(rates map[Action]float64) error {
 	for action, rate := range rates {
 		switch {
 		case !action.known():
-			return fmt.Errorf("Rates has %v; it is none of the package's actions", action)
+			return fmt.Errorf("sourcestest: Rates has %v; it is none of the package's actions", action)
 		case math.IsNaN(rate) || rate < 0 || rate > 1:
-			return fmt.Errorf("Rates of %v is %v; allowed are 0 to 1", action, rate)
+			return fmt.Errorf("sourcestest: Rates of %v is %v; allowed is 0 to 1", action, rate)
 		case action.ofEvent():
 			ofEvents += rate
 		default:
@@ -38,7 +38,7 @@ func checkRates(rates map[Action]float64) error {
 	}
 	const rounding = 1e-9
 	if ofEvents > 1+rounding || ofRequests > 1+rounding {
-		return fmt.Errorf("Rates of events are %v in all and those of requests %v; neither may be above 1", ofEvents, ofRequests)
+		return fmt.Errorf("sourcestest: Rates of events are %v in all, and those of requests %v; allowed is up to 1 each", ofEvents, ofRequests)
 	}
 	return nil
 }

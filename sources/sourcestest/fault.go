@@ -1,7 +1,6 @@
 package sourcestest
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -102,31 +101,36 @@ var (
 // withDefaults checks a fault and fills in what it leaves open.
 func (f Fault) withDefaults() (Fault, error) {
 	waits := f.Action == Delay || f.Action == Reorder || f.Action == Slow
+	wrong := func(format string, details ...any) (Fault, error) {
+		return f, fmt.Errorf("%v: "+format, append([]any{f.Action}, details...)...)
+	}
 	switch {
 	case !f.Action.known():
-		return f, errors.New("Action is none of the package's; name one, such as Drop")
+		return wrong("Action is none of the package's; name one, such as Drop")
 	case f.Action.ofEvent() && f.Verb != "":
-		return f, fmt.Errorf("Verb is for requests, and %v is of events; leave it empty, or name a Type", f.Action)
+		return wrong("Verb is %q, but this is a fault of events; leave it empty, or name a Type", f.Verb)
 	case !f.Action.ofEvent() && f.Type != "":
-		return f, fmt.Errorf("Type is for events, and %v is of requests; leave it empty, or name a Verb", f.Action)
+		return wrong("Type is %q, but this is a fault of requests; leave it empty, or name a Verb", f.Type)
 	case f.Verb != "" && !slices.Contains(verbs, f.Verb):
-		return f, fmt.Errorf("Verb is %q; allowed are %q", f.Verb, verbs)
+		return wrong("Verb is %q; allowed is one of %q", f.Verb, verbs)
 	case f.Type != "" && !slices.Contains(eventTypes, f.Type):
-		return f, fmt.Errorf("Type is %q; allowed are %q", f.Type, eventTypes)
+		return wrong("Type is %q; allowed is one of %q", f.Type, eventTypes)
 	case f.Nth < 0:
-		return f, fmt.Errorf("Nth is %d; the first match is 1", f.Nth)
+		return wrong("Nth is %d; allowed is 1 and above", f.Nth)
 	case f.Times < Always:
-		return f, fmt.Errorf("Times is %d; it must be positive, or Always", f.Times)
-	case f.For < 0 || f.For > 0 && !waits:
-		return f, fmt.Errorf("For is %v; it is a positive duration, of Delay, Reorder and Slow only", f.For)
+		return wrong("Times is %d; allowed is 1 and above, or Always", f.Times)
+	case f.For < 0:
+		return wrong("For is %v; allowed is above 0", f.For)
+	case f.For > 0 && !waits:
+		return wrong("For is %v; it is of Delay, Reorder and Slow only", f.For)
 	case f.WithinKey && f.Action != Reorder:
-		return f, fmt.Errorf("WithinKey is of Reorder only, not of %v", f.Action)
+		return wrong("WithinKey is of Reorder only")
 	case f.Action != Refuse && (f.Code != 0 || f.RetryAfter != 0):
-		return f, fmt.Errorf("Code and RetryAfter are of Refuse only, not of %v", f.Action)
+		return wrong("Code and RetryAfter are of Refuse only")
 	case f.Code != 0 && (f.Code < 400 || f.Code > 599):
-		return f, fmt.Errorf("Code is %d; allowed are 400 to 599", f.Code)
+		return wrong("Code is %d; allowed is 400 to 599", f.Code)
 	case f.RetryAfter < 0 || f.RetryAfter%time.Second != 0:
-		return f, fmt.Errorf("RetryAfter is %v; it must be whole seconds", f.RetryAfter)
+		return wrong("RetryAfter is %v; allowed are whole seconds", f.RetryAfter)
 	}
 	f.Nth, f.Times = max(f.Nth, 1), either(f.Times, 1)
 	if waits {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +64,7 @@ func client(t *testing.T, server *sourcestest.Server) (*rest.RESTClient, sources
 // observation is what a watch of config maps has brought so far. Its fields may be read
 // when the bubble rests.
 type observation struct {
+	mu    sync.Mutex // A timer orders no accesses for the race detector.
 	lines []string
 	state map[string]string // the value of each object
 	errs  []string
@@ -87,6 +89,8 @@ func observe(t *testing.T, server *sourcestest.Server) *observation {
 }
 
 func (o *observation) fold(event streams.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	line := event.Type.String() + " " + event.Key.Name
 	switch event.Type {
 	case streams.ListStart:
@@ -105,6 +109,8 @@ func (o *observation) fold(event streams.Event) {
 func (o *observation) told(t *testing.T, after time.Duration) []string {
 	t.Helper()
 	pass(t, after)
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	lines := o.lines
 	o.lines = nil
 	return lines

@@ -52,17 +52,17 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxWait = either(o.MaxWait, DefaultMaxWait)
 	switch {
 	case o.Scheme == nil:
-		return o, errors.New("Scheme is required; client-go's scheme.Scheme has the kinds of Kubernetes")
+		return o, errors.New("sourcestest: Scheme is required; client-go's scheme.Scheme has the kinds of Kubernetes")
 	case o.History < 1:
-		return o, fmt.Errorf("History is %d; it must be at least 1", o.History)
+		return o, fmt.Errorf("sourcestest: History is %d; allowed is 1 and above", o.History)
 	case o.Bookmarks < time.Millisecond:
-		return o, fmt.Errorf("Bookmarks is %v; it must be at least 1ms", o.Bookmarks)
+		return o, fmt.Errorf("sourcestest: Bookmarks is %v; allowed is 1ms and above", o.Bookmarks)
 	case o.MaxWait < time.Millisecond:
-		return o, fmt.Errorf("MaxWait is %v; it must be at least 1ms", o.MaxWait)
+		return o, fmt.Errorf("sourcestest: MaxWait is %v; allowed is 1ms and above", o.MaxWait)
 	}
 	for _, kind := range o.Kinds {
 		if kind.Kind == "" || kind.Version == "" || kind.Resource == "" {
-			return o, fmt.Errorf("Kinds has %v with the plural %q; it needs a kind, a version and a plural", kind.GroupVersionKind, kind.Resource)
+			return o, fmt.Errorf("sourcestest: Kinds has %v with the plural %q; it needs a kind, a version and a plural", kind.GroupVersionKind, kind.Resource)
 		}
 	}
 	return o, checkRates(o.Rates)
@@ -101,7 +101,7 @@ type served struct {
 func New(options Options) (*Server, error) {
 	options, err := options.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("options of the fake API server: %w", err)
+		return nil, err
 	}
 	s := &Server{
 		options:  options,
@@ -148,7 +148,7 @@ func (s *Server) Inject(faults ...Fault) error {
 	for i, fault := range faults {
 		fault, err := fault.withDefaults()
 		if err != nil {
-			return fmt.Errorf("fault %d of the script: %w", i+1, err)
+			return fmt.Errorf("sourcestest: fault %d of the script: %w", i+1, err)
 		}
 		added = append(added, &scripted{Fault: fault})
 	}
