@@ -2,6 +2,7 @@ package sourcestest_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -110,6 +111,49 @@ func TestAnObjectLivesAsOnARealServer(t *testing.T) {
 	failsWith(t, "creating it in another namespace", err, metav1.StatusReasonBadRequest)
 	_, err = client.Create(ctx, wanted, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	failsWith(t, "trying", err, metav1.StatusReasonBadRequest)
+}
+
+func TestTheServerMakesNames(t *testing.T) {
+	server := newServer(t, sourcestest.Options{})
+	first, second, nameless := configMap(""), configMap(""), configMap("")
+	first.GenerateName, second.GenerateName = "x-", "x-"
+	must(t, server.Create(first))
+	must(t, server.Create(second))
+	if first.Name == second.Name || !strings.HasPrefix(first.Name, "x-") {
+		t.Errorf("it made %q and %q", first.Name, second.Name)
+	}
+	failsWith(t, "creating without a name", server.Create(nameless), metav1.StatusReasonInvalid)
+	failsWith(t, "creating with a version", server.Create(first), metav1.StatusReasonBadRequest)
+}
+
+func TestRequestsThatAreNotUnderstoodAreRefused(t *testing.T) {
+	server := newServer(t, sourcestest.Options{})
+	for _, test := range []struct {
+		method, path, accept string
+		want                 int
+	}{
+		{http.MethodGet, "/version", "", http.StatusNotFound},
+		{http.MethodGet, "/api/v1/unknown", "", http.StatusNotFound},
+		{http.MethodGet, "/api/v1/namespaces/a/configmaps/x/scale", "", http.StatusNotFound},
+		{http.MethodDelete, "/api/v1/namespaces/a/configmaps", "", http.StatusMethodNotAllowed},
+		{http.MethodGet, "/api/v1/configmaps", "application/vnd.kubernetes.protobuf", http.StatusNotAcceptable},
+		{http.MethodGet, "/api/v1/configmaps?limit=many", "", http.StatusBadRequest},
+		{http.MethodGet, "/api/v1/configmaps?continue=!", "", http.StatusBadRequest},
+		{http.MethodGet, "/api/v1/configmaps?labelSelector=!!", "", http.StatusBadRequest},
+		{http.MethodPost, "/api/v1/namespaces/a/configmaps", "", http.StatusBadRequest},
+		{http.MethodGet, "/api/v1/configmaps", "application/vnd.kubernetes.protobuf,application/json", http.StatusOK},
+		{http.MethodGet, "/api/v1/namespaces/a/status", "", http.StatusNotFound}, // of the namespace itself
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), test.method, "http://sourcestest"+test.path, nil)
+		must(t, err)
+		request.Header.Set("Accept", test.accept)
+		answer, err := server.RoundTrip(request)
+		must(t, err)
+		must(t, answer.Body.Close())
+		if answer.StatusCode != test.want {
+			t.Errorf("%s %s is answered with %s, want %d", test.method, test.path, answer.Status, test.want)
+		}
+	}
 }
 
 func TestAnObjectGoesWithItsLastFinalizer(t *testing.T) {

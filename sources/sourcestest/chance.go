@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// DefaultRates are those of a seed where nothing else is said: one of twenty of each fault
-// that loses nothing for ever, so that all but Drop. LoseAnswer loses the answers of writes.
+// DefaultRates are those of a seed where nothing else is said: 0.05 of each fault but Drop,
+// which alone loses events for ever.
 func DefaultRates() map[Action]float64 {
 	rates := map[Action]float64{}
 	for action := Duplicate; action <= LoseAnswer; action++ {

@@ -5,12 +5,14 @@
 //	err = server.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pegasus"}})
 //	manager, err := controller.NewManager(server.Config(), scheme.Scheme, controller.Options{})
 //
+// The example of package controller is a whole test of a reconciler.
+//
 // Faults are chosen by a script ([Options].Script and [Server.Inject]), by a seed
 // ([Options].Seed and Rates), or by both. The script goes first. [Server.Heal] ends them all.
 //
 // # Guarantees
 //
-//   - A server is an [net/http.RoundTripper] in memory: it has no goroutine and no socket, and
+//   - A server is a [net/http.RoundTripper] in memory: it has no goroutine and no socket, and
 //     needs no Close. Whatever waits in it waits for channels and timers, so that it works in
 //     a bubble of testing/synctest, in virtual time. Make it in the bubble.
 //   - Without faults, each watch gets each event of its objects once, in the order of resource

@@ -76,7 +76,7 @@ type Fault struct {
 
 	Resource  string // the plural, such as "configmaps"
 	Namespace string // of the object, or of the request's path
-	Name      string // of the object; lists and watches have none
+	Name      string // of the object, or of the path: lists, watches and creations have none
 
 	// Type is that of the event: ADDED, MODIFIED, DELETED or BOOKMARK. Bookmarks match only
 	// if it says so. A list that is streamed consists of ADDED events.
