@@ -1,0 +1,265 @@
+package controller_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// observe reads a thing as readers do, and checks that they do not go back in time.
+func (l *lived) observe(thing *thing) streams.Object {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	object, _ := l.stores[thing.kind].Get(thing.key.NamespacedName)
+	place := thing.from(thing.floor, object)
+	if place < 0 {
+		l.world.broken("readers see %v as %s after %s", thing.key, described(object), described(thing.facts[thing.floor].object))
+		return object
+	}
+	thing.floor = place
+	return object
+}
+
+// passed notes that readers see a fact from now on, or a later one.
+func (l *lived) passed(thing *thing, place int) {
+	l.mu.Lock()
+	thing.floor = max(thing.floor, place)
+	l.mu.Unlock()
+	l.observe(thing)
+}
+
+func (l *lived) readAll() {
+	for _, thing := range l.world.things {
+		l.observe(thing)
+	}
+}
+
+// described is an object as uid@version. It may be a nil of any type.
+func described(object streams.Object) string {
+	switch object := object.(type) {
+	case nil:
+		return "nothing"
+	default:
+		return fmt.Sprintf("%s@%s", object.GetUID(), object.GetResourceVersion())
+	}
+}
+
+// onChanges follows the changes of the cache: each begins where the last one of its key
+// ended, and readers see what it tells.
+func (l *lived) onChanges(changes []streams.Change) []streams.Change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, change := range changes {
+		thing := l.thing(change.Key)
+		if thing == nil {
+			l.world.broken("a change of %v", change.Key)
+			continue
+		}
+		l.follow(thing, change)
+	}
+	l.checkVersions()
+	return changes
+}
+
+func (l *lived) thing(key streams.Key) *thing {
+	for _, thing := range l.world.things {
+		if thing.key == key {
+			return thing
+		}
+	}
+	return nil
+}
+
+func (l *lived) follow(thing *thing, change streams.Change) {
+	last := change.Causes[len(change.Causes)-1]
+	if last.Type == streams.Deleted {
+		l.removals[removal{thing.kind, versionOf(last.ResourceVersion)}]++
+	}
+	if last.Key != change.Key {
+		l.world.broken("the change of %v is caused by %v", change.Key, last.Key)
+	}
+	for _, object := range []streams.Object{change.Old, change.New} {
+		if object != nil {
+			l.seen[object.GetUID()] = true
+			if streams.KeyOf(change.Key.GroupKind, object) != change.Key {
+				l.world.broken("the change of %v has %s/%s", change.Key, object.GetNamespace(), object.GetName())
+			}
+		}
+	}
+	switch change.Type {
+	case streams.Added:
+		if thing.told != nil {
+			l.world.broken("%v was added as %s and was there as %s", thing.key, described(change.New), described(thing.told))
+		}
+		thing.told = change.New
+	case streams.Updated:
+		if thing.told == nil || change.Old != thing.told || change.New.GetUID() != thing.told.GetUID() ||
+			!streams.Older(thing.told.GetResourceVersion(), change.New.GetResourceVersion()) {
+			l.world.broken("%v was updated from %s to %s and was %s", thing.key, described(change.Old), described(change.New), described(thing.told))
+		}
+		thing.told = change.New
+	case streams.Removed:
+		if thing.told != nil && change.Old != thing.told {
+			l.world.broken("%v was removed as %s and was %s", thing.key, described(change.Old), described(thing.told))
+		}
+		thing.told = nil
+	case streams.Touched:
+		if change.New != thing.told || change.Old != thing.told {
+			l.world.broken("%v was touched as %s and was %s", thing.key, described(change.New), described(thing.told))
+		}
+	}
+	if change.New != nil {
+		if place := thing.from(0, change.New); place < 0 {
+			l.world.broken("%v became %s, which it never was", thing.key, described(change.New))
+		} else {
+			thing.floor = max(thing.floor, place)
+		}
+	}
+}
+
+// checkVersions checks that everything up to the version that a store claims is in it.
+func (l *lived) checkVersions() {
+	for _, thing := range l.world.things {
+		version := l.stores[thing.kind].Version()
+		if version == "" {
+			continue
+		}
+		if thing.from(thing.at(versionOf(version)), thing.told) < 0 {
+			l.world.broken("%v is %s, and the store has seen everything up to %s", thing.key, described(thing.told), version)
+		}
+	}
+}
+
+// checkRest checks what holds whenever all have come to rest.
+func (l *lived) checkRest() {
+	l.readAll()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// One state of each object, a list and a bookmark of each source, and the errors; twice,
+	// because what goes out next is there already.
+	bound := l.sent
+	for _, source := range l.world.sources {
+		bound += 2 * (len(source.uids) + len(source.listedUIDs) + 3)
+		for _, told := range source.deletions {
+			bound += 2 * (told - 1) // Not even those that are told twice are folded.
+		}
+	}
+	if waiting := int(l.debounce.Waiting.Load()); waiting > bound {
+		l.world.broken("%d events wait in the debounce, of at most %d objects, lists and bookmarks", waiting, bound)
+	}
+	if waiting := int(l.reconcile.Waiting.Load()); waiting > len(l.world.things) {
+		l.world.broken("%d objects of %d wait for a reconcile", waiting, len(l.world.things))
+	}
+	if l.stores[2].Version() == "" && l.cache.Level() != cache.Starting {
+		l.world.broken("the level is %v, and a kind has not been listed", l.cache.Level())
+	}
+}
+
+// checkEnd checks what holds when the pipeline has ended.
+func (l *lived) checkEnd(cut bool) {
+	if waiting, running := l.debounce.Waiting.Load()+l.reconcile.Waiting.Load(), l.reconcile.Running.Load(); waiting != 0 || running != 0 {
+		l.world.broken("at the end %d wait and %d run", waiting, running)
+	}
+	if cut {
+		return
+	}
+	l.readAll()
+	events := 0
+	for _, source := range l.world.sources {
+		events += source.events
+		l.checkNothingFoldedAway(source)
+	}
+	if in := int(l.debounce.In.Load()); in != events {
+		l.world.broken("%d events came to the debounce, of %d", in, events)
+	}
+	if l.errors != l.sent {
+		l.world.broken("%d errors came through, of %d", l.errors, l.sent)
+	}
+	for kind, store := range l.stores {
+		l.checkStore(kind, store)
+	}
+	for to, read := range l.read {
+		l.checkReconciled(to, read)
+	}
+	for _, thing := range l.world.things {
+		if to := (target{controllerOf[thing.kind], thing.key.NamespacedName}); l.read[to] == nil && thing.told != nil {
+			l.world.broken("%v was never reconciled", to)
+		}
+	}
+	if level := l.cache.Level(); level != cache.OwnWritesVisible {
+		l.world.broken("at the end the level is %v", level)
+	}
+}
+
+var controllerOf = [len(modelKinds)]string{"heroes", "heroes", "weapons"}
+
+// checkNothingFoldedAway: every deletion that a source told of was a change, as often as
+// it was told, and so was every object, but one
+// whose deletion was told too, and one that a list followed that stands for it.
+func (l *lived) checkNothingFoldedAway(source *teller) {
+	for version, told := range source.deletions {
+		if changes := l.removals[removal{source.kind, version}]; changes != told {
+			l.world.broken("the deletion of version %d was told %d times and was %d changes", version, told, changes)
+		}
+	}
+	for _, created := range source.created {
+		if created.event >= source.lastList && !source.deletedUIDs[created.uid] && !l.seen[created.uid] {
+			l.world.broken("the object %s was no change", created.uid)
+		}
+	}
+}
+
+// checkStore: the cache holds what the server holds, by name and by index.
+func (l *lived) checkStore(kind int, store *cache.Store) {
+	var all []string
+	byColours := map[string][]string{}
+	for _, namespace := range []string{"x", "y"} {
+		var within []string
+		for _, thing := range l.world.things {
+			if object := thing.now(); thing.kind == kind && object != nil && object.Namespace == namespace {
+				line := object.Name + " " + described(object)
+				within = append(within, line)
+				byColours[object.Labels["colour"]] = append(byColours[object.Labels["colour"]], line)
+			}
+		}
+		l.compare(store.List(namespace), within)
+		all = append(all, within...)
+	}
+	l.compare(store.List(""), all)
+	for _, colour := range colours {
+		l.compare(store.ByIndex("colour", colour), byColours[colour])
+	}
+	for _, thing := range l.world.things {
+		if object := thing.now(); thing.kind == kind && thing.from(len(thing.facts)-1, thing.told) < 0 {
+			l.world.broken("by the changes %v is %s, on the server %v", thing.key, described(thing.told), object)
+		}
+	}
+}
+
+func (l *lived) compare(held []streams.Object, want []string) {
+	var lines []string
+	for _, object := range held {
+		lines = append(lines, object.GetName()+" "+described(object))
+	}
+	if !slices.Equal(lines, want) {
+		l.world.broken("at the end the cache has %q, the server %q", lines, want)
+	}
+}
+
+// checkReconciled: the last reconcile of an object has read what is on the server.
+func (l *lived) checkReconciled(to target, read []streams.Object) {
+	for _, thing := range l.world.things {
+		if controllerOf[thing.kind] != to.controller || thing.key.NamespacedName != to.name {
+			continue
+		}
+		object := read[thing.kind%2]
+		if object != nil && !l.seen[object.GetUID()] {
+			continue // Our own write, gone before the watch has told of it.
+		}
+		if thing.from(len(thing.facts)-1, object) < 0 {
+			l.world.broken("the last reconcile of %v has read %s, the server has %v", to, described(object), thing.now())
+		}
+	}
+}
