@@ -1,7 +1,6 @@
 package controller_test
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -15,7 +14,7 @@ func (l *lived) observe(thing *thing) streams.Object {
 	object, _ := l.stores[thing.kind].Get(thing.key.NamespacedName)
 	place := thing.from(thing.floor, object)
 	if place < 0 {
-		l.world.broken("readers see %v as %s after %s", thing.key, described(object), described(thing.facts[thing.floor].object))
+		l.world.broken("readers see %v as %s after %s", thing.key, described(object), thing.facts[thing.floor])
 		return object
 	}
 	thing.floor = place
@@ -33,16 +32,6 @@ func (l *lived) passed(thing *thing, place int) {
 func (l *lived) readAll() {
 	for _, thing := range l.world.things {
 		l.observe(thing)
-	}
-}
-
-// described is an object as uid@version. It may be a nil of any type.
-func described(object streams.Object) string {
-	switch object := object.(type) {
-	case nil:
-		return "nothing"
-	default:
-		return fmt.Sprintf("%s@%s", object.GetUID(), object.GetResourceVersion())
 	}
 }
 
@@ -232,8 +221,8 @@ func (l *lived) checkStore(kind int, store *cache.Store) {
 		l.compare(store.ByIndex("colour", colour), byColours[colour])
 	}
 	for _, thing := range l.world.things {
-		if object := thing.now(); thing.kind == kind && thing.from(len(thing.facts)-1, thing.told) < 0 {
-			l.world.broken("by the changes %v is %s, on the server %v", thing.key, described(thing.told), object)
+		if now := len(thing.facts) - 1; thing.kind == kind && thing.from(now, thing.told) < 0 {
+			l.world.broken("by the changes %v is %s, on the server %v", thing.key, described(thing.told), thing.facts[now])
 		}
 	}
 }
@@ -258,8 +247,8 @@ func (l *lived) checkReconciled(to target, read []streams.Object) {
 		if object != nil && !l.seen[object.GetUID()] {
 			continue // Our own write, gone before the watch has told of it.
 		}
-		if thing.from(len(thing.facts)-1, object) < 0 {
-			l.world.broken("the last reconcile of %v has read %s, the server has %v", to, described(object), thing.now())
+		if now := len(thing.facts) - 1; thing.from(now, object) < 0 {
+			l.world.broken("the last reconcile of %v has read %s, the server has %v", to, described(object), thing.facts[now])
 		}
 	}
 }

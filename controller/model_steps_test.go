@@ -11,12 +11,13 @@ import (
 //
 //	a ... l   a thing is created or changed: a to d of the first kind, e to h, i to l
 //	A ... L   it is deleted
-//	* ^ !     the next change is 100 of them; a deletion and a creation; the same, and no
+//	* ^ !     the next change or bookmark is 100 of them; a deletion and a creation; the same, and no
 //	          source tells of the deletion
 //	+ &       the next change or deletion is our own, and answered at once; late
 //	;         the late answers come, the last one first
 //	1 2 3     the following steps are of the source of this kind:
-//	- = <     it is cut off; it goes on; it goes on and repeats what it told last
+//	- = < >   it is cut off; it goes on; it goes on and repeats what it told last; it repeats
+//	          one event and is cut off
 //	[ ( ) @   it lists; half; the rest of it; if nothing waits and no list was given up, an old state and what happened since
 //	# ?       it sends a bookmark; an error
 //	/ ,       what there is to tell is sent; and all come to rest
@@ -27,7 +28,7 @@ import (
 const (
 	modelThings   = "abcdefghijkl"
 	modelPrefixes = "*^!+&"
-	modelSteps    = "abcdefghijklABCDEFGHIJKL*^!+&;123-=<[()@#?/,._~%$xptX"
+	modelSteps    = "abcdefghijklABCDEFGHIJKL*^!+&;123-=<>[()@#?/,._~%$xptX"
 )
 
 // play goes through the steps. It is true if the context ended before the last one.
@@ -114,8 +115,13 @@ func (l *lived) source(step rune) {
 		l.selected.begin()
 	case ')':
 		l.selected.finish()
+	case '>':
+		l.selected.repeat()
 	case '#':
-		l.selected.bookmark()
+		for range l.times() {
+			l.selected.bookmark()
+		}
+		l.prefixes = ""
 	}
 }
 
@@ -131,12 +137,10 @@ func (l *lived) write(thing *thing, deletion bool) {
 	case missed || strings.Contains(l.prefixes, "^"):
 		l.world.remove(thing, missed)
 		l.world.change(thing)
-	case strings.Contains(l.prefixes, "*"):
-		for range 100 {
+	default:
+		for range l.times() {
 			l.world.change(thing)
 		}
-	default:
-		l.world.change(thing)
 	}
 	after, place := thing.now(), len(thing.facts)-1
 	l.world.sources[thing.kind].catchUp()
@@ -160,6 +164,14 @@ func (l *lived) write(thing *thing, deletion bool) {
 	default:
 		answered()
 	}
+}
+
+// times is how often the next step happens.
+func (l *lived) times() int {
+	if strings.Contains(l.prefixes, "*") {
+		return 100
+	}
+	return 1
 }
 
 func (l *lived) answer() {
@@ -208,7 +220,9 @@ func (l *lived) conclude() {
 		} else {
 			source.resume(0)
 		}
-		source.bookmark()
+		if source.behind {
+			source.bookmark() // Otherwise what waits is let go by the end alone.
+		}
 	}
 	l.mu.Unlock()
 	l.send()

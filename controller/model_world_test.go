@@ -87,6 +87,21 @@ func (t *thing) from(place int, object streams.Object) int {
 	return -1
 }
 
+func (f fact) String() string {
+	if f.object == nil {
+		return "nothing"
+	}
+	return described(f.object)
+}
+
+// described is an object as uid@version.
+func described(object streams.Object) string {
+	if object == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s@%s", object.GetUID(), object.GetResourceVersion())
+}
+
 // change creates or changes a thing and returns what the server answers.
 func (w *world) change(t *thing) *metav1.PartialObjectMetadata {
 	w.version++
@@ -136,7 +151,7 @@ type teller struct {
 	listed    bool // it has told a whole list
 	place     int  // in the log: what it has told
 	oldest    int  // in the log: what its last list told, so that it never goes back before
-	version   int  // that its last list or bookmark told
+	behind    bool // its last list was older than it could be
 	rest      []streams.Event
 	outbox    []streams.Event // a batch in the making
 	errors    int
@@ -183,7 +198,7 @@ func (s *teller) tell(told ...streams.Event) {
 				s.deletions[versionOf(event.ResourceVersion)]++
 			}
 		case streams.ListEnd, streams.Bookmark:
-			s.version = versionOf(event.ResourceVersion)
+			s.behind = versionOf(event.ResourceVersion) < s.world.version
 		}
 		s.events++
 	}
@@ -207,6 +222,17 @@ func (s *teller) resume(repeated int) {
 	s.place = max(s.oldest, s.place-repeated)
 	s.connected = true
 	s.catchUp()
+}
+
+// repeat tells one event anew, the third last, and is cut off.
+func (s *teller) repeat() {
+	if s.place-3 < s.oldest || !s.listed || s.rest != nil {
+		return
+	}
+	s.place -= 3
+	s.tell(s.world.logs[s.kind][s.place])
+	s.place++
+	s.connected = false
 }
 
 // listAt is a list at a version, asked for when the server was where it is now.
