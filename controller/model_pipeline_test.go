@@ -13,6 +13,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/reactivex/rxgo/v2"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -135,17 +136,32 @@ func fed(feed <-chan any) streams.Stream[streams.Event] {
 // pipeline is that of a manager, with gates in it. The horse of a hero has its name.
 func (l *lived) pipeline(inputs []streams.Stream[streams.Event], window time.Duration) streams.Stream[operators.Result] {
 	events := operators.Debounce(streams.Merge(inputs...), operators.DebounceOptions{Window: window, Flow: &l.debounce})
-	events = streams.MapBatches(events, func(batch []streams.Event) []streams.Event { l.events.pass(); return batch })
-	changes := streams.MapBatches(events, func(batch []streams.Event) []streams.Change { return l.onChanges(l.cache.Apply(batch)) })
+	events = gated(events, &l.events)
+	changes := streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) {
+		return l.onChanges(l.cache.Apply(batch)), nil
+	})
 	requests := operators.Trigger(changes,
-		operators.Rule{Controller: "heroes", Kind: modelKinds[0], Concerns: operators.Self},
-		operators.Rule{Controller: "heroes", Kind: modelKinds[1], Concerns: operators.Self},
-		operators.Rule{Controller: "weapons", Kind: modelKinds[2], Concerns: operators.Self})
-	requests = streams.MapBatches(requests, func(batch []operators.Request) []operators.Request { l.requests.pass(); return batch })
+		operators.Rule{Controller: "heroes", Kind: modelKinds[0]},
+		operators.Rule{Controller: "heroes", Kind: modelKinds[1]},
+		operators.Rule{Controller: "weapons", Kind: modelKinds[2]})
+	requests = gated(requests, &l.requests)
 	return operators.Reconcile(requests, map[string]operators.Controller{
 		"heroes":  {Reconcile: l.reads(0, 1)},
 		"weapons": {Reconcile: l.reads(2)},
 	}, operators.ReconcileOptions{Workers: 2, Flow: &l.reconcile})
+}
+
+// gated is a stage that stops while its gate is shut. It has a goroutine of its own.
+func gated[T any](in streams.Stream[T], through *gate) streams.Stream[T] {
+	return streams.Lift(in, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[T]) {
+		for item := range in {
+			batch, err := streams.Values[T](item)
+			through.pass()
+			if len(batch) > 0 && !out.Send(batch) || err != nil && !out.Error(err) {
+				return
+			}
+		}
+	})
 }
 
 // reads is a reconciler that reads what concerns an object, and notes it if it succeeds.
