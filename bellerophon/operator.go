@@ -56,7 +56,7 @@ resource definition that is not there yet.`,
 			if err := simple.AddTo(manager); err != nil {
 				return err
 			}
-			log.Info("the operator runs", slog.String("server", config.Host), slog.String("namespace", options.Namespace))
+			log.Info("the operator runs", slog.String("server", config.Host), slog.Any("namespaces", options.Namespaces))
 			err = manager.Run(command.Context())
 			log.Info("the operator has ended")
 			return err
@@ -64,7 +64,7 @@ resource definition that is not there yet.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; default is that of KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config")
-	flags.StringVarP(&options.Namespace, "namespace", "n", "", "watch this namespace only; default all")
+	flags.StringSliceVarP(&options.Namespaces, "namespace", "n", nil, "watch these namespaces only, separated by commas; default all")
 	flags.IntVar(&options.Workers, "workers", 0, "reconciles at once, 1 to 1024; default 16")
 	flags.DurationVar(&options.Window, "debounce-window", 0, "how long an event of a busy object waits for a newer one; negative for not at all; default 20ms")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", ":8080", "where to serve /metrics; empty for nowhere")

@@ -38,6 +38,12 @@ func Labelled(selector string) InputOption {
 	return func(i *input) { i.watch.LabelSelector = selector }
 }
 
+// Fields watches only objects that a field selector selects, such as
+// "spec.nodeName=worker-1". The API server knows few fields of each kind.
+func Fields(selector string) InputOption {
+	return func(i *input) { i.watch.FieldSelector = selector }
+}
+
 // Keep changes objects before they enter the cache, to keep only what is read of them.
 // See [sources.WatchOptions].
 func Keep(keep func(streams.Object)) InputOption {
@@ -59,7 +65,26 @@ func ClusterScoped() InputOption {
 	return func(i *input) { i.kind = append(i.kind, sources.ClusterScoped()) }
 }
 
+// OfKind names the kind of an object whose Go type the scheme does not know. See
+// [sources.OfKind].
+func OfKind(kind schema.GroupVersionKind) InputOption {
+	return func(i *input) { i.kind = append(i.kind, sources.OfKind(kind)) }
+}
+
+// Project keeps of each object what a function makes of the whole one. See
+// [sources.Project].
+func Project[From, To streams.Object](project func(whole From) To) InputOption {
+	return func(i *input) { i.kind = append(i.kind, sources.Project(project)) }
+}
+
+// Metadata stands for the metadata of the kind of a Go type, where that is all that is read:
+// Owns(&Metadata[appsv1.StatefulSet]{}). See [sources.Metadata].
+type Metadata[T any] = sources.Metadata[T]
+
 // For names the kind of the objects that the controller reconciles. Required.
+//
+// The Go type of the object, here as in Owns and Watches, is what is kept of the kind in the
+// cache, and what [Get], [List] and [ByIndex] read: see [sources.KindOf].
 func For(object streams.Object, options ...InputOption) Option {
 	return func(d *definition) { d.reconciles = newInput(object, nil, options) }
 }

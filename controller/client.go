@@ -24,27 +24,17 @@ import (
 // them with the functions of k8s.io/apimachinery/pkg/api/errors.
 type Client struct {
 	manager *Manager
-	kinds   map[reflect.Type]*watched
+	forms   map[reflect.Type]*form
 }
 
 func newClient(manager *Manager) *Client {
-	return &Client{manager: manager, kinds: map[reflect.Type]*watched{}}
+	return &Client{manager: manager, forms: map[reflect.Type]*form{}}
 }
 
-func (c *Client) add(object streams.Object, kind *watched) { c.kinds[reflect.TypeOf(object)] = kind }
-
-// of is the kind of a type. A type that is not watched is a mistake in the program.
-func (c *Client) of(object reflect.Type) *watched {
-	kind := c.kinds[object]
-	if kind == nil {
-		panic(fmt.Sprintf("controller: no controller of the manager watches %v; name it in For, Owns or Watches", object))
-	}
-	return kind
-}
-
-// Get is an object of type T from the cache. It panics if no controller watches T.
+// Get is an object of type T from the cache. It panics if no controller watches T, here as
+// in List and ByIndex; what is watched as a projection or as metadata is read as that.
 func Get[T streams.Object](c *Client, name types.NamespacedName) (object T, found bool) {
-	held, found := c.of(reflect.TypeFor[T]()).store.Get(name)
+	held, found := c.read(reflect.TypeFor[T]()).store.Get(name)
 	if !found {
 		return object, false
 	}
@@ -52,15 +42,15 @@ func Get[T streams.Object](c *Client, name types.NamespacedName) (object T, foun
 }
 
 // List is the objects of type T in a namespace, or in all, if it is empty, from the
-// cache, by namespace and name. It panics if no controller watches T.
+// cache, by namespace and name.
 func List[T streams.Object](c *Client, namespace string) []T {
-	return typed[T](c.of(reflect.TypeFor[T]()).store.List(namespace))
+	return typed[T](c.read(reflect.TypeFor[T]()).store.List(namespace))
 }
 
 // ByIndex is the objects of type T that have a value in an index, from the cache, by
-// namespace and name. It panics if no controller watches T.
+// namespace and name.
 func ByIndex[T streams.Object](c *Client, index, value string) []T {
-	return typed[T](c.of(reflect.TypeFor[T]()).store.ByIndex(index, value))
+	return typed[T](c.read(reflect.TypeFor[T]()).store.ByIndex(index, value))
 }
 
 func typed[T streams.Object](held []streams.Object) []T {
@@ -72,24 +62,30 @@ func typed[T streams.Object](held []streams.Object) []T {
 }
 
 // Live reads an object from the API server, past the cache. It costs a request: use it
-// where a write was refused in a way that the cache cannot explain.
+// where a write was refused in a way that the cache cannot explain, or for the whole of what
+// is kept as a projection or as metadata.
 func Live[T streams.Object](ctx context.Context, c *Client, name types.NamespacedName) (T, error) {
 	kind := c.of(reflect.TypeFor[T]())
-	object := kind.kind.New()
-	err := kind.client.Get().NamespaceIfScoped(name.Namespace, kind.kind.Namespaced).
-		Resource(kind.kind.Resource).Name(name.Name).Do(ctx).Into(object)
+	object := kind.as.New()
+	err := kind.requests.Get().NamespaceIfScoped(name.Namespace, kind.as.Namespaced).
+		Resource(kind.as.Resource).Name(name.Name).Do(ctx).Into(object)
+	if err == nil {
+		object, err = kind.as.Projected(object)
+	}
 	if err != nil {
-		return *new(T), fmt.Errorf("reading %s: %w", streams.Key{GroupKind: kind.kind.GroupKind(), NamespacedName: name}, err)
+		return *new(T), fmt.Errorf("reading %s: %w", streams.Key{GroupKind: kind.as.GroupKind(), NamespacedName: name}, err)
 	}
 	return object.(T), nil
 }
 
-// Create creates an object and returns it as the API server stored it.
+// Create creates an object and returns it as the API server stored it. T is the type of the
+// API; a kind that is kept as a projection or as metadata then enters the cache as that. It
+// is likewise with Apply, Patch and PatchStatus, but Patch and PatchStatus take metadata too.
 func Create[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
-	kind := c.of(reflect.TypeFor[T]())
-	created := kind.kind.New()
-	err := kind.client.Post().NamespaceIfScoped(object.GetNamespace(), kind.kind.Namespaced).
-		Resource(kind.kind.Resource).
+	kind := c.written(reflect.TypeFor[T](), "create", true)
+	created := kind.as.New()
+	err := kind.requests.Post().NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
+		Resource(kind.as.Resource).
 		VersionedParams(&metav1.CreateOptions{FieldManager: c.manager.options.UserAgent}, metav1.ParameterCodec).
 		Body(object).Do(ctx).Into(created)
 	return wrote(ctx, c, kind, "create", true, object, created, err)
@@ -98,13 +94,13 @@ func Create[T streams.Object](ctx context.Context, c *Client, object T) (T, erro
 // Apply applies an object server-side: what it sets becomes so, whoever owned it, and
 // what it leaves out stays as it is. It returns the object as it is then.
 func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
-	kind := c.of(reflect.TypeFor[T]())
+	kind := c.written(reflect.TypeFor[T](), "apply", true)
 	applied := object.DeepCopyObject().(T)
-	applied.GetObjectKind().SetGroupVersionKind(kind.kind.GroupVersionKind)
+	applied.GetObjectKind().SetGroupVersionKind(kind.as.GroupVersionKind)
 	applied.SetManagedFields(nil)
 	body, err := json.Marshal(applied)
 	if err != nil {
-		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.kind.GroupKind(), object), err)
+		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.as.GroupKind(), object), err)
 	}
 	return patch(ctx, c, kind, types.ApplyPatchType, "apply", body, object)
 }
@@ -113,10 +109,10 @@ func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error
 // after, except for its status. If the object was changed in between, it is a conflict, and
 // nothing is changed.
 func Patch[T streams.Object](ctx context.Context, c *Client, before, after T) (T, error) {
-	kind := c.of(reflect.TypeFor[T]())
+	kind := c.written(reflect.TypeFor[T](), "patch", false)
 	body, err := mergePatch(before, after, func(part string) bool { return part != "status" })
 	if err != nil {
-		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.kind.GroupKind(), after), err)
+		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.as.GroupKind(), after), err)
 	}
 	return patch(ctx, c, kind, types.MergePatchType, "patch", body, before)
 }
@@ -125,10 +121,10 @@ func Patch[T streams.Object](ctx context.Context, c *Client, before, after T) (T
 // to what it is in after. Of the rest it changes nothing. If the object was changed in
 // between, it is a conflict, and nothing is changed.
 func PatchStatus[T streams.Object](ctx context.Context, c *Client, before, after T) (T, error) {
-	kind := c.of(reflect.TypeFor[T]())
+	kind := c.written(reflect.TypeFor[T](), "patch", false)
 	body, err := mergePatch(before, after, func(part string) bool { return part == "status" })
 	if err != nil {
-		return *new(T), fmt.Errorf("encoding the status of %s: %w", streams.KeyOf(kind.kind.GroupKind(), after), err)
+		return *new(T), fmt.Errorf("encoding the status of %s: %w", streams.KeyOf(kind.as.GroupKind(), after), err)
 	}
 	return patch(ctx, c, kind, types.MergePatchType, "patch", body, before, "status")
 }
@@ -162,16 +158,16 @@ func mergePatch(before, after streams.Object, of func(part string) bool) ([]byte
 	return json.Marshal(changed)
 }
 
-func patch[T streams.Object](ctx context.Context, c *Client, kind *watched, how types.PatchType, verb string,
+func patch[T streams.Object](ctx context.Context, c *Client, kind *form, how types.PatchType, verb string,
 	body []byte, object T, subresources ...string) (T, error) {
 	options := &metav1.PatchOptions{FieldManager: c.manager.options.UserAgent}
 	if how == types.ApplyPatchType {
 		force := true
 		options.Force = &force
 	}
-	patched := kind.kind.New()
-	err := kind.client.Patch(how).NamespaceIfScoped(object.GetNamespace(), kind.kind.Namespaced).
-		Resource(kind.kind.Resource).Name(object.GetName()).SubResource(subresources...).
+	patched := kind.as.New()
+	err := kind.requests.Patch(how).NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
+		Resource(kind.as.Resource).Name(object.GetName()).SubResource(subresources...).
 		VersionedParams(options, metav1.ParameterCodec).
 		Body(body).Do(ctx).Into(patched)
 	// On condition of a version, an answer of another version is that of this write.
@@ -180,20 +176,26 @@ func patch[T streams.Object](ctx context.Context, c *Client, kind *watched, how 
 }
 
 // wrote makes the answer to a write visible to readers, and counts it.
-func wrote[T streams.Object](ctx context.Context, c *Client, kind *watched, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
-	key := streams.KeyOf(kind.kind.GroupKind(), object)
+func wrote[T streams.Object](ctx context.Context, c *Client, kind *form, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
+	key := streams.KeyOf(kind.as.GroupKind(), object)
 	if err != nil {
 		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, err)
 	}
-	key = streams.KeyOf(kind.kind.GroupKind(), answer) // The server may have made the name.
-	sources.Kept(kind.options, answer)
+	key = streams.KeyOf(kind.as.GroupKind(), answer) // The server may have made the name.
 	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
+	kept, err := sources.Kept(kind.kind, kind.options, answer)
+	if err != nil {
+		return *new(T), fmt.Errorf("%s was written, but the cache cannot keep it: %w", key, err)
+	}
 	var since time.Time
 	if request, ok := operators.RequestOf(ctx); ok && len(request.Causes) > 0 {
 		since = request.Received
 	}
-	if passed := kind.store.Wrote(answer, since); passed && !since.IsZero() {
+	if passed := kind.store.Wrote(kept, since); passed && !since.IsZero() {
 		c.manager.cache.Loop().Observe(time.Since(since))
+	}
+	if kind.kept() {
+		answer = kept
 	}
 	return answer.(T), nil
 }

@@ -95,19 +95,16 @@ func (m *Manager) watch(object streams.Object, kindOptions []sources.KindOption,
 	if err != nil {
 		return nil, err
 	}
+	options.PageSize = m.options.PageSize
 	if kind.Namespaced {
-		options.Namespace = m.options.Namespace
+		options.Namespaces = m.options.Namespaces
+	}
+	if err := options.Validate(); err != nil {
+		return nil, fmt.Errorf("%v: %w", kind.GroupKind(), err)
 	}
 	for _, known := range m.watches {
 		if known.kind.GroupKind() == kind.GroupKind() {
-			if known.kind.GroupVersionKind != kind.GroupVersionKind || known.kind.Resource != kind.Resource {
-				return nil, fmt.Errorf("%v is watched twice, as %s of version %s and as %s of version %s; name it alike everywhere",
-					kind.GroupKind(), known.kind.Resource, known.kind.Version, kind.Resource, kind.Version)
-			}
-			if known.options.LabelSelector != options.LabelSelector || (known.options.Keep == nil) != (options.Keep == nil) {
-				return nil, fmt.Errorf("%v is watched twice, with different options; give it the same Labelled and Keep everywhere", kind.GroupKind())
-			}
-			return known, nil
+			return known, known.same(kind, options)
 		}
 	}
 	client, err := kind.Client(m.config, m.http)
@@ -116,9 +113,11 @@ func (m *Manager) watch(object streams.Object, kindOptions []sources.KindOption,
 	}
 	options.Status = &sources.Status{}
 	added := &watched{kind: kind, options: options, client: client}
+	if err := m.client.add(added); err != nil {
+		return nil, err
+	}
 	added.store = m.cache.Add(kind.GroupKind(), cache.ByOwner)
 	m.watches = append(m.watches, added)
-	m.client.add(object, added)
 	return added, nil
 }
 

@@ -86,11 +86,11 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&corev1.Secret{}), controller.Owns(&corev1.Pod{}, controller.Labelled("app")))
 			},
-			`adding controller "x": Pod is watched twice, with different options; give it the same Labelled and Keep everywhere`,
+			`adding controller "x": Pod is watched twice, with different options; give it the same Labelled, Fields, Keep and Project everywhere`,
 		},
 		"with a Keep that another controller does not have": {
 			func(m *controller.Manager) error { return m.Add("x", nothing, controller.For(&corev1.Pod{}, keep)) },
-			`adding controller "x": Pod is watched twice, with different options; give it the same Labelled and Keep everywhere`,
+			`adding controller "x": Pod is watched twice, with different options; give it the same Labelled, Fields, Keep and Project everywhere`,
 		},
 		"with another plural": {
 			func(m *controller.Manager) error {

@@ -8,13 +8,15 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Options set up a [Manager]. The zero value has the defaults, which suit production.
 type Options struct {
-	Namespace string // watch this one only; default all
-	UserAgent string // default "bellerophon"
+	Namespaces []string // watch these only; default all
+	PageSize   int      // list in pages of so many objects; default streams lists: see sources.WatchOptions
+	UserAgent  string   // default "bellerophon"
 
 	Workers int               // see operators.ReconcileOptions
 	Backoff operators.Backoff // between attempts that fail
@@ -48,6 +50,9 @@ func (o Options) withDefaults() (Options, error) {
 		o.Window = operators.DefaultWindow
 	case o.Window < 0:
 		o.Window = 0
+	}
+	if err := (sources.WatchOptions{Namespaces: o.Namespaces, PageSize: o.PageSize}).Validate(); err != nil {
+		return o, fmt.Errorf("manager: %w", err)
 	}
 	if err := (operators.DebounceOptions{Window: o.Window}).Validate(); err != nil {
 		return o, fmt.Errorf("manager: %w", err)

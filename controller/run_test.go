@@ -148,7 +148,7 @@ func TestWhatIsClusterScopedIsWatchedWithoutANamespace(t *testing.T) {
 		m := manager(t, func(request *http.Request) *http.Response {
 			paths <- request.URL.Path
 			return onePod(request)
-		}, controller.Options{Namespace: "a"})
+		}, controller.Options{Namespaces: []string{"a"}})
 		if err := m.Add("nodes", nothing, controller.For(&corev1.Node{}, controller.ClusterScoped())); err != nil {
 			t.Fatal(err)
 		}

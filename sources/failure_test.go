@@ -20,15 +20,16 @@ func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
 		code    int
 		reason  metav1.StatusReason
 		is      func(error) bool
+		in      string
 		want    string
 	}{
 		"forbidden": {
-			sources.WatchOptions{}, http.StatusForbidden, metav1.StatusReasonForbidden, apierrors.IsForbidden,
+			sources.WatchOptions{}, http.StatusForbidden, metav1.StatusReasonForbidden, apierrors.IsForbidden, "",
 			"watch of ConfigMap: cannot list configmaps in all namespaces: no way",
 		},
 		"unauthorized, in a namespace": {
-			sources.WatchOptions{Namespace: "a"}, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, apierrors.IsUnauthorized,
-			"watch of ConfigMap: cannot list configmaps in namespace a: no way",
+			sources.WatchOptions{Namespaces: []string{"a"}}, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, apierrors.IsUnauthorized, "a",
+			"watch of ConfigMap in a: cannot list configmaps in namespace a: no way",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,18 +38,20 @@ func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
 				test.options.Status = status
 				seen := observe(t, watching(t, server, test.options))
 				server.next(t).refuse(test.code, test.reason, "no way")
-				server.next(t).refuse(test.code, test.reason, "no way")
-				synctest.Wait()
+				server.none(t) // The attempt has failed, and a request more would fail as well.
 				var refused *sources.RequestError
 				var told *streams.Error
-				if len(seen.errs) != 2 || !errors.As(seen.errs[0], &refused) || !errors.As(seen.errs[0], &told) {
+				if len(seen.errs) != 1 || !errors.As(seen.errs[0], &refused) || !errors.As(seen.errs[0], &told) {
 					t.Fatalf("the failures are %v", seen.errs)
 				}
-				if refused.Verb != "list" || refused.Kind.Resource != "configmaps" || refused.Namespace != test.options.Namespace || !test.is(refused) {
+				if refused.Verb != "list" || refused.Kind.Resource != "configmaps" || refused.Namespace != test.in || !test.is(refused) {
 					t.Errorf("the request was %+v", refused)
 				}
-				same(t, "failures", seen.failures(), []string{test.want, test.want})
+				same(t, "failures", seen.failures(), []string{test.want})
 				same(t, "events", seen.told(), nil)
+				if failed := status.Errors.Load(); failed != 1 {
+					t.Errorf("%d requests failed, want 1", failed)
+				}
 				seen.stop(t)
 			})
 		})
@@ -65,13 +68,13 @@ func TestAWatchThatIsForbiddenWhereListsAreNotIsToldAsAWatch(t *testing.T) {
 		server.next(t).has(t, "watch", "").list("8", configMap("a", "x", "5"))
 		forbidden(server.next(t).has(t, "watch", "true"))
 		const want = "watch of ConfigMap: cannot watch configmaps in all namespaces: no way"
-		same(t, "failures", seen.failures(), []string{want, want})
-		same(t, "events", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @8"})
+		same(t, "failures", seen.failures(), []string{want})
+		same(t, "events", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @8", "Disconnected @"})
 		seen.stop(t)
 	})
 }
 
-// The wait doubles from 250 ms to 10 s, each lengthened by up to a half of itself.
+// The wait doubles from 250 ms to 8 s, each lengthened by up to a quarter of itself.
 func TestAKindThatDoesNotExistYetIsTriedAgainWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
@@ -80,18 +83,17 @@ func TestAKindThatDoesNotExistYetIsTriedAgainWithBackoff(t *testing.T) {
 			made.refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 		}
 		next := server.next(t)
-		for _, least := range []time.Duration{250, 500, 1000, 2000, 4000, 8000, 10000, 10000} {
+		for _, least := range []time.Duration{250, 500, 1000, 2000, 4000, 8000, 8000, 8000} {
 			least *= time.Millisecond
-			missing(next)           // For a list that streams.
-			missing(server.next(t)) // For a plain list.
+			missing(next)
 			failures := seen.failures()
-			if len(failures) != 2 || !strings.Contains(failures[0], "cannot list configmaps in all namespaces: the server could not find") {
+			if len(failures) != 1 || !strings.Contains(failures[0], "cannot list configmaps in all namespaces: the server could not find") {
 				t.Fatalf("the failures are %q", failures)
 			}
 			before := time.Now()
 			next = server.next(t)
-			if waited := time.Since(before); waited < least || waited > least*3/2 {
-				t.Errorf("it waited %v, want %v to %v", waited, least, least*3/2)
+			if waited := time.Since(before); waited < least || waited > least*5/4 {
+				t.Errorf("it waited %v, want %v to %v", waited, least, least*5/4)
 			}
 		}
 		next.list("7") // Now it exists.
@@ -128,19 +130,18 @@ func TestStatusFollowsTheWatch(t *testing.T) {
 		}
 		check("at first", sources.Listing, 0, 0, 0)
 		server.next(t).refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no")
-		server.next(t).refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no")
-		check("after a failure", sources.BackingOff, 0, 0, 2)
+		check("after a failure", sources.BackingOff, 0, 0, 1)
 		head := server.next(t)
-		check("when it tries again", sources.Listing, 0, 0, 2)
+		check("when it tries again", sources.Listing, 0, 0, 1)
 		head.list("7")
 		connection := server.next(t).open()
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
-		check("while the list streams in", sources.Listing, 0, 1, 2)
+		check("while the list streams in", sources.Listing, 0, 1, 1)
 		if last := status.Last.Load(); last != 0 {
 			t.Errorf("the last event was at %d, and there was none", last)
 		}
 		connection.listed(t, "8")
-		check("after the list", sources.Watching, 1, 1, 2)
+		check("after the list", sources.Watching, 1, 1, 1)
 		pass(t, time.Minute)
 		connection.send(t, "BOOKMARK", configMap("", "", "9"))
 		if last := status.Last.Load(); last != time.Now().UnixNano() {
@@ -148,14 +149,15 @@ func TestStatusFollowsTheWatch(t *testing.T) {
 		}
 		connection.cut()
 		connection = server.next(t).open()
-		check("after a new connection", sources.Watching, 1, 2, 2)
+		check("after a new connection", sources.Watching, 1, 2, 1)
 		connection.send(t, "ERROR", failure(http.StatusGone, metav1.StatusReasonExpired, "too old"))
+		server.next(t).list("9")
 		again := server.next(t)
-		check("during a new list", sources.Listing, 1, 2, 2)
+		check("during a new list", sources.Listing, 1, 2, 1)
 		again.open().listed(t, "10")
-		check("after a new list", sources.Watching, 2, 3, 2)
+		check("after a new list", sources.Watching, 2, 3, 1)
 		seen.stop(t)
-		check("after its end", sources.Watching, 2, 3, 2) // Its end is no failure.
+		check("after its end", sources.Watching, 2, 3, 1) // Its end is no failure.
 	})
 }
 
@@ -173,12 +175,11 @@ func TestAnObservationEndsWhateverTheWatchIsDoing(t *testing.T) {
 		"opening a watch":     func(t *testing.T, server *server) *request { server.next(t).list("7"); return server.next(t) },
 		"waiting for an attempt": func(t *testing.T, server *server) *request {
 			refused(server.next(t))
-			refused(server.next(t))
 			return nil
 		},
 		"listing plainly": func(t *testing.T, server *server) *request {
 			server.next(t).list("7")
-			refused(server.next(t))
+			server.next(t).refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "no")
 			return server.next(t)
 		},
 		"streaming a list": func(t *testing.T, server *server) *request {
@@ -250,6 +251,7 @@ func TestAfterAPanicInKeepTheWatchBeginsAnew(t *testing.T) {
 			t.Error("the observation has ended")
 		}
 		<-time.After(11 * time.Second)
+		server.next(t).list("7")
 		connection := server.next(t).open()
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
 		connection.listed(t, "7")

@@ -3,7 +3,6 @@ package sources
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/client-go/tools/cache"
@@ -29,12 +28,15 @@ func (s *sink) Resync() error           { return nil } // Not asked for: it woul
 
 // Transformer is applied by the reflector to what it keeps while a list streams in.
 func (s *sink) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) {
-		if kept, ok := object.(streams.Object); ok {
-			s.watcher.options.Keep(kept)
-		}
-		return object, nil
+	return func(object any) (any, error) { return s.kept(object) }
+}
+
+func (s *sink) kept(object any) (streams.Object, error) {
+	given, ok := object.(streams.Object)
+	if !ok {
+		return nil, fmt.Errorf("%s: a %T is not a Kubernetes object", s.watcher.name, object)
 	}
+	return Kept(s.watcher.kind, s.watcher.options, given)
 }
 
 func (s *sink) Bookmark(resourceVersion string) error {
@@ -59,8 +61,9 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 	}
 	end := s.event(streams.ListEnd)
 	end.ResourceVersion = resourceVersion
+	s.watcher.asked, s.watcher.told, s.watcher.lost = false, true, false
 	s.watcher.status.Lists.Add(1)
-	s.watcher.status.State.Store(int32(Watching))
+	s.watcher.status.set(s.watcher, Watching)
 	s.watcher.inlet.Put(s.ctx, append(events, end)...)
 	return nil
 }
@@ -76,11 +79,10 @@ func (s *sink) put(kind streams.EventType, object any) error {
 
 // of is an event with an object.
 func (s *sink) of(kind streams.EventType, object any) (streams.Event, error) {
-	kept, ok := object.(streams.Object)
-	if !ok {
-		return streams.Event{}, fmt.Errorf("%s: a %T is not a Kubernetes object", s.watcher.name, object)
+	kept, err := s.kept(object)
+	if err != nil {
+		return streams.Event{}, err
 	}
-	s.watcher.options.Keep(kept)
 	event := s.event(kind)
 	event.Key = streams.KeyOf(event.Key.GroupKind, kept)
 	event.Object = kept
@@ -88,13 +90,9 @@ func (s *sink) of(kind streams.EventType, object any) (streams.Event, error) {
 	return event, nil
 }
 
+// event is an event, or a bookmark, that came from the server.
 func (s *sink) event(kind streams.EventType) streams.Event {
-	now := time.Now()
-	s.watcher.status.Last.Store(now.UnixNano())
-	return streams.Event{
-		Type:     kind,
-		Source:   s.watcher.name,
-		Key:      streams.Key{GroupKind: s.watcher.kind.GroupKind()},
-		Received: now,
-	}
+	event := s.watcher.event(kind)
+	s.watcher.status.Last.Store(event.Received.UnixNano())
+	return event
 }

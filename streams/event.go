@@ -44,21 +44,31 @@ type EventType uint8
 // The vocabulary of a source. A list is a ListStart, its Listed objects and a ListEnd,
 // with nothing of the same source between them; it replaces all that the source said
 // before. A source that starts a list anew has given up the one before.
+//
+// A source covers one namespace, or all. Its list events, bookmarks, Disconnected and
+// Connected have that namespace in Key.Namespace, empty for all, and no name: a list of a
+// namespace replaces what was said of that namespace, and of no other.
+//
+// Disconnected is told once, when the source has lost the API server or is refused: what it
+// told may be outdated from then on. It is never told before the first list. It ends with
+// what comes first:
+//
+//   - Connected: the source goes on from where it was. What it missed follows, and all that
+//     it told is current once a bookmark or a list has reached the ResourceVersion of
+//     Connected, which the API server reported as current then.
+//   - A ListStart, of a list that replaces all that was told. There is no Connected then.
+//
+// While it is disconnected, a source tells of no objects. That a connection ends and is
+// opened again at once is no loss, and not told.
 const (
-	ListStart EventType = iota + 1
-	Listed              // an object that the list holds
-	ListEnd             // the list is complete, at ResourceVersion
-	Applied             // an object was created or changed
-	Deleted             // an object is gone; Object is its last state
-	Bookmark            // the source has seen everything up to ResourceVersion
-
-	// Disconnected: the source has lost the API server, or is refused. What it told may be
-	// out of date from now on. It comes once, not before the first list.
-	Disconnected
-	// Connected: the source watches again, without a new list. ResourceVersion is what the
-	// server reported as current then: what the source tells is current again once a list or
-	// a bookmark has reached it.
-	Connected
+	ListStart    EventType = iota + 1 // ResourceVersion was current when the list was asked for
+	Listed                            // an object that the list holds
+	ListEnd                           // the list is complete, at ResourceVersion
+	Applied                           // an object was created or changed
+	Deleted                           // an object is gone; Object is its last state
+	Bookmark                          // the source has seen everything up to ResourceVersion
+	Disconnected                      // the source has lost what it tells of
+	Connected                         // the source has it back; ResourceVersion was current then
 )
 
 var eventTypes = [...]string{"Unknown", "ListStart", "Listed", "ListEnd", "Applied", "Deleted", "Bookmark", "Disconnected", "Connected"}
@@ -75,7 +85,7 @@ func (t EventType) String() string {
 type Event struct {
 	Type            EventType
 	Source          string // which source saw it, for people and metrics
-	Key             Key    // of others than Listed, Applied and Deleted: the kind, and the namespace that they speak for, or all
+	Key             Key    // of events without an object: the kind and the namespace that they speak for
 	Object          Object // of Listed, Applied and Deleted
 	ResourceVersion string
 	Received        time.Time // when the source got it, or the first of those in Folded

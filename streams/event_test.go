@@ -29,8 +29,8 @@ func TestAKeyReadsAsPeopleWriteIt(t *testing.T) {
 func TestTypesHaveNames(t *testing.T) {
 	for got, want := range map[fmt.Stringer]string{
 		streams.EventType(0): "Unknown", streams.ListStart: "ListStart", streams.Listed: "Listed", streams.ListEnd: "ListEnd",
-		streams.Applied: "Applied", streams.Deleted: "Deleted", streams.Bookmark: "Bookmark",
-		streams.Disconnected: "Disconnected", streams.Connected: "Connected", streams.EventType(9): "Unknown",
+		streams.Applied: "Applied", streams.Deleted: "Deleted", streams.Bookmark: "Bookmark", streams.Disconnected: "Disconnected",
+		streams.Connected: "Connected", streams.EventType(9): "Unknown",
 		streams.ChangeType(0): "Unknown", streams.Added: "Added", streams.Updated: "Updated", streams.Removed: "Removed",
 		streams.Touched: "Touched", streams.ChangeType(5): "Unknown",
 	} {

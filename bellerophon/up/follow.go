@@ -94,7 +94,7 @@ func watchSamples(config *rest.Config, namespace string) (streams.Stream[streams
 	if err != nil {
 		return none, err
 	}
-	return sources.Watch(requests, kind, sources.WatchOptions{Namespace: namespace, LabelSelector: sampleLabel + "=up"}), nil
+	return sources.Watch(requests, kind, sources.WatchOptions{Namespaces: []string{namespace}, LabelSelector: sampleLabel + "=up"}), nil
 }
 
 // since is the seconds since the start.

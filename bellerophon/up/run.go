@@ -146,8 +146,9 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 	made := &samples{config: config, namespace: r.options.Namespace, image: r.options.Image, count: r.options.Sheroes}
 	clean := r.options.Kubeconfig != "" && !r.options.Keep
 	watched := ""
+	var namespaces []string // of the operator: all
 	if r.options.Kubeconfig != "" {
-		watched = r.options.Namespace
+		watched, namespaces = r.options.Namespace, []string{r.options.Namespace}
 	}
 	var err error
 	if made.madeNamespace, err = install.MakeNamespace(ctx, config, r.options.Namespace); err != nil {
@@ -168,7 +169,7 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return connect.Explain(err)
 	}
-	if r.manager, err = r.newManager(account, watched); err != nil {
+	if r.manager, err = r.newManager(account, namespaces); err != nil {
 		return err
 	}
 	group := lifecycle.New(ctx)
@@ -184,13 +185,13 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 }
 
 // newManager makes the operator as its ServiceAccount.
-func (r *run) newManager(account *rest.Config, namespace string) (*controller.Manager, error) {
+func (r *run) newManager(account *rest.Config, namespaces []string) (*controller.Manager, error) {
 	types := scheme.Scheme
 	if err := v1.AddToScheme(types); err != nil {
 		return nil, err
 	}
 	manager, err := controller.NewManager(account, types, controller.Options{
-		Namespace:      namespace,
+		Namespaces:     namespaces,
 		MetricsAddress: r.options.MetricsAddress,
 		Logger:         r.log,
 		OnListen: func(_ string, address net.Addr) {

@@ -1,0 +1,110 @@
+package controller
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/client-go/rest"
+)
+
+// form is what a Go type stands for: a kind that is watched, as that type. A kind has the
+// form in which it is kept, which is read, and, if that is another one, its whole form,
+// which can be written.
+type form struct {
+	*watched
+	as       sources.Kind
+	requests *rest.RESTClient
+}
+
+// kept says whether it is the form that is kept.
+func (f *form) kept() bool { return f.as.Type() == f.kind.Type() }
+
+// add adds the forms of a kind.
+func (c *Client) add(kind *watched) error {
+	made := []*form{{watched: kind, as: kind.kind, requests: kind.client}}
+	if c.manager.scheme.Recognizes(kind.kind.GroupVersionKind) {
+		object, err := c.manager.scheme.New(kind.kind.GroupVersionKind)
+		if err != nil {
+			return fmt.Errorf("making a %v: %w", kind.kind.GroupVersionKind, err)
+		}
+		if reflect.TypeOf(object) != kind.kind.Type() {
+			whole, err := c.whole(kind, object.(streams.Object))
+			if err != nil {
+				return err
+			}
+			made = append(made, whole)
+		}
+	}
+	for _, form := range made {
+		if taken := c.forms[form.as.Type()]; taken != nil {
+			return fmt.Errorf("%v stands for %v already, and cannot for %v as well; name a type of its own",
+				form.as.Type(), taken.kind.GroupVersionKind, kind.kind.GroupVersionKind)
+		}
+	}
+	for _, form := range made {
+		c.forms[form.as.Type()] = form
+	}
+	return nil
+}
+
+// whole is the form of a kind as the scheme has it.
+func (c *Client) whole(kind *watched, object streams.Object) (*form, error) {
+	options := []sources.KindOption{sources.Plural(kind.kind.Resource), sources.OfKind(kind.kind.GroupVersionKind)}
+	if !kind.kind.Namespaced {
+		options = append(options, sources.ClusterScoped())
+	}
+	as, err := sources.KindOf(c.manager.scheme, object, options...)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := as.Client(c.manager.config, c.manager.http)
+	if err != nil {
+		return nil, err
+	}
+	return &form{watched: kind, as: as, requests: requests}, nil
+}
+
+// of is the form of a type. A type that is not watched is a mistake in the program.
+func (c *Client) of(object reflect.Type) *form {
+	found := c.forms[object]
+	if found == nil {
+		panic(fmt.Sprintf("controller: no controller of the manager watches %v; name it in For, Owns or Watches", object))
+	}
+	return found
+}
+
+// read is the form of a type that is to be read from the cache.
+func (c *Client) read(object reflect.Type) *form {
+	found := c.of(object)
+	if !found.kept() {
+		panic(fmt.Sprintf("controller: the cache holds %v as %v; read that, or read %v past the cache, with Live", found.kind.GroupKind(), found.kind.Type(), object))
+	}
+	return found
+}
+
+// written is the form of a type of which the whole, or else some fields, are to be written.
+func (c *Client) written(object reflect.Type, verb string, whole bool) *form {
+	found := c.of(object)
+	if as := found.as.Form(); as == sources.Projected || as == sources.MetadataOnly && whole {
+		panic(fmt.Sprintf("controller: cannot %s a %v, which is not all of a %v; %s the type of the API", verb, object, found.kind.GroupKind(), verb))
+	}
+	return found
+}
+
+// same says why a kind cannot be watched in another way besides.
+func (w *watched) same(kind sources.Kind, options sources.WatchOptions) error {
+	known := w.kind
+	switch {
+	case known.GroupVersionKind != kind.GroupVersionKind || known.Resource != kind.Resource:
+		return fmt.Errorf("%v is watched twice, as %s of version %s and as %s of version %s; name it alike everywhere",
+			kind.GroupKind(), known.Resource, known.Version, kind.Resource, kind.Version)
+	case known.Type() != kind.Type():
+		return fmt.Errorf("%v is watched twice, as %v and as %v; keep it as one type everywhere", kind.GroupKind(), known.Type(), kind.Type())
+	case known.Form() != kind.Form() || w.options.LabelSelector != options.LabelSelector ||
+		w.options.FieldSelector != options.FieldSelector || (w.options.Keep == nil) != (options.Keep == nil):
+		return fmt.Errorf("%v is watched twice, with different options; give it the same Labelled, Fields, Keep and Project everywhere", kind.GroupKind())
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package sources
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// MaxPageSize bounds a page of a list: above it, the API server had better stream.
+const MaxPageSize = 10_000
+
+// WatchOptions set up [Watch]. The zero value watches all objects of the kind.
+type WatchOptions struct {
+	// Namespaces are watched, each by requests of its own; all, if there are none. Of a kind
+	// without namespaces they mean nothing.
+	Namespaces    []string
+	LabelSelector string
+	FieldSelector string
+
+	// PageSize, if it is not 0, has the API server asked for lists in pages of so many objects,
+	// 1 to MaxPageSize. By default lists are streamed (WatchList) by servers that can: they need
+	// far less memory for that, and more time.
+	PageSize int
+
+	// Keep changes an object before it enters the stream, to keep only what is read of
+	// it. The default drops the managed fields, half of many an object. It must be fast
+	// and must come to the same when it is applied twice. Of a kind that is kept as metadata
+	// or as a projection it gets that.
+	Keep func(object streams.Object)
+
+	// Status, if set, tells how the watch is doing. Give it to one watch alone.
+	Status *Status
+}
+
+// Validate says which option is out of its range.
+func (o WatchOptions) Validate() error {
+	named := map[string]bool{}
+	for i, namespace := range o.Namespaces {
+		switch wrong := validation.ValidateNamespaceName(namespace, false); {
+		case namespace == "":
+			return fmt.Errorf("watch: Namespaces[%d] is empty; name a namespace, or none at all for all", i)
+		case len(wrong) > 0:
+			return fmt.Errorf("watch: Namespaces[%d] is %q, which no namespace is called: %s", i, namespace, strings.Join(wrong, "; "))
+		case named[namespace]:
+			return fmt.Errorf("watch: Namespaces names %q twice; name it once", namespace)
+		}
+		named[namespace] = true
+	}
+	if _, err := labels.Parse(o.LabelSelector); err != nil {
+		return fmt.Errorf("watch: LabelSelector is %q, which is no selector: %w", o.LabelSelector, err)
+	}
+	if _, err := fields.ParseSelector(o.FieldSelector); err != nil {
+		return fmt.Errorf("watch: FieldSelector is %q, which is no selector: %w", o.FieldSelector, err)
+	}
+	if o.PageSize < 0 || o.PageSize > MaxPageSize {
+		return fmt.Errorf("watch: PageSize is %d; allowed is 1 to %d, or 0 to stream lists", o.PageSize, MaxPageSize)
+	}
+	return nil
+}
+
+func (o WatchOptions) keep() func(streams.Object) {
+	if o.Keep == nil {
+		return dropManagedFields
+	}
+	return o.Keep
+}
+
+func dropManagedFields(object streams.Object) { object.SetManagedFields(nil) }

@@ -1,0 +1,231 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// watcher is the state of one observation of a watch: what the reflector calls, and where
+// that goes.
+//
+// An attempt of the reflector's is a list that streams (a watch with sendInitialEvents), a
+// plain list instead if that fails, and watches from there on, one after the other.
+type watcher struct {
+	client    rest.Interface
+	kind      Kind
+	namespace string
+	options   WatchOptions
+	status    *Status
+	name      string
+	inlet     *streams.Inlet[streams.Event]
+	listing   chan struct{} // is full while a plain list is under way
+
+	// The rest belongs to the reflector, which calls one thing at a time.
+	head   string // the version that the server reported before the list that is under way
+	asked  bool   // head is of the list that is under way
+	failed error  // why the attempt has failed, and the plain list that follows need not try
+	told   bool   // a list has been told
+	lost   bool   // and after it, that the API server is lost
+}
+
+// lister is a watcher as the reflector wants it.
+type lister struct {
+	cache.ListWatch
+	paged bool
+}
+
+func (w *watcher) lister() *lister {
+	return &lister{cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}, w.options.PageSize > 0}
+}
+
+// IsWatchListSemanticsUnSupported is how the reflector is told not to stream lists.
+func (l *lister) IsWatchListSemanticsUnSupported() bool { return l.paged }
+
+func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if options.SendInitialEvents != nil {
+		return w.stream(ctx, options)
+	}
+	return w.resume(ctx, options)
+}
+
+// stream asks for a list that streams in, and goes on as a watch.
+func (w *watcher) stream(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	w.status.set(w, Listing)
+	head, err := w.askHead(ctx)
+	if err != nil {
+		return nil, w.giveUp(ctx, "list", err)
+	}
+	w.head, w.asked = head, true
+	stream, err := w.open(ctx, options)
+	if err == nil || isTooOld(err) || cannotStream(err) { // A plain list takes its place where the server cannot stream.
+		return stream, err
+	}
+	return nil, w.giveUp(ctx, "watch", err)
+}
+
+// giveUp ends an attempt: the plain list that the reflector asks for now would fail as well.
+// It must not see why, or it would wait where the end of the observation does not end that.
+func (w *watcher) giveUp(ctx context.Context, verb string, err error) error {
+	w.failed = errors.New(w.fail(ctx, verb, err).Error())
+	return w.failed
+}
+
+// cannotStream says whether an answer is that of a server which may still list plainly: it
+// does not know how to stream, or refuses to watch.
+func cannotStream(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// isTooOld says whether a version is too old for the server, or too new: it leads to a list
+// of what there is.
+func isTooOld(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}
+
+// list asks for a plain list, or a page of one.
+func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	w.listing <- struct{}{}
+	defer func() { <-w.listing }()
+	if err := w.failed; err != nil {
+		w.failed = nil
+		return nil, err
+	}
+	w.status.set(w, Listing)
+	if w.options.PageSize > 0 { // From its cache, at a version, a server would send all at once.
+		options.ResourceVersion = ""
+	}
+	list, err := w.page(ctx, options)
+	switch {
+	case err == nil:
+		return list, nil
+	case isTooOld(err) && (options.ResourceVersion != "" || options.Continue != ""):
+		return nil, err // The reflector asks for what there is.
+	}
+	return nil, w.fail(ctx, "list", err)
+}
+
+func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*internalversion.List, error) {
+	if !w.asked {
+		head, err := w.askHead(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.head, w.asked = head, true
+	}
+	list, err := w.get(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return w.kept(list)
+}
+
+// resume opens a watch from where the last one ended.
+func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	connected := w.event(streams.Connected)
+	if w.lost {
+		head, err := w.askHead(ctx)
+		if err != nil {
+			return nil, w.fail(ctx, "watch", err)
+		}
+		connected.ResourceVersion = head
+	}
+	stream, err := w.open(ctx, options)
+	switch {
+	case err == nil:
+	case isTooOld(err):
+		return nil, err
+	default:
+		return nil, w.fail(ctx, "watch", err)
+	}
+	w.status.set(w, Watching)
+	if w.lost {
+		w.lost = false
+		connected.Received = time.Now()
+		w.inlet.Put(ctx, connected)
+	}
+	return stream, nil
+}
+
+func (w *watcher) open(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	request := w.request(options)
+	if options.TimeoutSeconds != nil {
+		request = request.Timeout(time.Duration(*options.TimeoutSeconds) * time.Second)
+	}
+	stream, err := request.Watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.status.Watches.Add(1)
+	return stream, nil
+}
+
+func (w *watcher) request(options metav1.ListOptions) *rest.Request {
+	options.LabelSelector, options.FieldSelector = w.options.LabelSelector, w.options.FieldSelector
+	return w.client.Get().
+		NamespaceIfScoped(w.namespace, w.namespace != "").
+		Resource(w.kind.Resource).
+		VersionedParams(&options, metav1.ParameterCodec)
+}
+
+func (w *watcher) get(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := w.kind.NewList()
+	if err != nil {
+		return nil, err
+	}
+	return list, w.request(options).Do(ctx).Into(list)
+}
+
+// askHead asks the server which version is current.
+func (w *watcher) askHead(ctx context.Context) (string, error) {
+	list, err := w.get(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	listed, err := meta.ListAccessor(list)
+	if err != nil {
+		return "", fmt.Errorf("a %T has no resource version: %w", list, err)
+	}
+	return listed.GetResourceVersion(), nil
+}
+
+// fail tells of a request that failed, unless the end of the observation is why.
+func (w *watcher) fail(ctx context.Context, verb string, err error) error {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	err = &RequestError{Verb: verb, Kind: w.kind, Namespace: w.namespace, Err: err}
+	w.tell(ctx, err)
+	return err
+}
+
+// tell tells of a failure: after it, what was told before may be outdated.
+func (w *watcher) tell(ctx context.Context, err error) {
+	w.asked = false
+	w.status.Errors.Add(1)
+	w.status.set(w, BackingOff)
+	if w.told && !w.lost {
+		w.lost = true
+		w.inlet.Put(ctx, w.event(streams.Disconnected))
+	}
+	w.inlet.Error(ctx, &streams.Error{Source: w.name, Err: err})
+}
+
+// event is an event without an object: its key says what it speaks for.
+func (w *watcher) event(kind streams.EventType) streams.Event {
+	event := streams.Event{Type: kind, Source: w.name, Received: time.Now()}
+	event.Key.GroupKind, event.Key.Namespace = w.kind.GroupKind(), w.namespace
+	return event
+}
