@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
 	utilruntime.PanicHandlers = nil // They would print the stacks of the panics that tests make.
-	goleak.VerifyTestMain(m)
+	clustertest.Main(m)
 }
 
 // watching is a watch of config maps at a server of the test.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -26,7 +27,7 @@ func newServer() *server { return &server{requests: make(chan *request)} }
 
 // RoundTrip hands a request to the test and waits for its answer.
 func (s *server) RoundTrip(wanted *http.Request) (*http.Response, error) {
-	made := &request{path: wanted.URL.Path, query: wanted.URL.Query(), ctx: wanted.Context(), answers: make(chan *http.Response, 1)}
+	made := &request{path: wanted.URL.Path, query: wanted.URL.Query(), header: wanted.Header, ctx: wanted.Context(), answers: make(chan answer, 1)}
 	select {
 	case s.requests <- made:
 	case <-made.ctx.Done():
@@ -38,8 +39,10 @@ func (s *server) RoundTrip(wanted *http.Request) (*http.Response, error) {
 	}
 	select {
 	case answer := <-made.answers:
-		answer.Request = wanted
-		return answer, nil
+		if answer.err == nil {
+			answer.response.Request = wanted
+		}
+		return answer.response, answer.err
 	case <-done:
 		return nil, made.ctx.Err()
 	}
@@ -73,8 +76,14 @@ func (s *server) none(t *testing.T) {
 type request struct {
 	path    string
 	query   url.Values
+	header  http.Header
 	ctx     context.Context
-	answers chan *http.Response
+	answers chan answer
+}
+
+type answer struct {
+	response *http.Response
+	err      error
 }
 
 // has fails the test unless parameters of the query are as wanted, in pairs.
@@ -89,11 +98,14 @@ func (r *request) has(t *testing.T, pairs ...string) *request {
 }
 
 func (r *request) answer(code int, body io.ReadCloser) {
-	r.answers <- &http.Response{
+	r.answers <- answer{response: &http.Response{
 		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1,
-	}
+	}}
 }
+
+// unreachable answers as a machine does where no server listens.
+func (r *request) unreachable() { r.answers <- answer{err: syscall.ECONNREFUSED} }
 
 // list answers a list.
 func (r *request) list(version string, items ...*corev1.ConfigMap) {
