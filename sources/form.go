@@ -30,9 +30,9 @@ const (
 //	sources.KindOf(scheme, &sources.Metadata[certificate]{}, sources.OfKind(certificates))
 //
 // That T names the kind is what tells the metadata of two kinds apart, where a program
-// reads by Go type; and nobody can read a spec that was never sent. For a Pod of a small
-// workload it takes 0.7 kB of heap, where the whole typed Pod takes 3.4 kB, and one with
-// nothing but its metadata set 1.7 kB (BenchmarkHeapOfAPod).
+// reads by Go type; and nobody can read a spec that was never sent. The metadata of a
+// StatefulSet of 6.4 kB takes 1.0 kB of heap, and the typed one with nothing set besides
+// 2.1 kB (BenchmarkHeapOfAStatefulSet).
 type Metadata[T any] metav1.PartialObjectMetadata
 
 // DeepCopy is a copy that shares nothing.
@@ -113,6 +113,7 @@ type projection struct {
 //
 // The function returns a new object each time. It must be fast, and is called from many
 // goroutines. Namespace, name, uid, resource version and owner references are set for it.
+// It copies what is to be kept: a pointer into the whole object would keep all of that.
 func Project[From, To streams.Object](project func(whole From) To) KindOption {
 	return func(k *Kind) {
 		k.project = &projection{
@@ -166,7 +167,6 @@ func (k Kind) Projected(object streams.Object) (streams.Object, error) {
 		if !isPartial {
 			partial = meta.AsPartialObjectMetadata(object)
 		}
-		partial.TypeMeta = metav1.TypeMeta{} // It tells nothing.
 		return k.metadata.of(partial), nil
 	case k.form == Projected && given == k.project.from:
 		return k.complete(k.project.make(object), object), nil

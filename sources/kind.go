@@ -143,12 +143,15 @@ func (k Kind) NewList() (runtime.Object, error) {
 	return list, nil
 }
 
-// Content types by which the API server is asked for the metadata alone. It sends protobuf
-// of any kind, as the metadata is a type of Kubernetes.
+// What the API server is asked for. Of metadata it sends protobuf for any kind, as that is a
+// type of Kubernetes.
 const (
-	asMetadata     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-	acceptMetadata = runtime.ContentTypeProtobuf + asMetadata + "," + runtime.ContentTypeJSON + asMetadata
-	acceptProtobuf = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	acceptProtobuf     = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	acceptMetadata     = runtime.ContentTypeProtobuf + metadataAs + "," + runtime.ContentTypeJSON + metadataAs
+	acceptMetadataList = runtime.ContentTypeProtobuf + metadataListAs + "," + runtime.ContentTypeJSON + metadataListAs
+
+	metadataAs     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	metadataListAs = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
 // Client makes a REST client for the kind, over a shared HTTP client. It asks for what is

@@ -41,6 +41,7 @@ func (w *watcher) kept(list runtime.Object) (*internalversion.List, error) {
 		if !isObject {
 			return fmt.Errorf("a %T is not a Kubernetes object", item)
 		}
+		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // Some lists repeat it, events do not have it.
 		kept, err := Kept(w.kind, w.options, object)
 		made.Items = append(made.Items, kept)
 		return err
@@ -57,9 +58,7 @@ func eachOf(list runtime.Object, visit func(runtime.Object) error) error {
 	}
 	items := reflect.ValueOf(unknown.Items).Elem()
 	for i := range items.Len() {
-		object := items.Index(i).Interface().(streams.Object)
-		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // Lists repeat it in each object.
-		if err := visit(object); err != nil {
+		if err := visit(items.Index(i).Interface().(runtime.Object)); err != nil {
 			return err
 		}
 	}

@@ -185,7 +185,11 @@ func (w *watcher) get(ctx context.Context, options metav1.ListOptions) (runtime.
 	if err != nil {
 		return nil, err
 	}
-	return list, w.request(options).Do(ctx).Into(list)
+	request := w.request(options)
+	if w.kind.form == MetadataOnly {
+		request.SetHeader("Accept", acceptMetadataList)
+	}
+	return list, request.Do(ctx).Into(list)
 }
 
 // askHead asks the server which version is current.

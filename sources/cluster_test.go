@@ -1,0 +1,193 @@
+package sources_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// exchanges are the requests to a real API server, with their answers' content types.
+type exchanges struct {
+	mu   sync.Mutex
+	all  []exchange
+	next http.RoundTripper
+}
+
+type exchange struct {
+	query       url.Values
+	contentType string
+}
+
+func (e *exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := e.next.RoundTrip(request)
+	if err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.all = append(e.all, exchange{request.URL.Query(), answer.Header.Get("Content-Type")})
+	}
+	return answer, err
+}
+
+// log is the requests so far, as text.
+func (e *exchanges) log() (lines []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, exchange := range e.all {
+		verb := "list limit=" + exchange.query.Get("limit")
+		if exchange.query.Get("watch") != "" {
+			verb = "watch sendInitialEvents=" + exchange.query.Get("sendInitialEvents")
+		}
+		if exchange.query.Get("continue") != "" {
+			verb += " continued"
+		}
+		contentType, _, _ := strings.Cut(exchange.contentType, ";")
+		lines = append(lines, verb+" as "+strings.TrimPrefix(contentType, "application/"))
+	}
+	return lines
+}
+
+// folded is what a real watch has told, as a cache would hold it.
+type folded struct {
+	t       *testing.T
+	items   chan any
+	listing map[string]streams.Object
+	held    map[string]streams.Object
+	told    []string
+	log     *exchanges
+}
+
+// watchOn watches a kind on the cluster of the tests.
+func watchOn(t *testing.T, kind sources.Kind, options sources.WatchOptions) *folded {
+	t.Helper()
+	made := &folded{t: t, items: make(chan any, 1000), log: &exchanges{}}
+	config := clustertest.Shared(t).AdminConfig()
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { made.log.next = next; return made.log })
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kind.Client(config, shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := lifecycle.New(t.Context())
+	group.Go("observer", func(ctx context.Context) error {
+		return streams.ForEach(ctx, sources.Watch(client, kind, options),
+			func(events []streams.Event) { made.items <- events }, func(err error) { made.items <- err })
+	})
+	t.Cleanup(func() {
+		group.Stop()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+		shared.CloseIdleConnections()
+	})
+	return made
+}
+
+// until takes in what is told until something holds, and says how long that took.
+func (f *folded) until(what string, holds func() bool) time.Duration {
+	f.t.Helper()
+	start := time.Now()
+	limit := time.After(time.Minute)
+	for !holds() {
+		select {
+		case item := <-f.items:
+			f.take(item)
+		case <-limit:
+			f.t.Fatalf("%s does not come about; held are %v, told was %q", what, slices.Sorted(maps.Keys(f.held)), f.told)
+		}
+	}
+	return time.Since(start)
+}
+
+func (f *folded) take(item any) {
+	events, isEvents := item.([]streams.Event)
+	if !isEvents {
+		f.told = append(f.told, fmt.Sprint(item))
+		return
+	}
+	for _, event := range events {
+		f.told = append(f.told, strings.TrimSpace(event.Type.String()+" "+event.Key.Name))
+		switch event.Type {
+		case streams.ListStart:
+			f.listing = map[string]streams.Object{}
+		case streams.Listed:
+			f.listing[event.Key.Name] = event.Object
+		case streams.ListEnd:
+			f.held, f.listing = f.listing, nil
+		case streams.Applied:
+			f.held[event.Key.Name] = event.Object
+		case streams.Deleted:
+			delete(f.held, event.Key.Name)
+		}
+	}
+}
+
+// holds says whether these objects are held.
+func (f *folded) holds(names ...string) func() bool {
+	return func() bool {
+		return f.held != nil && f.listing == nil && slices.Equal(slices.Sorted(maps.Keys(f.held)), names)
+	}
+}
+
+// says says whether a line was told.
+func (f *folded) says(line string) func() bool {
+	return func() bool { return slices.Contains(f.told, line) }
+}
+
+func TestAListOnARealServerComesInPagesOrAsAStream(t *testing.T) {
+	namespace := clustertest.Namespace(t)
+	maps, err := kubernetes.NewForConfig(clustertest.Shared(t).AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range 5 {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("map-", i), Labels: map[string]string{"app": "red"}}}
+		if _, err := maps.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, object.Name)
+	}
+	options := sources.WatchOptions{Namespaces: []string{namespace}, LabelSelector: "app=red"}
+	for _, test := range []struct {
+		pageSize int
+		want     []string
+	}{
+		{0, []string{"list limit=1 as vnd.kubernetes.protobuf", "watch sendInitialEvents=true as vnd.kubernetes.protobuf"}},
+		{2, []string{
+			"list limit=1 as vnd.kubernetes.protobuf", "list limit=2 as vnd.kubernetes.protobuf",
+			"list limit=2 continued as vnd.kubernetes.protobuf", "list limit=2 continued as vnd.kubernetes.protobuf",
+			"watch sendInitialEvents= as vnd.kubernetes.protobuf"}},
+	} {
+		options.PageSize = test.pageSize
+		options.Status = &sources.Status{}
+		f := watchOn(t, kindOf(t, &corev1.ConfigMap{}), options)
+		f.until("the list", f.holds(names...))
+		touched := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("more-", test.pageSize), Labels: map[string]string{"app": "red"}}}
+		if _, err := maps.CoreV1().ConfigMaps(namespace).Create(t.Context(), touched, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, touched.Name)
+		f.until("an event", f.holds(names...))
+		same(t, "requests", f.log.log(), test.want)
+	}
+}
