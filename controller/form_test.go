@@ -1,0 +1,239 @@
+package controller_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/operators"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// phase is what a program may read of a pod, from the whole one.
+type phase struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	is corev1.PodPhase
+}
+
+func (p *phase) DeepCopyObject() runtime.Object { copied := *p; return &copied }
+
+func phaseOf(whole *corev1.Pod) *phase { return &phase{is: whole.Status.Phase} }
+
+// phaseJSON is the same by the names of the API.
+type phaseJSON struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Status            struct {
+		Phase corev1.PodPhase `json:"phase,omitempty"`
+	} `json:"status"`
+}
+
+func (p *phaseJSON) DeepCopyObject() runtime.Object { copied := *p; return &copied }
+
+var (
+	podKind = corev1.SchemeGroupVersion.WithKind("Pod")
+	podX    = types.NamespacedName{Namespace: "a", Name: "x"}
+)
+
+func running(version string) *corev1.Pod {
+	made := pod("x", version)
+	made.Status.Phase, made.Labels = corev1.PodRunning, map[string]string{"app": "red"}
+	return made
+}
+
+// reader is a client of a manager whose one controller is of pods, in some form.
+func reader(t *testing.T, api transport, of controller.Option) *controller.Client {
+	t.Helper()
+	m := manager(t, api, controller.Options{UserAgent: "tester"})
+	if err := m.Add("pods", nothing, of); err != nil {
+		t.Fatal(err)
+	}
+	return m.Client()
+}
+
+func panicOf(call func()) string {
+	err := lifecycle.Guard(func() error { call(); return nil })
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestAWriteOfTheWholeEntersTheCacheAsWhatIsKept(t *testing.T) {
+	answer := running("6")
+	answer.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "tester"}}
+	for name, test := range map[string]struct {
+		of   controller.Option
+		read func(*controller.Client) (version string, label string, phase corev1.PodPhase)
+	}{
+		"a projection": {controller.For(&phase{}, controller.Project(phaseOf)), func(c *controller.Client) (string, string, corev1.PodPhase) {
+			held, found := controller.Get[*phase](c, podX)
+			if !found || len(controller.List[*phase](c, "a")) != 1 {
+				return "", "", ""
+			}
+			return held.ResourceVersion, "red", held.is
+		}},
+		"a projection by names": {controller.For(&phaseJSON{}, controller.OfKind(podKind)), func(c *controller.Client) (string, string, corev1.PodPhase) {
+			held, found := controller.Get[*phaseJSON](c, podX)
+			if !found {
+				return "", "", ""
+			}
+			return held.ResourceVersion, held.Labels["app"], held.Status.Phase
+		}},
+		"metadata": {controller.For(&controller.Metadata[corev1.Pod]{}), func(c *controller.Client) (string, string, corev1.PodPhase) {
+			held, found := controller.Get[*controller.Metadata[corev1.Pod]](c, podX)
+			if !found || len(held.ManagedFields) > 0 {
+				return "", "", ""
+			}
+			return held.ResourceVersion, held.Labels["app"], corev1.PodRunning
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, last := answering(t, func() *http.Response { return says(http.StatusOK, answer) })
+			c := reader(t, api, test.of)
+			written, err := controller.Apply(t.Context(), c, pod("x", ""))
+			if err != nil || written.Status.Phase != corev1.PodRunning || last.path != "/api/v1/namespaces/a/pods/x" {
+				t.Fatalf("%s answered %v: %v", last.path, written, err)
+			}
+			if version, label, phase := test.read(c); version != "6" || label != "red" || phase != corev1.PodRunning {
+				t.Errorf("the next read sees %q, %q and %q", version, label, phase)
+			}
+			live, err := controller.Live[*corev1.Pod](t.Context(), c, podX)
+			if err != nil || live.Labels["app"] != "red" {
+				t.Errorf("live it is %v: %v", live, err)
+			}
+			want := "panic: controller: the cache holds Pod as *"
+			if said := panicOf(func() { controller.Get[*corev1.Pod](c, podX) }); !strings.HasPrefix(said, want) {
+				t.Errorf("of the whole it said %q", said)
+			}
+		})
+	}
+}
+
+func TestAProjectionIsReadLiveAsWhatItIs(t *testing.T) {
+	api, _ := answering(t, func() *http.Response { return says(http.StatusOK, running("6")) })
+	c := reader(t, api, controller.For(&phase{}, controller.Project(phaseOf)))
+	live, err := controller.Live[*phase](t.Context(), c, podX)
+	if err != nil || live.is != corev1.PodRunning || live.Name != "x" || live.ResourceVersion != "6" {
+		t.Errorf("live it is %+v: %v", live, err)
+	}
+}
+
+func TestMetadataCanBePatchedAlone(t *testing.T) {
+	var accepted string
+	partial := &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: running("6").ObjectMeta,
+	}
+	api, last := answering(t, func() *http.Response { return says(http.StatusOK, partial) })
+	c := reader(t, func(request *http.Request) *http.Response {
+		accepted = request.Header.Get("Accept")
+		return api(request)
+	}, controller.For(&controller.Metadata[corev1.Pod]{}))
+	before := &controller.Metadata[corev1.Pod]{ObjectMeta: pod("x", "5").ObjectMeta}
+	after := before.DeepCopy()
+	after.Labels = map[string]string{"app": "red"}
+	written, err := controller.Patch(t.Context(), c, before, after)
+	if err != nil || written.ResourceVersion != "6" {
+		t.Fatalf("it answered %v: %v", written, err)
+	}
+	body, _ := json.Marshal(last.body)
+	if string(body) != `{"metadata":{"labels":{"app":"red"},"resourceVersion":"5"}}` || !strings.Contains(accepted, "as=PartialObjectMetadata;") {
+		t.Errorf("it sent %s, and accepts %s", body, accepted)
+	}
+	if held, found := controller.Get[*controller.Metadata[corev1.Pod]](c, podX); !found || held != written {
+		t.Errorf("the next read sees %v", held)
+	}
+}
+
+func TestWhatIsNotAllOfAnObjectCannotBeWritten(t *testing.T) {
+	c := reader(t, silent, controller.For(&phase{}, controller.Project(phaseOf)))
+	of := func(verb string) string {
+		return "panic: controller: cannot " + verb + " a *controller_test.phase, which is not all of a Pod; " + verb + " the type of the API"
+	}
+	for want, write := range map[string]func(){
+		of("create"): func() { _, _ = controller.Create(t.Context(), c, &phase{}) },
+		of("apply"):  func() { _, _ = controller.Apply(t.Context(), c, &phase{}) },
+		of("patch"):  func() { _, _ = controller.Patch(t.Context(), c, &phase{}, &phase{}) },
+	} {
+		if said := panicOf(write); said != want {
+			t.Errorf("it said %q, want %q", said, want)
+		}
+	}
+	c = reader(t, silent, controller.For(&controller.Metadata[corev1.Pod]{}))
+	for _, write := range []func(){
+		func() { _, _ = controller.Create(t.Context(), c, &controller.Metadata[corev1.Pod]{}) },
+		func() { _, _ = controller.Apply(t.Context(), c, &controller.Metadata[corev1.Pod]{}) },
+	} {
+		if said := panicOf(write); !strings.HasSuffix(said, "which is not all of a Pod; create the type of the API") && !strings.HasSuffix(said, "apply the type of the API") {
+			t.Errorf("it said %q", said)
+		}
+	}
+}
+
+func TestAKindIsKeptInOneForm(t *testing.T) {
+	for name, test := range map[string]struct {
+		more controller.Option
+		want string
+	}{
+		"whole and as metadata": {controller.For(&controller.Metadata[corev1.Pod]{}),
+			"Pod is watched twice, as *v1.Pod and as *sources.Metadata["},
+		"one type for two kinds": {controller.For(&corev1.Pod{}, controller.OfKind(corev1.SchemeGroupVersion.WithKind("Hod"))),
+			"*v1.Pod stands for /v1, Kind=Pod already, and cannot for /v1, Kind=Hod as well; name a type of its own"},
+		"with other fields": {controller.For(&corev1.Pod{}, controller.Fields("spec.nodeName=worker-1")),
+			"Pod is watched twice, with different options"},
+		"with a selector that is none": {controller.For(&corev1.Secret{}, controller.Labelled("app in")),
+			`Secret: watch: LabelSelector is "app in", which is no selector`},
+	} {
+		m := manager(t, silent, controller.Options{})
+		add(t, m, nothing)
+		err := m.Add("more", nothing, test.more)
+		if err == nil || !strings.HasPrefix(err.Error(), `adding controller "more": `+test.want) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+}
+
+// What a controller names is what its reconciler reads, all the way from the API server.
+func TestAControllerReadsItsProjectionFromTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole := running("4")
+		m := manager(t, func(request *http.Request) *http.Response {
+			if request.URL.Query().Get("watch") == "true" {
+				return watched(request, "5", whole)
+			}
+			return onePod(request)
+		}, controller.Options{Namespaces: []string{"a"}})
+		read := make(chan corev1.PodPhase, 1)
+		err := m.Add("pods", func(_ context.Context, request operators.Request) (time.Duration, error) {
+			held, _ := controller.Get[*phase](m.Client(), request.NamespacedName)
+			read <- held.is
+			return 0, nil
+		}, controller.For(&phase{}, controller.Project(phaseOf)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		group := lifecycle.New(t.Context())
+		group.Go("manager", m.Run)
+		if got := <-read; got != corev1.PodRunning {
+			t.Errorf("it read %q", got)
+		}
+		if err := m.Cache().Wait(t.Context(), cache.Settled); err != nil {
+			t.Error(err)
+		}
+		group.Stop()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
