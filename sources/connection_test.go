@@ -72,9 +72,17 @@ func TestANewListTakesThePlaceOfConnected(t *testing.T) {
 		missing := func(made *request) { made.refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no") }
 		missing(server.next(t).has(t, "watch", "true"))
 		missing(server.next(t).has(t, "watch", "", "limit", "1"))
-		started(t, server, "40")
+		connection := started(t, server, "40")
 		same(t, "events", seen.told(), []string{
 			"ListStart @8", "Listed a/x @5", "ListEnd @8", "Disconnected @", "ListStart @40", "ListEnd @40"})
+		pass(t, time.Minute)
+		connection.cut()
+		connection = server.next(t).has(t, "watch", "true").open()
+		same(t, "when it goes on", seen.told(), nil)
+		pass(t, time.Minute)
+		connection.cut()
+		missing(server.next(t))
+		same(t, "when it is lost again", seen.told(), []string{"Disconnected @"})
 		seen.stop(t)
 	})
 }
