@@ -97,6 +97,7 @@ func (s *Store) find(name types.NamespacedName) *slot {
 
 // put puts an object in, in the place of another, if there is one.
 func (s *Store) put(held *slot, name types.NamespacedName, object streams.Object) {
+	s.sizes.sample(object)
 	if held != nil {
 		if old := held.get(); s.working.stays(old, object) && held.replace(old, object) {
 			return

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,17 @@ func (l Level) String() string {
 
 // MarshalText is the level's name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText takes the level's name.
+func (l *Level) UnmarshalText(name []byte) error {
+	for level, known := range levelNames {
+		if known == string(name) {
+			*l = Level(level)
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no level %q; allowed are %s", name, strings.Join(levelNames[:], ", "))
+}
 
 // levels is what the level is made of, besides the stores.
 type levels struct {

@@ -39,6 +39,7 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	}
 	for _, object := range list.objects {
 		name := nameOf(object)
+		s.sizes.sample(object)
 		table.set(next.put(table.find(name), name, object))
 	}
 	before.scan(covered, func(held *slot) {

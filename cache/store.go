@@ -30,8 +30,9 @@ type Store struct {
 	working    *view  // what published is a copy of, and what comes on top
 	table      *table // of working, but for what is in fresh
 	fresh      map[types.NamespacedName]*slot
-	moved      bool                                        // working's trees or scopes are not those that are published
-	relists    map[string]*relist                          // by scope: the lists that are coming in
+	moved      bool               // working's trees or scopes are not those that are published
+	relists    map[string]*relist // by scope: the lists that are coming in
+	sizes      sizes
 	tombstones *lru.Cache[types.NamespacedName, tombstone] // it locks itself: the overlay reads it too
 	told       []types.NamespacedName                      // of what the events since the last publish are
 	marked     bool                                        // a list or a bookmark was among them
@@ -110,6 +111,9 @@ func (s *Store) ByIndex(index, value string) []streams.Object {
 
 // Len is how many objects the source has told of.
 func (s *Store) Len() int { return s.published.Load().objects.Len() }
+
+// Bytes estimates the memory that the objects take, with their place in the store.
+func (s *Store) Bytes() int64 { return s.sizes.bytes(s.Len(), len(s.published.Load().indexers)) }
 
 // Version is the resource version up to which the store has seen everything: the oldest
 // of its sources'.

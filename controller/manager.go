@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -31,6 +32,7 @@ type Manager struct {
 	controllers map[string]operators.Controller
 	attempts    map[string]*attempts
 	debounce    operators.Flow
+	changes     atomic.Int64 // that the cache has made
 	reconcile   operators.Flow
 	activity    chan struct{} // has a token when something happened
 	metrics     *metrics
@@ -117,6 +119,9 @@ func (m *Manager) watch(object streams.Object, kindOptions []sources.KindOption,
 		return nil, err
 	}
 	added.store = m.cache.Add(kind.GroupKind(), cache.ByOwner)
+	if len(options.Namespaces) > 0 {
+		added.store.Cover(options.Namespaces...)
+	}
 	m.watches = append(m.watches, added)
 	return added, nil
 }
@@ -168,7 +173,7 @@ func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result
 		Window: m.options.Window,
 		Flow:   &m.debounce,
 	})
-	changes := streams.MapBatches(events, func(events []streams.Event) ([]streams.Change, error) { return m.apply(events), nil })
+	changes := streams.MapBatches(events, m.apply)
 	requests := operators.Trigger(changes, m.rules...)
 	return operators.Reconcile(requests, m.controllers, operators.ReconcileOptions{
 		Workers: m.options.Workers,
@@ -181,10 +186,11 @@ func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result
 }
 
 // apply brings events into the cache.
-func (m *Manager) apply(events []streams.Event) []streams.Change {
+func (m *Manager) apply(events []streams.Event) ([]streams.Change, error) {
 	changes := m.cache.Apply(events) // It ends the calm before readers see anything.
+	m.changes.Add(int64(len(changes)))
 	m.wake()
-	return changes
+	return changes, nil
 }
 
 // stir tells that something happened, which ends a calm.

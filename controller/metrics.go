@@ -4,10 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
-	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -101,83 +99,5 @@ func (m *metrics) result(result operators.Result) {
 		m.timeouts.WithLabelValues(name).Inc()
 	case result.Outcome == operators.Ended:
 		m.terminals.WithLabelValues(name).Inc()
-	}
-}
-
-// state collects what is read off a manager when it is asked for.
-type state struct{ manager *Manager }
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
-}
-
-var (
-	maxConcurrent  = desc("controller_runtime_max_concurrent_reconciles", "Workers of the pool that all controllers share.", "controller")
-	activeWorkers  = desc("controller_runtime_active_workers", "Reconciles that run now.", "controller")
-	queueDepth     = desc("workqueue_depth", "Objects that are queued or back off.", "name", "controller", "priority")
-	unfinished     = desc("workqueue_unfinished_work_seconds", "How long the reconciles that run now have run, together.", "name", "controller")
-	longestRunning = desc("workqueue_longest_running_processor_seconds", "How long the longest of them has run.", "name", "controller")
-	debounceEvents = desc("bellerophon_debounce_events_total", "Events into and out of the debounce; in over out is the coalescing ratio.", "direction")
-	debounceHeld   = desc("bellerophon_debounce_waiting", "Events that the debounce holds.")
-	cacheObjects   = desc("bellerophon_cache_objects", "Objects in the cache.", "kind")
-	cacheOdd       = desc("bellerophon_cache_anomalies_total", "Events that should not happen.", "kind", "anomaly")
-	syncLevel      = desc("bellerophon_sync_level", "Level of sync: 0 starting, 1 listed, 2 current, 3 own writes visible, 4 settled.")
-	loopDuration   = desc("bellerophon_loop_duration_seconds", "Smoothed time from an event to the echo of the last write it led to.")
-	sourceState    = desc("bellerophon_source_state", "1 for what a watch is doing: listing, watching or backing_off.", "kind", "state")
-	sourceRequests = desc("bellerophon_source_requests_total", "Lists completed, watches opened, and requests failed.", "kind", "request")
-	sourceSilence  = desc("bellerophon_source_silence_seconds", "Time since the last event or bookmark of a watch.", "kind")
-)
-
-// Describe implements prometheus.Collector.
-func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, description := range []*prometheus.Desc{maxConcurrent, activeWorkers, queueDepth, unfinished, longestRunning, debounceEvents, debounceHeld, cacheObjects,
-		cacheOdd, syncLevel, loopDuration, sourceState, sourceRequests, sourceSilence} {
-		out <- description
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (s *state) Collect(out chan<- prometheus.Metric) {
-	gauge := func(of *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
-	}
-	counter := func(of *prometheus.Desc, value int64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(of, prometheus.CounterValue, float64(value), labels...)
-	}
-	m := s.manager
-	for name, controller := range m.controllers {
-		running, total, longest := m.attempts[name].now()
-		gauge(maxConcurrent, float64(m.options.Workers), name)
-		gauge(activeWorkers, float64(running), name)
-		gauge(queueDepth, float64(controller.Flow.Waiting.Load()), name, name, "0")
-		gauge(unfinished, total.Seconds(), name, name)
-		gauge(longestRunning, longest.Seconds(), name, name)
-	}
-	counter(debounceEvents, m.debounce.In.Load(), "in")
-	counter(debounceEvents, m.debounce.Out.Load(), "out")
-	gauge(debounceHeld, float64(m.debounce.Waiting.Load()))
-	gauge(syncLevel, float64(m.cache.Level()))
-	gauge(loopDuration, m.cache.Loop().Duration().Seconds())
-	for _, store := range m.cache.Stores() {
-		kind := store.Kind().String()
-		gauge(cacheObjects, float64(store.Len()), kind)
-		store.Anomalies(func(anomaly cache.Anomaly, count int64) { counter(cacheOdd, count, kind, anomaly.String()) })
-	}
-	for _, watched := range m.watches {
-		kind, status := watched.kind.GroupKind().String(), watched.options.Status
-		current := sources.WatchState(status.State.Load())
-		for _, state := range []sources.WatchState{sources.Listing, sources.Watching, sources.BackingOff} {
-			value := 0.0
-			if state == current {
-				value = 1
-			}
-			gauge(sourceState, value, kind, state.String())
-		}
-		counter(sourceRequests, status.Lists.Load(), kind, "list")
-		counter(sourceRequests, status.Watches.Load(), kind, "watch")
-		counter(sourceRequests, status.Errors.Load(), kind, "failed")
-		if last := status.Last.Load(); last > 0 {
-			gauge(sourceSilence, time.Since(time.Unix(0, last)).Seconds(), kind)
-		}
 	}
 }

@@ -66,9 +66,13 @@ func TestEachOutcomeIsInTheMetrics(t *testing.T) {
 				`bellerophon_source_requests_total{kind=Pod,request=list}`:                 1,
 				`bellerophon_source_requests_total{kind=Pod,request=watch}`:                1,
 				`bellerophon_source_requests_total{kind=Pod,request=failed}`:               0,
-				`bellerophon_debounce_events_total{direction=in}`:                          3,
-				`bellerophon_debounce_events_total{direction=out}`:                         3,
-				`bellerophon_debounce_waiting{}`:                                           0,
+				`bellerophon_stage_items_total{direction=in,stage=debounce}`:               3,
+				`bellerophon_stage_items_total{direction=out,stage=debounce}`:              3,
+				`bellerophon_stage_items_total{direction=in,stage=cache}`:                  3,
+				`bellerophon_stage_items_total{direction=out,stage=cache}`:                 1,
+				`bellerophon_stage_items_total{direction=out,stage=trigger}`:               1,
+				`bellerophon_stage_items_total{direction=out,stage=reconcile}`:             5,
+				`bellerophon_stage_waiting{stage=debounce}`:                                0,
 				`bellerophon_sync_level{}`:                                                 4,
 			} {
 				if got, found := value(t, registry, series); !found || got != want {
@@ -105,10 +109,10 @@ func TestTheMetricsAreWellFormedAndHaveTheirNames(t *testing.T) {
 				t.Error("the echo of the own write is not measured")
 			}
 			same(t, names(t, registry), []string{
-				"bellerophon_cache_anomalies_total", "bellerophon_cache_objects", "bellerophon_debounce_events_total",
-				"bellerophon_debounce_waiting", "bellerophon_loop_duration_seconds",
-				"bellerophon_own_write_echo_seconds", "bellerophon_source_requests_total",
-				"bellerophon_source_silence_seconds", "bellerophon_source_state", "bellerophon_sync_level", "bellerophon_writes_total",
+				"bellerophon_cache_anomalies_total", "bellerophon_cache_bytes", "bellerophon_cache_objects", "bellerophon_loop_duration_seconds",
+				"bellerophon_own_write_echo_seconds", "bellerophon_source_quiet_seconds", "bellerophon_source_requests_total",
+				"bellerophon_source_silence_seconds", "bellerophon_source_state", "bellerophon_stage_items_total", "bellerophon_stage_waiting",
+				"bellerophon_sync_level", "bellerophon_writes_total",
 				"controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles",
 				"controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_panics_total",
 				"controller_runtime_reconcile_time_seconds", "controller_runtime_reconcile_timeouts_total",

@@ -59,14 +59,29 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	return servers, nil
 }
 
-// ready says whether the first lists are complete, and which are not.
-func (m *Manager) ready(w http.ResponseWriter, _ *http.Request) {
+// ready says whether the cache is at the level of the query, such as level=Settled, or
+// else whether the first lists are complete, and what is missing.
+func (m *Manager) ready(w http.ResponseWriter, request *http.Request) {
+	wanted := cache.Listed
+	if name := request.URL.Query().Get("level"); name != "" {
+		if err := wanted.UnmarshalText([]byte(name)); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
 	level := m.cache.Level()
-	if level < cache.Listed {
-		http.Error(w, "not ready: waiting for the first list of "+strings.Join(m.cache.Pending(cache.Listed), ", "), http.StatusServiceUnavailable)
+	if level >= wanted {
+		fmt.Fprintln(w, "ok:", level)
 		return
 	}
-	fmt.Fprintln(w, "ok:", level)
+	waits := "not ready: it is " + level.String() + ", not " + wanted.String()
+	switch pending := strings.Join(m.cache.Pending(wanted), ", "); {
+	case wanted == cache.Listed:
+		waits = "not ready: waiting for the first list of " + pending
+	case pending != "":
+		waits += "; waiting for " + pending
+	}
+	http.Error(w, waits, http.StatusServiceUnavailable)
 }
 
 // run serves until ctx ends.

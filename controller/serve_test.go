@@ -67,6 +67,8 @@ func TestHealthAndMetricsAreServedUntilTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(addresses["health"]+"/readyz", http.StatusOK, fmt.Sprintln("ok:", cache.Settled))
+	check(addresses["health"]+"/readyz?level=Settled", http.StatusOK, fmt.Sprintln("ok:", cache.Settled))
+	check(addresses["health"]+"/readyz?level=Calm", http.StatusBadRequest, "allowed are Starting, Listed, Current, OwnWritesVisible, Settled")
 	check(addresses["metrics"]+"/metrics", http.StatusOK, "bellerophon_sync_level 4\n")
 	group.Stop()
 	if err := group.Wait(); err != nil {

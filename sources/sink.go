@@ -93,6 +93,10 @@ func (s *sink) of(kind streams.EventType, object any) (streams.Event, error) {
 // event is an event, or a bookmark, that came from the server.
 func (s *sink) event(kind streams.EventType) streams.Event {
 	event := s.watcher.event(kind)
-	s.watcher.status.Last.Store(event.Received.UnixNano())
+	now := event.Received.UnixNano()
+	s.watcher.status.Last.Store(now)
+	if kind != streams.Bookmark {
+		s.watcher.status.LastEvent.Store(now)
+	}
 	return event
 }

@@ -7,11 +7,12 @@ import (
 
 // Status tells how a watch is doing. Read it from any goroutine.
 type Status struct {
-	Lists   atomic.Int64 // lists that were completed
-	Watches atomic.Int64 // watches that were opened
-	Errors  atomic.Int64 // requests that failed, but for those that had another take their place
-	Last    atomic.Int64 // when the last event or bookmark came, in Unix nanoseconds
-	State   atomic.Int32 // a WatchState; of several namespaces the worst
+	Lists     atomic.Int64 // lists that were completed
+	Watches   atomic.Int64 // watches that were opened
+	Errors    atomic.Int64 // requests that failed, but for those that had another take their place
+	Last      atomic.Int64 // when the last event or bookmark came, in Unix nanoseconds
+	LastEvent atomic.Int64 // when the last event came, likewise
+	State     atomic.Int32 // a WatchState; of several namespaces the worst
 
 	mu     sync.Mutex
 	states map[*watcher]WatchState

@@ -164,7 +164,7 @@ func TestAWatchThatResumesBehindTheHistoryExpires(t *testing.T) {
 		server.Break()
 		must(t, server.Create(configMap("a", "1")))
 		server.Compact()
-		same(t, "events", seen.told(t, 10*time.Second), "ListStart ", "Listed a=1", "ListEnd ")
+		same(t, "events", seen.told(t, 10*time.Second), "Disconnected ", "ListStart ", "Listed a=1", "ListEnd ")
 		seen.stop(t)
 	})
 }
@@ -177,7 +177,7 @@ func TestRefusedRequestsAreReportedAndTriedAgain(t *testing.T) {
 	}{
 		"503": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "list"}, []string{"cannot list configmaps in all namespaces"}, 0},
 		"500": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "watch", Code: 500}, []string{"refused by the test"}, 0},
-		"410": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "watch", Code: 410}, []string{"refused by the test"}, 0},
+		"410": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "watch", Code: 410}, nil, 0}, // A list takes its place.
 		"no connection": {
 			sourcestest.Fault{Action: sourcestest.Disconnect, Verb: "watch", Times: 2}, []string{"connection refused", "connection refused"}, 300 * time.Millisecond,
 		},
@@ -234,7 +234,7 @@ func TestAKindThatVanishesComesBack(t *testing.T) {
 		seen := observe(t, server)
 		seen.told(t, time.Millisecond)
 		must(t, server.Uninstall(configMap("")))
-		same(t, "at the end of the kind", seen.told(t, time.Minute), "Deleted a")
+		same(t, "at the end of the kind", seen.told(t, time.Minute), "Deleted a", "Disconnected ")
 		if len(seen.errs) == 0 || !strings.Contains(seen.errs[0], "could not find the requested resource") {
 			t.Errorf("failures are %q", seen.errs)
 		}

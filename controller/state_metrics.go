@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// state collects what is read off a manager when it is asked for.
+type state struct{ manager *Manager }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	maxConcurrent  = desc("controller_runtime_max_concurrent_reconciles", "Workers of the pool that all controllers share.", "controller")
+	activeWorkers  = desc("controller_runtime_active_workers", "Reconciles that run now.", "controller")
+	queueDepth     = desc("workqueue_depth", "Objects that are queued or back off.", "name", "controller", "priority")
+	unfinished     = desc("workqueue_unfinished_work_seconds", "How long the reconciles that run now have run, together.", "name", "controller")
+	longestRunning = desc("workqueue_longest_running_processor_seconds", "How long the longest of them has run.", "name", "controller")
+	stageItems     = desc("bellerophon_stage_items_total", "What went into and came out of a stage of the pipeline: events, changes, requests, results.", "stage", "direction")
+	stageWaiting   = desc("bellerophon_stage_waiting", "What a stage of the pipeline holds.", "stage")
+	cacheObjects   = desc("bellerophon_cache_objects", "Objects in the cache.", "kind")
+	cacheBytes     = desc("bellerophon_cache_bytes", "Estimate of the memory that the objects of a kind take in the cache, with their place in it.", "kind")
+	cacheOdd       = desc("bellerophon_cache_anomalies_total", "Events that should not happen.", "kind", "anomaly")
+	syncLevel      = desc("bellerophon_sync_level", "Level of sync: 0 starting, 1 listed, 2 current, 3 own writes visible, 4 settled.")
+	loopDuration   = desc("bellerophon_loop_duration_seconds", "Smoothed time from an event to the echo of the last write it led to.")
+	sourceState    = desc("bellerophon_source_state", "1 for what a watch is doing: listing, watching or backing_off.", "kind", "state")
+	sourceRequests = desc("bellerophon_source_requests_total", "Lists completed, watches opened, and requests failed.", "kind", "request")
+	sourceQuiet    = desc("bellerophon_source_quiet_seconds", "Time since the last event of a watch, bookmarks left out.", "kind")
+	sourceSilence  = desc("bellerophon_source_silence_seconds", "Time since the last event or bookmark of a watch.", "kind")
+)
+
+// Describe implements prometheus.Collector.
+func (s *state) Describe(out chan<- *prometheus.Desc) {
+	for _, description := range []*prometheus.Desc{maxConcurrent, activeWorkers, queueDepth, unfinished, longestRunning, stageItems, stageWaiting, cacheObjects, cacheBytes,
+		cacheOdd, syncLevel, loopDuration, sourceState, sourceRequests, sourceQuiet, sourceSilence} {
+		out <- description
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *state) Collect(out chan<- prometheus.Metric) {
+	gauge := func(of *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
+	}
+	counter := func(of *prometheus.Desc, value int64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(of, prometheus.CounterValue, float64(value), labels...)
+	}
+	m := s.manager
+	for name, controller := range m.controllers {
+		running, total, longest := m.attempts[name].now()
+		gauge(maxConcurrent, float64(m.options.Workers), name)
+		gauge(activeWorkers, float64(running), name)
+		gauge(queueDepth, float64(controller.Flow.Waiting.Load()), name, name, "0")
+		gauge(unfinished, total.Seconds(), name, name)
+		gauge(longestRunning, longest.Seconds(), name, name)
+	}
+	for _, stage := range []struct {
+		name    string
+		in, out int64
+		waiting int64
+	}{ // Whatever comes out of one stage goes into the next.
+		{"debounce", m.debounce.In.Load(), m.debounce.Out.Load(), m.debounce.Waiting.Load()},
+		{"cache", m.debounce.Out.Load(), m.changes.Load(), 0},
+		{"trigger", m.changes.Load(), m.reconcile.In.Load(), 0},
+		{"reconcile", m.reconcile.In.Load(), m.reconcile.Out.Load(), m.reconcile.Waiting.Load()},
+	} {
+		counter(stageItems, stage.in, stage.name, "in")
+		counter(stageItems, stage.out, stage.name, "out")
+		gauge(stageWaiting, float64(stage.waiting), stage.name)
+	}
+	gauge(syncLevel, float64(m.cache.Level()))
+	gauge(loopDuration, m.cache.Loop().Duration().Seconds())
+	for _, store := range m.cache.Stores() {
+		kind := store.Kind().String()
+		gauge(cacheObjects, float64(store.Len()), kind)
+		gauge(cacheBytes, float64(store.Bytes()), kind)
+		store.Anomalies(func(anomaly cache.Anomaly, count int64) { counter(cacheOdd, count, kind, anomaly.String()) })
+	}
+	for _, watched := range m.watches {
+		kind, status := watched.kind.GroupKind().String(), watched.options.Status
+		current := sources.WatchState(status.State.Load())
+		for _, state := range []sources.WatchState{sources.Listing, sources.Watching, sources.BackingOff} {
+			value := 0.0
+			if state == current {
+				value = 1
+			}
+			gauge(sourceState, value, kind, state.String())
+		}
+		counter(sourceRequests, status.Lists.Load(), kind, "list")
+		counter(sourceRequests, status.Watches.Load(), kind, "watch")
+		counter(sourceRequests, status.Errors.Load(), kind, "failed")
+		if last := status.Last.Load(); last > 0 {
+			gauge(sourceSilence, time.Since(time.Unix(0, last)).Seconds(), kind)
+		}
+		if last := status.LastEvent.Load(); last > 0 {
+			gauge(sourceQuiet, time.Since(time.Unix(0, last)).Seconds(), kind)
+		}
+	}
+}
