@@ -97,6 +97,17 @@ func TestDebounceLetsNoBookmarkOvertakeItsSource(t *testing.T) {
 	})
 }
 
+func TestDebounceLetsNoLossOfTheConnectionOvertakeItsSource(t *testing.T) {
+	testDebounce(t, 20*time.Millisecond, map[string]debounceTest{
+		"it takes along what waits":         {"a@1 | 5ms a@2 | 9ms ?0 | 99ms", "0s a@1 | 9ms a@2 ?0"},
+		"of its source only":                {"a@1 2>b@1 | 5ms a@2 2>b@2 | 9ms 2>?0 | 99ms", "0s a@1 2>b@1 | 9ms 2>b@2 2>?0 | 25ms a@2"},
+		"what comes after it is behind it":  {"?0 | 1ms =9 | 2ms a@3 #9 | 99ms", "0s ?0 | 1ms =9 | 2ms a@3 #9"},
+		"the last that waits is what is so": {"?0 =1 ?0 | 1ms =2 ?0 =3 | 99ms", "0s ?0 | 1ms =3"},
+		"a list replaces it":                {"?0 [2 ]3 | 99ms", "0s [2 ]3"},
+		"a bookmark does not":               {"#1 ?0 =2 #3 | 99ms", "0s =2 #3"},
+	})
+}
+
 func TestDebounceWithoutAWindowFoldsOnlyWhatIsThereAtOnce(t *testing.T) {
 	testDebounce(t, 0, map[string]debounceTest{
 		"events pass at once":         {"a@1 | 1ns a@2 | 2ns -a@3 | 99ms", "0s a@1 | 1ns a@2 | 2ns -a@3"},
