@@ -98,7 +98,9 @@ func (s *Store) find(name types.NamespacedName) *slot {
 // put puts an object in, in the place of another, if there is one.
 func (s *Store) put(held *slot, name types.NamespacedName, object streams.Object) {
 	s.sizes.sample(object)
+	s.mutations.came(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)
 	if held != nil {
+		s.mutations.went(held.get())
 		if old := held.get(); s.working.stays(old, object) && held.replace(old, object) {
 			return
 		}
@@ -170,6 +172,7 @@ func (s *Store) deleted(event *streams.Event, to *batch) {
 		to.add(streams.Removed, event, event.Object, nil)
 		return
 	}
+	s.mutations.went(slot.get())
 	s.working.remove(slot)
 	s.fresh[name] = nil
 	s.moved = true

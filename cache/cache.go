@@ -11,12 +11,13 @@ import (
 // Cache holds a [Store] for each kind, and the level of sync of them all. Make it with
 // [New] and add its kinds before it is used.
 type Cache struct {
-	log    *slog.Logger
-	stores map[schema.GroupKind]*Store
-	order  []*Store
-	loop   *Loop
-	sync   levels
-	onEcho func(kind schema.GroupKind, latency time.Duration)
+	log       *slog.Logger
+	stores    map[schema.GroupKind]*Store
+	order     []*Store
+	loop      *Loop
+	sync      levels
+	mutations *mutations // nil unless they are to be detected
+	onEcho    func(kind schema.GroupKind, latency time.Duration)
 }
 
 // New makes an empty cache. A nil logger is slog's default.
@@ -42,6 +43,7 @@ func (c *Cache) Add(kind schema.GroupKind, indexers ...Indexer) *Store {
 			c.onEcho(kind, latency)
 		}
 	})
+	store.mutations = c.mutations
 	c.stores[kind] = store
 	c.order = append(c.order, store)
 	return store

@@ -83,6 +83,10 @@ func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 	if before != nil && streams.Older(version, before.get().GetResourceVersion()) {
 		return false // A later write of ours answered first.
 	}
+	s.mutations.came(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)
+	if before != nil {
+		s.mutations.went(before.get())
+	}
 	o.pending[name] = pendingWrite{o.working.put(before, name, object), since, time.Now()}
 	o.publish()
 	s.changed()
@@ -162,6 +166,7 @@ func (s *Store) settle(told []types.NamespacedName, all bool) (since []time.Time
 		if pending, wrote := o.pending[name]; wrote && s.passed(name, pending.slot.get().GetResourceVersion()) {
 			delete(o.pending, name)
 			o.working.remove(pending.slot)
+			s.mutations.went(pending.slot.get())
 			since = append(since, pending.since)
 			s.echoed(time.Since(pending.answered))
 		}

@@ -40,10 +40,12 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	for _, object := range list.objects {
 		name := nameOf(object)
 		s.sizes.sample(object)
+		s.mutations.came(streams.KeyOf(s.kind, object), object)
 		table.set(next.put(table.find(name), name, object))
 	}
 	before.scan(covered, func(held *slot) {
 		object, listed := held.get(), table.find(held.name)
+		s.mutations.went(object)
 		if listed == nil { // It was deleted at some version up to that of the list.
 			s.tombstones.Add(held.name, tombstone{object.GetUID(), event.ResourceVersion})
 		}

@@ -23,6 +23,7 @@ type Store struct {
 	published atomic.Pointer[state]
 	overlay   overlay
 	anomalies anomalies
+	mutations *mutations                  // nil unless they are to be detected
 	changed   func()                      // tells the cache that the level may have changed
 	echoed    func(latency time.Duration) // tells the cache that the watch has passed an own write
 

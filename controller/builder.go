@@ -147,6 +147,9 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 	}
 	m.rules = append(m.rules, rules...)
 	m.metrics.expect(name)
+	if m.options.DetectMutations {
+		reconciler = detecting(m.cache, reconciler)
+	}
 	m.attempts[name] = &attempts{stir: m.stir, started: map[*operators.Request]time.Time{}}
 	m.controllers[name] = operators.Controller{
 		Reconcile:    m.attempts[name].counting(reconciler),

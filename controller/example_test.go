@@ -52,7 +52,7 @@ func aDeploymentGetsAServiceInSpiteOfFaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		manager, err := controller.NewManager(server.Config(), scheme.Scheme, controller.Options{OnError: func(error) {}})
+		manager, err := controller.NewManager(server.Config(), scheme.Scheme, controller.Options{DetectMutations: true, OnError: func(error) {}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,6 +65,9 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	if err != nil {
 		return nil, err
 	}
+	if options.DetectMutations {
+		held.DetectMutations()
+	}
 	m := &Manager{
 		scheme:      scheme,
 		options:     options,

@@ -29,6 +29,10 @@ type Options struct {
 	HealthAddress  string               // of the HTTP server with /healthz and /readyz; likewise
 	Registry       *prometheus.Registry // where metrics are registered; default a new one
 
+	// DetectMutations is for tests: a reconcile during which an object of the cache was
+	// changed fails, with an error that says which and how. It costs memory and time.
+	DetectMutations bool
+
 	Logger   *slog.Logger                          // default slog's
 	OnResult func(result operators.Result)         // called for each result, from one goroutine; it must be fast
 	OnListen func(server string, address net.Addr) // called for each server that listens, before it serves

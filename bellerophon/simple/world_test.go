@@ -110,9 +110,10 @@ func (w *world) startOperatorAs(config *rest.Config) *operator {
 	}
 	o := &operator{errors: make(chan error, 100)}
 	o.manager = must(controller.NewManager(config, scheme.Scheme, controller.Options{
-		Namespaces: []string{w.namespace},
-		Logger:     slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-		OnResult:   func(operators.Result) { o.results.Add(1) },
+		DetectMutations: true,
+		Namespaces:      []string{w.namespace},
+		Logger:          slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		OnResult:        func(operators.Result) { o.results.Add(1) },
 		OnError: func(err error) {
 			select {
 			case o.errors <- err:

@@ -1,0 +1,91 @@
+package cache
+
+import (
+	"reflect"
+	"sync"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// Mutation is an object of the cache that somebody has changed, which corrupts what all
+// others read.
+type Mutation struct {
+	Key           streams.Key
+	Before, After streams.Object
+}
+
+// mutations compares objects with copies of themselves. It is for tests: it doubles the
+// memory, and each look compares all.
+type mutations struct {
+	mu    sync.Mutex
+	held  map[streams.Object]watched
+	found []Mutation
+}
+
+type watched struct {
+	key  streams.Key
+	copy streams.Object
+}
+
+// DetectMutations has the cache keep a copy of each object, for Mutations to compare. Call
+// it before the cache is used, in tests.
+func (c *Cache) DetectMutations() {
+	c.mutations = &mutations{held: map[streams.Object]watched{}}
+	for _, store := range c.order {
+		store.mutations = c.mutations
+	}
+}
+
+// Mutations is the objects that were changed since the last call, if DetectMutations was
+// called: those that are held, and those that were replaced meanwhile. It may be called
+// from any goroutine.
+func (c *Cache) Mutations() []Mutation {
+	m := c.mutations
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for object := range m.held {
+		m.compare(object)
+	}
+	found := m.found
+	m.found = nil
+	return found
+}
+
+// came notes an object that readers may get. A nil m notes nothing.
+func (m *mutations) came(key streams.Key, object streams.Object) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.held[object]; !known {
+		m.held[object] = watched{key, object.DeepCopyObject().(streams.Object)}
+	}
+}
+
+// went notes an object that readers get no more.
+func (m *mutations) went(object streams.Object) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.held[object]; known {
+		m.compare(object)
+		delete(m.held, object)
+	}
+}
+
+// compare notes an object that was changed, once.
+func (m *mutations) compare(object streams.Object) {
+	known := m.held[object]
+	if reflect.DeepEqual(known.copy, object) {
+		return
+	}
+	after := object.DeepCopyObject().(streams.Object)
+	m.found = append(m.found, Mutation{known.key, known.copy, after})
+	m.held[object] = watched{known.key, after}
+}
