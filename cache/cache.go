@@ -74,7 +74,7 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 	}
 	made := batch{
 		causes:  causes{make([]streams.Cause, 0, len(events))},
-		changes: make([]streams.Change, 0, len(events)),
+		changes: streams.NewBatch[streams.Change](len(events)),
 	}
 	touched := make([]*Store, 0, 4)
 	var last *Store
@@ -115,5 +115,9 @@ func addOnce(stores []*Store, store *Store) []*Store {
 // Through applies a stream of events and is the stream of the changes. One observation
 // at a time may be active: the cache has one writer.
 func (c *Cache) Through(events streams.Stream[streams.Event]) streams.Stream[streams.Change] {
-	return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) { return c.Apply(batch), nil })
+	return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) {
+		changes := c.Apply(batch)
+		streams.Recycle(batch)
+		return changes, nil
+	})
 }

@@ -191,6 +191,7 @@ func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result
 // apply brings events into the cache.
 func (m *Manager) apply(events []streams.Event) ([]streams.Change, error) {
 	changes := m.cache.Apply(events) // It ends the calm before readers see anything.
+	streams.Recycle(events)
 	m.changes.Add(int64(len(changes)))
 	m.wake()
 	return changes, nil
@@ -243,6 +244,7 @@ func (m *Manager) onResults(results []operators.Result) {
 			m.options.OnResult(result)
 		}
 	}
+	streams.Recycle(results)
 	m.stir()
 }
 

@@ -67,7 +67,7 @@ func (c *conflation) take(now time.Time) (batch []streams.Event, err error) {
 		c.size--
 		return nil, first.err
 	}
-	batch = make([]streams.Event, 0, min(c.size, debounceBatch))
+	batch = streams.NewBatch[streams.Event](min(c.size, debounceBatch))
 	for c.ready.len() > 0 && c.ready.all()[0].kind != ofError && len(batch) < debounceBatch {
 		first := c.ready.all()[0]
 		n := min(len(first.events)-first.out, debounceBatch-len(batch))

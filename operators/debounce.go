@@ -125,8 +125,11 @@ func receive(held *conflation, flow *Flow, item rxgo.Item, free bool) (pass []st
 		if free && held.ready.len() == 0 {
 			pass, passed = held.pass(batch, now)
 		}
-		for i := 0; i < len(batch) && !passed; i++ {
-			held.add(&batch[i], now)
+		if !passed {
+			for i := range batch {
+				held.add(&batch[i], now)
+			}
+			streams.Recycle(batch)
 		}
 	}
 	if err != nil {

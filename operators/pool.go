@@ -176,7 +176,7 @@ func (p *pool) look(next *[]Result) (due time.Time, over bool) {
 	if *next == nil {
 		p.sending = len(p.results)
 		if p.sending > 0 {
-			*next, p.results = p.results, make([]Result, 0, p.sending)
+			*next, p.results = p.results, streams.NewBatch[Result](p.sending)
 		}
 		p.changed()
 	}
@@ -205,6 +205,7 @@ func (p *pool) receive(item rxgo.Item) error {
 			p.schedule.add(&requests[i], now)
 		}
 	})
+	streams.Recycle(requests)
 	return err
 }
 

@@ -62,7 +62,7 @@ func Trigger(in streams.Stream[streams.Change], rules ...Rule) streams.Stream[Re
 		byKind[rule.Kind] = append(byKind[rule.Kind], rule)
 	}
 	return streams.MapBatches(in, func(changes []streams.Change) ([]Request, error) {
-		requests := make([]Request, 0, len(changes))
+		requests := streams.NewBatch[Request](len(changes))
 		var errs []error
 		for i := range changes {
 			var err error
@@ -70,6 +70,7 @@ func Trigger(in streams.Stream[streams.Change], rules ...Rule) streams.Stream[Re
 				errs = append(errs, err)
 			}
 		}
+		streams.Recycle(changes)
 		return requests, errors.Join(errs...)
 	})
 }

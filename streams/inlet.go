@@ -42,7 +42,7 @@ func NewInlet[T any]() *Inlet[T] { return &Inlet[T]{} }
 func (i *Inlet[T]) Put(ctx context.Context, values ...T) bool {
 	return i.add(ctx, func(last *part[T]) int {
 		if last.values == nil {
-			last.values = make([]T, 0, max(len(values), min(i.size, maxGuess)))
+			last.values = NewBatch[T](max(len(values), min(i.size, maxGuess)))
 		}
 		last.values = append(last.values, values...)
 		return len(values)

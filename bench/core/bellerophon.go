@@ -42,7 +42,7 @@ func bellerophon(name string, window time.Duration) side {
 		results := operators.Reconcile(requests, map[string]operators.Controller{"shero": {Reconcile: reconcile}},
 			operators.ReconcileOptions{Workers: workers})
 		var failures []error
-		err = streams.ForEach(ctx, results, func([]operators.Result) {}, func(err error) { failures = append(failures, err) })
+		err = streams.ForEach(ctx, results, streams.Recycle[operators.Result], func(err error) { failures = append(failures, err) })
 		return errors.Join(append(failures, err)...)
 	}}
 }

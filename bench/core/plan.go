@@ -29,6 +29,7 @@ const (
 	oursWindow0   = "bellerophon-window0" // without debouncing
 	oursWindow100 = "bellerophon-window100ms"
 	theirs        = "client-go"
+	floor         = "reflector"
 	nobody        = "generator"
 )
 
@@ -76,7 +77,7 @@ func less(m metric) metric {
 
 // plan is everything that is measured.
 func plan() []measurement {
-	standard := []side{bellerophon(ours, operators.DefaultWindow), bellerophon(oursWindow0, 0), clientGo(), generator()}
+	standard := []side{bellerophon(ours, operators.DefaultWindow), bellerophon(oursWindow0, 0), clientGo(), reflectors(), generator()}
 	pair := []side{standard[0], standard[2]}
 	paced := func(name string, rate float64, lasting time.Duration, metrics ...metric) measurement {
 		load := load{kinds: bothKinds, keys: int(rate) / updatesPerKey, rate: rate, updates: int(rate * lasting.Seconds())}

@@ -52,6 +52,11 @@ func (r *recorder) reconcile(name string, get func(kind int) (metav1.Object, boo
 	}
 }
 
+// sawNow is for one object of a kind.
+func (r *recorder) sawNow(kind int, object metav1.Object) {
+	r.saw(kind, keyOfName(object.GetName()), numberOf(object), time.Since(r.world.clock))
+}
+
 // saw notes that everything of a key up to a number is seen.
 func (r *recorder) saw(kind, key, number int, now time.Duration) {
 	books, feed := r.kinds[kind], r.world.feeds[kind]
