@@ -56,7 +56,11 @@ func TestAReconcileThatChangesAnObjectOfTheCacheFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
+				server, err := sourcestest.New(sourcestest.Options{
+					Scheme: scheme.Scheme,
+					// Otherwise the event may come before the answer, which then does not enter the cache.
+					Script: []sourcestest.Fault{{Action: sourcestest.Delay, Type: "MODIFIED", For: time.Second, Times: sourcestest.Always}},
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
