@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/bellerophon-io/bellerophon/operators"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +26,7 @@ import (
 // means nothing between bubbles of synctest: each has a clock of its own.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
-	goleak.VerifyTestMain(m)
+	clustertest.Main(m)
 }
 
 // transport is an API server without a network.
