@@ -1,0 +1,384 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// roundTrip is what one round trip to the API server may take at most, on a machine that
+// is busy with other tests.
+const roundTrip = time.Second
+
+// loopFloor makes a calm half a second, so that a write every 20 ms is none.
+const loopFloor = 50 * time.Millisecond
+
+// synced is a manager on the real API server. Its controller copies, in each ConfigMap,
+// what is wanted to what is had.
+type synced struct {
+	t         *testing.T
+	ctx       context.Context
+	namespace string
+	foreign   typedv1.ConfigMapInterface // somebody else
+	manager   *controller.Manager
+	addresses map[string]string // by server
+	seen      chan seen
+
+	mu     sync.Mutex
+	levels []reachedLevel
+	result time.Time // when the last reconcile was done
+}
+
+// seen is an object that a reconcile has found in the cache.
+type seen struct {
+	name string
+	at   time.Time
+}
+
+type reachedLevel struct {
+	level cache.Level
+	at    time.Time
+}
+
+func newSynced(t *testing.T) *synced {
+	t.Helper()
+	cluster := clustertest.Shared(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	s := &synced{t: t, ctx: ctx, namespace: clustertest.Namespace(t), addresses: map[string]string{}, seen: make(chan seen, 10_000)}
+	config := cluster.AdminConfig()
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.foreign = client.CoreV1().ConfigMaps(s.namespace)
+	s.manager, err = controller.NewManager(config, scheme.Scheme, controller.Options{
+		Namespace: s.namespace, Loop: cache.LoopOptions{Floor: loopFloor},
+		MetricsAddress: "127.0.0.1:0", HealthAddress: "127.0.0.1:0",
+		OnListen: func(server string, address net.Addr) { s.addresses[server] = "http://" + address.String() },
+		OnResult: s.onResult,
+		Logger:   slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.manager.Add("wanted", s.reconcile, controller.For(&corev1.ConfigMap{}), controller.IgnoreEchoes()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run runs the manager and notes its levels until the test ends.
+func (s *synced) run() {
+	group := lifecycle.New(s.ctx)
+	group.Go("manager", s.manager.Run)
+	group.Go("levels", func(ctx context.Context) error {
+		return streams.ForEach(ctx, s.manager.Cache().Levels(), func(levels []cache.Level) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, level := range levels {
+				s.levels = append(s.levels, reachedLevel{level, time.Now()})
+			}
+		}, func(err error) { s.t.Error(err) })
+	})
+	s.t.Cleanup(func() {
+		group.Stop()
+		if err := group.Wait(); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+func (s *synced) reconcile(ctx context.Context, request operators.Request) (time.Duration, error) {
+	found, ok := controller.Get[*corev1.ConfigMap](s.manager.Client(), request.NamespacedName)
+	if !ok {
+		return 0, nil
+	}
+	select {
+	case s.seen <- seen{request.Name, time.Now()}:
+	default: // Nobody looks at so many.
+	}
+	if found.Data["wanted"] == found.Data["had"] {
+		return 0, nil
+	}
+	changed := found.DeepCopy()
+	changed.Data["had"] = found.Data["wanted"]
+	_, err := controller.Patch(ctx, s.manager.Client(), found, changed)
+	return 0, err
+}
+
+func (s *synced) onResult(operators.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result = time.Now()
+}
+
+func (s *synced) configMap(name, wanted string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Data:       map[string]string{"wanted": wanted},
+	}
+}
+
+// create creates an object as somebody else.
+func (s *synced) create(name, wanted string) *corev1.ConfigMap {
+	s.t.Helper()
+	made, err := s.foreign.Create(s.ctx, s.configMap(name, wanted), metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return made
+}
+
+func (s *synced) named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.namespace, Name: name}
+}
+
+// reach waits for a level, as a gate does.
+func (s *synced) reach(level cache.Level) {
+	s.t.Helper()
+	if err := s.manager.Cache().Wait(s.ctx, level); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// since are the levels from a time on.
+func (s *synced) since(from time.Time) (levels []reachedLevel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, reached := range s.levels {
+		if !reached.at.Before(from) {
+			levels = append(levels, reached)
+		}
+	}
+	return levels
+}
+
+// holdsAll checks that the cache holds objects, at their version or a later one.
+func (s *synced) holdsAll(when string, objects []*corev1.ConfigMap) {
+	s.t.Helper()
+	for _, object := range objects {
+		held, found := controller.Get[*corev1.ConfigMap](s.manager.Client(), s.named(object.Name))
+		if !found || streams.Older(held.ResourceVersion, object.ResourceVersion) {
+			s.t.Errorf("%s the cache does not hold %s as of %s", when, object.Name, object.ResourceVersion)
+		}
+	}
+}
+
+// probe is what the readiness probe and the metric say of the level.
+func (s *synced) probe() (code int, ready, metric string) {
+	s.t.Helper()
+	code, ready, err := ask(s.ctx, s.addresses["health server"]+"/readyz")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, metrics, err := ask(s.ctx, s.addresses["metrics server"]+"/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, metric, _ = strings.Cut(metrics, "\nbellerophon_sync_level ")
+	metric, _, _ = strings.Cut(metric, "\n")
+	return code, strings.TrimSpace(ready), metric
+}
+
+func TestEachLevelOfSyncIsTrueWithinARoundTripOfARealServer(t *testing.T) {
+	s := newSynced(t)
+	var before []*corev1.ConfigMap
+	for i := range 20 {
+		before = append(before, s.create(fmt.Sprintf("before-%d", i), ""))
+	}
+	if level := s.manager.Cache().Level(); level != cache.Starting {
+		t.Fatalf("before it runs the level is %v", level)
+	}
+	started := time.Now()
+	s.run()
+	for _, level := range []cache.Level{cache.Listed, cache.Current} {
+		s.reach(level)
+		t.Logf("%v after %v", level, time.Since(started))
+		s.holdsAll("at level "+level.String(), before)
+	}
+	s.reach(cache.Settled)
+	if code, ready, metric := s.probe(); code != http.StatusOK || ready != "ok: Settled" || metric != "4" {
+		t.Errorf("when all is settled the probe says %d %q, the metric %q", code, ready, metric)
+	}
+	if list := s.since(started); !slices.IsSortedFunc(list, func(a, b reachedLevel) int { return int(a.level) - int(b.level) }) {
+		t.Errorf("on the way up the levels were %v", list)
+	}
+	s.ownWrites()
+	s.foreignWrites()
+}
+
+// ownWrites: the read that follows the answer sees what was written, and the watch tells
+// of it within a round trip.
+func (s *synced) ownWrites() {
+	s.t.Helper()
+	var echoes []time.Duration
+	for i := range 50 {
+		made, err := controller.Create(s.ctx, s.manager.Client(), s.configMap(fmt.Sprintf("own-%d", i), ""))
+		answered := time.Now()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.holdsAll("after an own write", []*corev1.ConfigMap{made})
+		s.reach(cache.OwnWritesVisible)
+		echoes = append(echoes, time.Since(answered))
+		if told := s.manager.Cache().Stores()[0].Len(); told < i+1+20 {
+			s.t.Errorf("with all own writes visible the watch has told of %d objects", told)
+		}
+	}
+	s.withinARoundTrip("an own write is told by the watch", echoes)
+}
+
+// foreignWrites: what somebody else has written is in the cache within a round trip.
+func (s *synced) foreignWrites() {
+	s.t.Helper()
+	var told []time.Duration
+	for i := range 50 {
+		made := s.create(fmt.Sprintf("foreign-%d", i), "")
+		answered := time.Now()
+		for found := (seen{}); found.name != made.Name; {
+			select {
+			case found = <-s.seen:
+				told = append(told, max(0, found.at.Sub(answered)))
+			case <-s.ctx.Done():
+				s.t.Fatalf("%s was never told", made.Name)
+			}
+			if found.name != made.Name {
+				told = told[:len(told)-1]
+			}
+		}
+		s.holdsAll("after a foreign write", []*corev1.ConfigMap{made})
+	}
+	s.withinARoundTrip("a foreign write is in the cache", told)
+}
+
+func (s *synced) withinARoundTrip(what string, took []time.Duration) {
+	s.t.Helper()
+	slices.Sort(took)
+	median, most := took[len(took)/2], took[len(took)-1]
+	s.t.Logf("%s %v after the answer in the median, %v at most", what, median, most)
+	if most > roundTrip {
+		s.t.Errorf("%s %v after the answer, in the worst case; want %v at most", what, most, roundTrip)
+	}
+}
+
+// The tolerance is one quiet time: that is how long the loop duration, and with it the
+// quiet time itself, may take to be measured anew.
+func TestNothingIsSettledWhileChurnGoesOnAndAllIsAQuietTimeAfterIt(t *testing.T) {
+	s := newSynced(t)
+	names := []string{"a", "b", "c", "d", "e"}
+	for _, name := range names {
+		s.create(name, "0")
+	}
+	s.run()
+	for round := 1; round <= 3; round++ {
+		s.reach(cache.Settled)
+		started := s.churn(names, round)
+		ended := time.Now()
+		s.reach(cache.Settled)
+		settled, quiet := time.Now(), s.manager.Cache().Loop().Quiet()
+		s.checkChurn(started, ended)
+		s.mu.Lock()
+		last := s.result
+		s.mu.Unlock()
+		t.Logf("the quiet time is %v; settled %v after the last write and %v after the last reconcile", quiet, settled.Sub(ended), settled.Sub(last))
+		if calm := settled.Sub(last); calm < quiet-time.Millisecond || calm > 2*quiet {
+			t.Errorf("it settled %v after the last reconcile, want %v to %v", calm, quiet, 2*quiet)
+		}
+		if _, ready, metric := s.probe(); ready != "ok: Settled" || metric != "4" {
+			t.Errorf("after the churn the probe says %q, the metric %q", ready, metric)
+		}
+		for _, name := range names {
+			if object, _ := controller.Get[*corev1.ConfigMap](s.manager.Client(), s.named(name)); object.Data["had"] != object.Data["wanted"] {
+				t.Errorf("when all is settled %s is %v", name, object.Data)
+			}
+		}
+	}
+}
+
+// churn changes objects for two seconds, one every 20 ms. It returns when the first change
+// had ended the calm.
+func (s *synced) churn(names []string, round int) (started time.Time) {
+	s.t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	last := time.Now()
+	for i := range 100 {
+		<-ticker.C
+		patch := fmt.Sprintf(`{"data":{"wanted":"%d-%d"}}`, round, i)
+		if _, err := s.foreign.Patch(s.ctx, names[i%len(names)], types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			s.t.Fatal(err)
+		}
+		if gap := time.Since(last); i > 0 && gap > 10*loopFloor/2 {
+			s.t.Fatalf("the API server took %v for a write: this is no churn", gap)
+		}
+		last = time.Now()
+		if i == 0 {
+			started = s.stirred()
+		}
+		if level := s.manager.Cache().Level(); level == cache.Settled {
+			s.t.Errorf("the level is %v after write %d", level, i)
+		}
+	}
+	_, ready, metric := s.probe()
+	if strings.Contains(ready, "Settled") || metric == "4" {
+		s.t.Errorf("after the last write the probe says %q, the metric %q", ready, metric)
+	}
+	return started
+}
+
+// stirred waits until the level is below Settled, and returns when that was.
+func (s *synced) stirred() time.Time {
+	s.t.Helper()
+	var at time.Time
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	_ = streams.ForEach(ctx, s.manager.Cache().Levels(), func(levels []cache.Level) {
+		if at.IsZero() && levels[len(levels)-1] < cache.Settled {
+			at = time.Now()
+			cancel()
+		}
+	}, func(err error) { s.t.Error(err) })
+	if at.IsZero() {
+		s.t.Fatal("the first write ends no calm")
+	}
+	return at
+}
+
+func (s *synced) checkChurn(started, ended time.Time) {
+	s.t.Helper()
+	during := 0
+	for _, reached := range s.since(started) {
+		if !reached.at.Before(ended) {
+			continue
+		}
+		during++
+		if reached.level == cache.Settled {
+			s.t.Errorf("%v after the churn began the level was %v, %v before its last write", reached.at.Sub(started), reached.level, ended.Sub(reached.at))
+		}
+	}
+	if during == 0 {
+		s.t.Error("there was no change of level during the churn, so that nothing was checked")
+	}
+}
