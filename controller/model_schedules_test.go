@@ -64,17 +64,22 @@ func drawn(rt *rapid.T) string {
 	return text
 }
 
-func TestWhateverHappensThePipelineEndsWhereTheClusterIs(t *testing.T) {
-	before := flag.Lookup("rapid.checks").Value.String()
-	windows := []time.Duration{0, operators.DefaultWindow}
-	if err := flag.Set("rapid.checks", strconv.Itoa(max(1, *schedules/len(windows)))); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := flag.Set("rapid.checks", before); err != nil {
-			t.Error(err)
+// withChecks has rapid check a number of times until the test ends.
+func withChecks(t *testing.T, checks int) {
+	t.Helper()
+	set := func(checks string) {
+		if err := flag.Set("rapid.checks", checks); err != nil {
+			t.Fatal(err)
 		}
-	})
+	}
+	before := flag.Lookup("rapid.checks").Value.String()
+	set(strconv.Itoa(max(1, checks)))
+	t.Cleanup(func() { set(before) })
+}
+
+func TestWhateverHappensThePipelineEndsWhereTheClusterIs(t *testing.T) {
+	windows := []time.Duration{0, operators.DefaultWindow}
+	withChecks(t, *schedules/len(windows))
 	for _, window := range windows {
 		t.Run(fmt.Sprintf("with a window of %v", window), func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,185 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// A controller writes what an object asks for into the same object, each time it is
+// called: often that changes nothing. Others change what the object asks for, before,
+// between and after such a write and its echo. Text of steps:
+//
+//	a b       somebody changes an object
+//	. - _ =   1 ms, 20 ms, 1 s, 5 s pass
+//
+// How the controller writes, in turn: p is a patch on condition of what was read, s an
+// apply, whose answer may be what somebody else has written.
+const echoSteps = "ab.-_="
+
+// longestBackoff bounds how long a change waits for its reconcile.
+const longestBackoff = time.Second
+
+var errConflict = errors.New("conflict")
+
+// writeAsked sets what was done to what was asked for, and returns the answer. It is Sole
+// if its version is certain to be that of this write.
+func (s *lagging) writeAsked(read *metav1.PartialObjectMetadata, how byte) (answer *metav1.PartialObjectMetadata, sole bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := types.NamespacedName{Namespace: read.Namespace, Name: read.Name}
+	now := s.objects[name]
+	if how == 'p' && now.ResourceVersion != read.ResourceVersion {
+		return nil, false, errConflict
+	}
+	if now.Labels["done"] == read.Labels["asked"] {
+		return now, false, nil
+	}
+	return s.label(name, "done", read.Labels["asked"]), how == 'p', nil
+}
+
+// label changes a label. The server is locked.
+func (s *lagging) label(name types.NamespacedName, label, value string) *metav1.PartialObjectMetadata {
+	before := s.objects[name]
+	s.version++
+	after := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: name.Namespace, Name: name.Name, UID: types.UID(name.Name), ResourceVersion: fmt.Sprint(s.version),
+		Labels: map[string]string{label: value},
+	}}
+	if before != nil {
+		after.Labels = maps.Clone(before.Labels)
+		after.Labels[label] = value
+	}
+	s.objects[name] = after
+	s.tell(streams.Applied, after)
+	return after
+}
+
+// echoing is a controller that ignores the echoes of its writes, and what became of it.
+type echoing struct {
+	*lagging
+	hows      string
+	mu        sync.Mutex
+	attempts  map[string][]time.Time // by name: when they started
+	writes    int
+	uncertain int // writes that were not Sole
+	conflicts int
+}
+
+func (e *echoing) reconcile(ctx context.Context, request operators.Request) (time.Duration, error) {
+	e.mu.Lock()
+	how := e.hows[e.writes%len(e.hows)]
+	e.writes++
+	e.attempts[request.Name] = append(e.attempts[request.Name], time.Now())
+	e.mu.Unlock()
+	object, found := e.store.Get(request.NamespacedName)
+	if !found {
+		return 0, fmt.Errorf("%v is not in the cache", request.NamespacedName)
+	}
+	<-time.After(3 * time.Millisecond)
+	answer, sole, err := e.writeAsked(object.(*metav1.PartialObjectMetadata), how)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		e.conflicts++
+		return 0, err
+	}
+	if !sole {
+		e.uncertain++
+	}
+	operators.RecordWrite(ctx, operators.Write{Verb: "write", Key: streams.KeyOf(modelKinds[0], answer), ResourceVersion: answer.ResourceVersion, Sole: sole})
+	e.store.Wrote(answer, request.Received)
+	return 0, nil
+}
+
+// checkEchoes lives through the steps and checks that each foreign change was followed by
+// a reconcile when the watch had told of it, and that echoes alone caused none.
+func checkEchoes(t *testing.T, text, hows string) (err error) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &echoing{lagging: newLagging(t), hows: hows, attempts: map[string][]time.Time{}}
+		requests := operators.Trigger(e.cache.Through(e.events()), operators.Rule{Controller: "doing", Kind: modelKinds[0], Concerns: operators.Self})
+		results := operators.Reconcile(requests, map[string]operators.Controller{"doing": {Reconcile: e.reconcile, IgnoreEchoes: true}},
+			operators.ReconcileOptions{Workers: 2, Backoff: operators.Backoff{Max: longestBackoff, Jitter: -1}})
+		e.group.Go("pipeline", func(ctx context.Context) error {
+			return streams.ForEach(ctx, results, func([]operators.Result) {}, func(err error) { t.Error(err) })
+		})
+		e.follow(time.Millisecond)
+		foreign := map[string][]time.Time{} // by name: when the watch tells of them
+		for i, step := range text {
+			switch step {
+			case '.', '-', '_', '=':
+				<-time.After(map[rune]time.Duration{'.': time.Millisecond, '-': 20 * time.Millisecond, '_': time.Second, '=': watchLag}[step])
+			default:
+				e.lagging.mu.Lock()
+				e.label(types.NamespacedName{Namespace: "x", Name: string(step)}, "asked", fmt.Sprint(i))
+				e.lagging.mu.Unlock()
+				foreign[string(step)] = append(foreign[string(step)], time.Now().Add(watchLag))
+			}
+		}
+		<-time.After(10 * time.Minute)
+		synctest.Wait()
+		err = e.check(foreign)
+		e.group.Stop()
+		if failed := e.group.Wait(); err == nil {
+			err = failed
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("steps %q, writes %q: %w", text, hows, err)
+	}
+	return nil
+}
+
+func (e *echoing) check(foreign map[string][]time.Time) error {
+	attempts, changes := 0, 0
+	for name, told := range foreign {
+		changes += len(told)
+		attempts += len(e.attempts[name])
+		for i, at := range told {
+			if !slices.ContainsFunc(e.attempts[name], func(started time.Time) bool {
+				return !started.Before(at) && started.Before(at.Add(3*longestBackoff))
+			}) {
+				return fmt.Errorf("change %d of %s, which the watch told of at %v, caused none of the reconciles at %v", i, name, at, e.attempts[name])
+			}
+		}
+	}
+	// A write of which nothing is certain may cause one more.
+	if most := changes + e.uncertain + e.conflicts; attempts > most {
+		return fmt.Errorf("%d reconciles for %d changes, %d conflicts and %d writes that are not certain", attempts, changes, e.conflicts, e.uncertain)
+	}
+	for name, object := range e.objects {
+		if object.Labels["asked"] != object.Labels["done"] {
+			return fmt.Errorf("at the end %v is %v", name, object.Labels)
+		}
+	}
+	if level := e.cache.Level(); level != cache.OwnWritesVisible {
+		return fmt.Errorf("at the end the level is %v", level)
+	}
+	return nil
+}
+
+func TestNoForeignChangeIsLostBetweenOwnWritesAndTheirEchoes(t *testing.T) {
+	withChecks(t, *schedules/20)
+	steps := rapid.SampledFrom(strings.Split(echoSteps, ""))
+	rapid.Check(t, func(rt *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(steps, rapid.SampledFrom([]int{1, 8}).Draw(rt, "at least"), 30).Draw(rt, "steps"), "")
+		hows := rapid.SampledFrom([]string{"s", "p", "sp", "ssp", "spp"}).Draw(rt, "writes")
+		if err := checkEchoes(t, text, hows); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}

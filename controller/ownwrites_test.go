@@ -1,0 +1,354 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	watchLag = 5 * time.Second
+	tellEach = 250 * time.Millisecond // the watch tells in portions, as one that lags does
+)
+
+// lagging is an API server whose watch tells everything 5 s late, and a cache behind it.
+type lagging struct {
+	cache  *cache.Cache
+	store  *cache.Store
+	inlet  *streams.Inlet[streams.Event]
+	group  *lifecycle.Group
+	echoes atomic.Int64
+	queued chan struct{} // has a token while there is something behind
+
+	mu      sync.Mutex
+	version int
+	uids    int
+	objects map[types.NamespacedName]*metav1.PartialObjectMetadata
+	behind  []late
+}
+
+// late is what the watch has yet to tell.
+type late struct {
+	at    time.Time
+	event streams.Event
+}
+
+func newLagging(t *testing.T) *lagging {
+	t.Helper()
+	made, err := cache.New(cache.LoopOptions{}, noLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &lagging{cache: made, inlet: streams.NewInlet[streams.Event](), queued: make(chan struct{}, 1), version: 1,
+		objects: map[types.NamespacedName]*metav1.PartialObjectMetadata{}}
+	s.store = made.Add(modelKinds[0], cache.ByOwner)
+	s.group = lifecycle.New(t.Context())
+	t.Cleanup(s.group.Stop)
+	return s
+}
+
+// events is what the watch tells, behind the debounce of a manager.
+func (s *lagging) events() streams.Stream[streams.Event] {
+	source := streams.Create(func(ctx context.Context, out streams.Sink[streams.Event]) { s.inlet.Drain(ctx, out) })
+	return operators.Debounce(source, operators.DebounceOptions{Window: operators.DefaultWindow})
+}
+
+// follow has the watch tell first an empty list, then what is due, in portions of a time.
+func (s *lagging) follow(portion time.Duration) {
+	s.group.Go("watch", func(ctx context.Context) error {
+		s.inlet.Put(ctx, s.of(streams.ListStart, "1"), s.of(streams.ListEnd, "1"))
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-s.queued: // There is something to wait for.
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(max(portion, s.wait())):
+				s.inlet.Put(ctx, s.due(time.Now())...)
+			}
+		}
+	})
+}
+
+// wait is how long it is until the next event is due.
+func (s *lagging) wait() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.behind) == 0 {
+		return 0
+	}
+	return time.Until(s.behind[0].at)
+}
+
+func (s *lagging) due(now time.Time) (told []streams.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for n < len(s.behind) && !s.behind[n].at.After(now) {
+		told = append(told, s.behind[n].event)
+		n++
+	}
+	if s.behind = s.behind[n:]; len(s.behind) > 0 {
+		s.queue()
+	}
+	return told
+}
+
+// of is an event of the kind as a whole.
+func (s *lagging) of(kind streams.EventType, version string) streams.Event {
+	return streams.Event{Type: kind, Source: "lagging", Key: streams.Key{GroupKind: modelKinds[0]}, ResourceVersion: version}
+}
+
+// tell has the watch tell of an object after the lag. The server is locked.
+func (s *lagging) tell(kind streams.EventType, object *metav1.PartialObjectMetadata) {
+	event := s.of(kind, object.ResourceVersion)
+	event.Key, event.Object = streams.KeyOf(modelKinds[0], object), object
+	s.behind = append(s.behind, late{time.Now().Add(watchLag), event})
+	s.queue()
+}
+
+func (s *lagging) queue() {
+	select {
+	case s.queued <- struct{}{}:
+	default:
+	}
+}
+
+// write creates or changes an object and returns what the server answers.
+func (s *lagging) write(name types.NamespacedName, owner types.UID) *metav1.PartialObjectMetadata {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	after := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: name.Namespace, Name: name.Name, ResourceVersion: strconv.Itoa(s.version),
+		OwnerReferences: []metav1.OwnerReference{{UID: owner}},
+	}}
+	if before := s.objects[name]; before != nil {
+		after.UID = before.UID
+	} else {
+		s.uids++
+		after.UID = types.UID("u" + strconv.Itoa(s.uids))
+	}
+	s.objects[name] = after
+	s.tell(streams.Applied, after)
+	return after
+}
+
+// remove deletes an object and returns its uid.
+func (s *lagging) remove(name types.NamespacedName) types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := *s.objects[name]
+	delete(s.objects, name)
+	s.version++
+	last.ResourceVersion = strconv.Itoa(s.version)
+	s.tell(streams.Deleted, &last)
+	return last.UID
+}
+
+// writer writes objects that are its own and reads each at once.
+type writer struct {
+	*lagging
+	namespace string
+	names     int
+	next      int
+	held      []string // by object: the version that it has, or nothing
+	pairs     int
+	deleted   int
+	wrong     error
+}
+
+// pair writes the next object, or every 50th time deletes it, and reads it by name, and now
+// and then in lists. No time may pass meanwhile.
+func (w *writer) pair() {
+	at := w.next % w.names
+	name, owner := types.NamespacedName{Namespace: w.namespace, Name: "n" + strconv.Itoa(at)}, types.UID("o"+strconv.Itoa(at/10))
+	w.next++
+	if w.held[at] != "" && w.next%50 == 0 {
+		uid := w.remove(name)
+		w.store.WroteDeletion(name, uid, time.Time{})
+		w.held[at] = ""
+		w.deleted++
+	} else {
+		answer := w.lagging.write(name, w.owned(owner))
+		w.store.Wrote(answer, time.Time{})
+		w.held[at] = answer.ResourceVersion
+	}
+	before := time.Now()
+	w.want("Get", name, at, w.get(name))
+	if w.next%16 == 0 {
+		w.inList("ByIndex", w.store.ByIndex(cache.OwnerIndex, string(w.owned(owner))), name, at)
+	}
+	if w.next%1024 == 0 {
+		w.inList("List", w.store.List(w.namespace), name, at)
+	}
+	if waited := time.Since(before); waited != 0 {
+		w.wrong = fmt.Errorf("reading %v took %v", name, waited)
+	}
+	w.pairs++
+}
+
+func (w *writer) owned(owner types.UID) types.UID { return types.UID(w.namespace) + "/" + owner }
+
+func (w *writer) get(name types.NamespacedName) string {
+	object, found := w.store.Get(name)
+	if !found {
+		return ""
+	}
+	return object.GetResourceVersion()
+}
+
+func (w *writer) want(how string, name types.NamespacedName, at int, got string) {
+	if got != w.held[at] {
+		w.wrong = fmt.Errorf("%s of %v says version %q, want %q", how, name, got, w.held[at])
+	}
+}
+
+func (w *writer) inList(how string, list []streams.Object, name types.NamespacedName, at int) {
+	got := ""
+	for _, object := range list {
+		if object.GetName() == name.Name {
+			got = object.GetResourceVersion()
+		}
+	}
+	w.want(how, name, at, got)
+}
+
+// Eight writers make 2,000 writes a second, so that 10,000 are on their way at any time.
+func TestAMillionReadsSeeOwnWritesThatTheWatchTellsFiveSecondsLate(t *testing.T) {
+	const writers, each = 8, 25 // each of them, at each tick of 100 ms
+	synctest.Test(t, func(t *testing.T) {
+		s := newLagging(t)
+		s.cache.OnEcho(func(_ schema.GroupKind, latency time.Duration) {
+			s.echoes.Add(1)
+			if latency < watchLag || latency > watchLag+tellEach+2*operators.DefaultWindow {
+				t.Errorf("an own write was on its way for %v", latency)
+			}
+		})
+		s.group.Go("cache", func(ctx context.Context) error {
+			return streams.ForEach(ctx, s.cache.Through(s.events()), func([]streams.Change) {}, func(err error) { t.Error(err) })
+		})
+		s.follow(tellEach)
+		if err := s.cache.Wait(t.Context(), cache.OwnWritesVisible); err != nil {
+			t.Fatal(err)
+		}
+		started := time.Now()
+		var all []*writer
+		writing := lifecycle.New(t.Context())
+		for i := range writers {
+			w := &writer{lagging: s, namespace: "w" + strconv.Itoa(i), names: 2500, held: make([]string, 2500)}
+			all = append(all, w)
+			writing.Go("writer", func(ctx context.Context) error {
+				ticker := time.NewTicker(100 * time.Millisecond)
+				defer ticker.Stop()
+				for w.pairs < ownWritePairs/writers && w.wrong == nil {
+					<-ticker.C
+					for range each {
+						w.pair()
+					}
+				}
+				return w.wrong
+			})
+		}
+		if err := writing.Wait(); err != nil {
+			t.Error(err)
+		}
+		if level := s.cache.Level(); level != cache.Current {
+			t.Errorf("with own writes on their way the level is %v", level)
+		}
+		if elapsed, want := time.Since(started), time.Duration(ownWritePairs/writers/each)*100*time.Millisecond; elapsed != want {
+			t.Errorf("it took %v, want %v: something has waited", elapsed, want)
+		}
+		<-time.After(watchLag + time.Second)
+		synctest.Wait()
+		if level := s.cache.Level(); level != cache.OwnWritesVisible {
+			t.Errorf("when the watch has told everything, the level is %v", level)
+		}
+		s.checkAll(t, all)
+		s.group.Stop()
+		if err := s.group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// checkAll checks that the cache holds what the server holds, and that each write that was
+// answered with an object has been passed once.
+func (s *lagging) checkAll(t *testing.T, all []*writer) {
+	t.Helper()
+	pairs, deletions := 0, 0
+	for _, w := range all {
+		pairs += w.pairs
+		deletions += w.deleted
+	}
+	if echoes := int(s.echoes.Load()); pairs < ownWritePairs || echoes != pairs-deletions {
+		t.Errorf("of %d writes, %d of them deletions, %d have been passed", pairs, deletions, echoes)
+	}
+	if held := s.store.List(""); len(held) != len(s.objects) {
+		t.Errorf("the cache has %d objects, the server %d", len(held), len(s.objects))
+	}
+	for name, object := range s.objects {
+		if held, _ := s.store.Get(name); held != streams.Object(object) {
+			t.Errorf("the cache has %v, the server %s", held, object.ResourceVersion)
+		}
+	}
+}
+
+// A selector hides an object from the watch, and with it our own change of it. Nothing
+// waits for it, and with the next bookmark it is forgotten.
+func TestAnOwnWriteThatASelectorHidesStallsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLagging(t)
+		s.group.Go("cache", func(ctx context.Context) error {
+			return streams.ForEach(ctx, s.cache.Through(s.events()), func([]streams.Change) {}, func(err error) { t.Error(err) })
+		})
+		s.follow(tellEach)
+		if err := s.cache.Wait(t.Context(), cache.OwnWritesVisible); err != nil {
+			t.Fatal(err)
+		}
+		hidden := types.NamespacedName{Namespace: "w", Name: "hidden"}
+		answer := s.write(hidden, "o")
+		s.mu.Lock()
+		s.behind[0].event = s.of(streams.Bookmark, "1") // The selector leaves it out.
+		s.mu.Unlock()
+		s.store.Wrote(answer, time.Time{})
+		w := &writer{lagging: s, namespace: "w", names: 20, held: make([]string, 20)}
+		started := time.Now()
+		for range 600 { // For a minute.
+			w.pair()
+			if object, found := s.store.Get(hidden); !found || object != streams.Object(answer) {
+				t.Fatalf("the own write is not seen %v after it: %v", time.Since(started), object)
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		<-time.After(watchLag + time.Second)
+		if w.wrong != nil || s.cache.Level() != cache.Current {
+			t.Errorf("with one own write on its way the level is %v: %v", s.cache.Level(), w.wrong)
+		}
+		s.inlet.Put(t.Context(), s.of(streams.Bookmark, strconv.Itoa(s.version)))
+		synctest.Wait()
+		if _, found := s.store.Get(hidden); found || s.cache.Level() != cache.OwnWritesVisible {
+			t.Errorf("after the bookmark the level is %v, and it is seen: %v", s.cache.Level(), found)
+		}
+		s.group.Stop()
+		if err := s.group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
