@@ -102,8 +102,8 @@ func described(object streams.Object) string {
 	return fmt.Sprintf("%s@%s", object.GetUID(), object.GetResourceVersion())
 }
 
-// change creates or changes a thing and returns what the server answers.
-func (w *world) change(t *thing) *metav1.PartialObjectMetadata {
+// change creates or changes a thing.
+func (w *world) change(t *thing) {
 	w.version++
 	after := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: t.key.Namespace, Name: t.key.Name, ResourceVersion: strconv.Itoa(w.version),
@@ -117,7 +117,6 @@ func (w *world) change(t *thing) *metav1.PartialObjectMetadata {
 	}
 	t.facts = append(t.facts, fact{w.version, after})
 	w.logs[t.kind] = append(w.logs[t.kind], w.event(streams.Applied, t, after))
-	return after
 }
 
 var colours = []string{"red", "blue", "green"}
@@ -154,7 +153,6 @@ type teller struct {
 	behind    bool // its last list was older than it could be
 	rest      []streams.Event
 	outbox    []streams.Event // a batch in the making
-	errors    int
 	lastList  int // how many events it had told before
 
 	events      int
