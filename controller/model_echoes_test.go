@@ -111,7 +111,7 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 func checkEchoes(t *testing.T, text, hows string) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &echoing{lagging: newLagging(t), hows: hows, attempts: map[string][]time.Time{}}
-		requests := operators.Trigger(e.cache.Through(e.events()), operators.Rule{Controller: "doing", Kind: modelKinds[0], Concerns: operators.Self})
+		requests := operators.Trigger(e.cache.Through(e.events()), operators.Rule{Controller: "doing", Kind: modelKinds[0]})
 		results := operators.Reconcile(requests, map[string]operators.Controller{"doing": {Reconcile: e.reconcile, IgnoreEchoes: true}},
 			operators.ReconcileOptions{Workers: 2, Backoff: operators.Backoff{Max: longestBackoff, Jitter: -1}})
 		e.group.Go("pipeline", func(ctx context.Context) error {

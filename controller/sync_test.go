@@ -74,7 +74,7 @@ func newSynced(t *testing.T) *synced {
 	}
 	s.foreign = client.CoreV1().ConfigMaps(s.namespace)
 	s.manager, err = controller.NewManager(config, scheme.Scheme, controller.Options{
-		Namespace: s.namespace, Loop: cache.LoopOptions{Floor: loopFloor},
+		Namespaces: []string{s.namespace}, Loop: cache.LoopOptions{Floor: loopFloor},
 		MetricsAddress: "127.0.0.1:0", HealthAddress: "127.0.0.1:0",
 		OnListen: func(server string, address net.Addr) { s.addresses[server] = "http://" + address.String() },
 		OnResult: s.onResult,
