@@ -105,7 +105,7 @@ func (s *Store) put(held *slot, name types.NamespacedName, object streams.Object
 			return
 		}
 	}
-	s.fresh[name] = s.working.put(held, name, object)
+	s.fresh[name] = s.working.put(held, object)
 	s.moved = true
 }
 

@@ -87,7 +87,7 @@ func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 	if before != nil {
 		s.mutations.went(before.get())
 	}
-	o.pending[name] = pendingWrite{o.working.put(before, name, object), since, time.Now()}
+	o.pending[name] = pendingWrite{o.working.put(before, object), since, time.Now()}
 	o.publish()
 	s.changed()
 	return false

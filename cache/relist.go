@@ -32,8 +32,8 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	before, next, table := s.working, newView(s.working.indexers), newTable()
 	if covered != "" {
 		before.scan("", func(other *slot) {
-			if other.name.Namespace != covered {
-				table.set(next.put(nil, other.name, other.get()))
+			if other.name().Namespace != covered {
+				table.set(next.put(nil, other.get()))
 			}
 		})
 	}
@@ -41,13 +41,13 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 		name := nameOf(object)
 		s.sizes.sample(object)
 		s.mutations.came(streams.KeyOf(s.kind, object), object)
-		table.set(next.put(table.find(name), name, object))
+		table.set(next.put(table.find(name), object))
 	}
 	before.scan(covered, func(held *slot) {
-		object, listed := held.get(), table.find(held.name)
+		object, listed := held.get(), table.find(held.name())
 		s.mutations.went(object)
 		if listed == nil { // It was deleted at some version up to that of the list.
-			s.tombstones.Add(held.name, tombstone{object.GetUID(), event.ResourceVersion})
+			s.tombstones.Add(held.name(), tombstone{object.GetUID(), event.ResourceVersion})
 		}
 		if listed == nil || listed.get().GetUID() != object.GetUID() {
 			to.add(streams.Removed, part(event, object), object, nil)
@@ -56,7 +56,7 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	next.scan(covered, func(listed *slot) {
 		object := listed.get()
 		var held streams.Object
-		if known := s.find(listed.name); known != nil {
+		if known := s.find(listed.name()); known != nil {
 			held = known.get()
 		}
 		switch {

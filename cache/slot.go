@@ -13,14 +13,25 @@ import (
 // slot is the place of one object. Trees and the table of a view point to it, so that an
 // update that moves the object nowhere changes none of them.
 type slot struct {
-	name   types.NamespacedName
-	object atomic.Value // of a streams.Object; never of another type than the first
+	object atomic.Value          // of a streams.Object; never of another type than the first
+	sought *types.NamespacedName // of a pivot, which holds no object
 }
 
-func newSlot(name types.NamespacedName, object streams.Object) *slot {
-	made := &slot{name: name}
+func newSlot(object streams.Object) *slot {
+	made := &slot{}
 	made.object.Store(object)
 	return made
+}
+
+// pivot is what to look for in a tree.
+func pivot(name types.NamespacedName) *slot { return &slot{sought: &name} }
+
+// name is that of the object: a copy of it would take more memory than the slot.
+func (s *slot) name() types.NamespacedName {
+	if s.sought != nil {
+		return *s.sought
+	}
+	return nameOf(s.get())
 }
 
 func (s *slot) get() streams.Object { return s.object.Load().(streams.Object) }
@@ -66,7 +77,7 @@ func (t *table) find(name types.NamespacedName) *slot {
 			i = 0
 		}
 		found := cells[i].Load()
-		if found == nil || found.name == name && found != removed {
+		if found == nil || found != removed && found.name() == name {
 			return found
 		}
 	}
@@ -80,11 +91,12 @@ func first(name types.NamespacedName, cells []atomic.Pointer[slot]) int {
 
 // set puts a slot in, in the place of the one of the same name, if there is one.
 func (t *table) set(added *slot) {
+	name := added.name()
 	cells := *t.cells.Load()
 	if (t.used+1)*5 > len(cells)*4 {
 		cells = t.rebuilt()
 	}
-	i := first(added.name, cells)
+	i := first(name, cells)
 	for ; ; i++ {
 		if i == len(cells) {
 			i = 0
@@ -93,7 +105,7 @@ func (t *table) set(added *slot) {
 		if found == nil {
 			break
 		}
-		if found.name == added.name && found != removed {
+		if found != removed && found.name() == name {
 			cells[i].Store(added)
 			return
 		}
@@ -114,7 +126,7 @@ func (t *table) remove(name types.NamespacedName) {
 		if found == nil {
 			return
 		}
-		if found.name == name && found != removed {
+		if found != removed && found.name() == name {
 			cells[i].Store(removed)
 			t.live--
 			return
@@ -131,7 +143,7 @@ func (t *table) rebuilt() []atomic.Pointer[slot] {
 		if kept == nil || kept == removed {
 			continue
 		}
-		at := first(kept.name, cells)
+		at := first(kept.name(), cells)
 		for cells[at].Load() != nil {
 			if at++; at == len(cells) {
 				at = 0

@@ -140,7 +140,7 @@ func (s *Store) read(scan func(*view, func(*slot))) []streams.Object {
 	var written []*slot
 	scan(own.view, func(found *slot) { written = append(written, found) })
 	addWritten := func() {
-		name := written[0].name
+		name := written[0].name()
 		var held streams.Object
 		if known := base.table.find(name); known != nil {
 			held = known.get()
@@ -152,18 +152,18 @@ func (s *Store) read(scan func(*view, func(*slot))) []streams.Object {
 		written = written[1:]
 	}
 	scan(base.view, func(found *slot) {
-		for len(written) > 0 && compareNames(written[0].name, found.name) < 0 {
+		for len(written) > 0 && compareNames(written[0].name(), found.name()) < 0 {
 			addWritten()
 		}
 		held := found.get()
-		visible, exists := own.get(found.name, held)
+		visible, exists := own.get(found.name(), held)
 		switch {
 		case exists && visible == held:
 			objects = append(objects, held)
-			if len(written) > 0 && written[0].name == found.name {
+			if len(written) > 0 && written[0].name() == found.name() {
 				written = written[1:]
 			}
-		case len(written) > 0 && written[0].name == found.name:
+		case len(written) > 0 && written[0].name() == found.name():
 			addWritten()
 		}
 	})

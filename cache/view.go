@@ -37,7 +37,7 @@ func compareNames(a, b types.NamespacedName) int {
 	return cmp.Compare(a.Name, b.Name)
 }
 
-func byName(a, b *slot) bool { return compareNames(a.name, b.name) < 0 }
+func byName(a, b *slot) bool { return compareNames(a.name(), b.name()) < 0 }
 
 func byValue(a, b filed) bool {
 	if a.value != b.value {
@@ -66,17 +66,17 @@ func (v *view) copy() *view {
 }
 
 func (v *view) find(name types.NamespacedName) *slot {
-	found, _ := v.objects.Get(&slot{name: name})
+	found, _ := v.objects.Get(pivot(name))
 	return found
 }
 
 // put puts an object in, in a new slot, in the place of another slot, if that is not nil.
-func (v *view) put(held *slot, name types.NamespacedName, object streams.Object) *slot {
+func (v *view) put(held *slot, object streams.Object) *slot {
 	var old streams.Object
 	if held != nil {
 		old = held.get()
 	}
-	added := newSlot(name, object)
+	added := newSlot(object)
 	v.objects.Set(added)
 	for i := range v.indexers {
 		v.old, v.new = v.old[:0], v.indexers[i].Values(object, v.new[:0])
@@ -119,9 +119,8 @@ func (v *view) remove(held *slot) {
 
 // scan calls visit with the slots of a namespace, or all, if it is empty, by name.
 func (v *view) scan(namespace string, visit func(*slot)) {
-	pivot := &slot{name: types.NamespacedName{Namespace: namespace}}
-	v.objects.Ascend(pivot, func(found *slot) bool {
-		if namespace != "" && found.name.Namespace != namespace {
+	v.objects.Ascend(pivot(types.NamespacedName{Namespace: namespace}), func(found *slot) bool {
+		if namespace != "" && found.name().Namespace != namespace {
 			return false
 		}
 		visit(found)
@@ -136,7 +135,7 @@ func (v *view) scanIndex(name, value string, visit func(*slot)) {
 		if indexer.Name != name {
 			continue
 		}
-		v.indexes[i].Ascend(filed{value, &slot{}}, func(found filed) bool {
+		v.indexes[i].Ascend(filed{value, pivot(types.NamespacedName{})}, func(found filed) bool {
 			if found.value != value {
 				return false
 			}
