@@ -1,0 +1,47 @@
+package outcome_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	dir := t.TempDir()
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	run := outcome.Run{Started: start, Contenders: []string{"a", "b"}, Turns: 2}
+	late := outcome.Round{Scenario: "burst", Variant: "n=5", Contender: "a", Setting: "default", Turn: 1, Start: start.Add(time.Hour),
+		Measured: map[outcome.Measure]float64{outcome.Converge: 1.5}}
+	early := late
+	early.Contender, early.Start = "b/../c", start
+	if err := outcome.WriteRun(dir, run); err != nil {
+		t.Fatal(err)
+	}
+	if outcome.Done(dir, late) {
+		t.Error("a round is done before it was written")
+	}
+	for _, round := range []outcome.Round{late, early} {
+		if err := outcome.WriteRound(dir, round); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !outcome.Done(dir, late) {
+		t.Error("a round is not done after it was written")
+	}
+	if got, err := outcome.ReadRun(dir); err != nil || !reflect.DeepEqual(got, run) {
+		t.Errorf("got %+v: %v", got, err)
+	}
+	if got, err := outcome.ReadRounds(dir); err != nil || !reflect.DeepEqual(got, []outcome.Round{early, late}) {
+		t.Errorf("got %+v: %v", got, err)
+	}
+}
+
+func TestAFolderWithoutARunIsToldApart(t *testing.T) {
+	_, err := outcome.ReadRun(t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "give the folder of a run of the comparison") {
+		t.Errorf("the error is %v", err)
+	}
+}
