@@ -4,12 +4,16 @@
 // # Guarantees
 //
 // A kind has one writer, the pipeline, and any number of readers, from any goroutine.
-// Readers take no lock and never wait: each read works on one immutable state, in which
-// objects and indexes agree. Objects are immutable: an update replaces the object; to
-// change one, change a deep copy and write it to the API server.
+// Readers take no lock and never wait. Objects are immutable: an update replaces the
+// object; to change one, change a deep copy and write it to the API server.
 //
-// A list of the source replaces the state of its kind at once, and yields the deletions
-// that were missed.
+// A read works on one state of names and index values, and finds under each the object as
+// it is now: what an index yields has that value. An update that moves an object nowhere is
+// visible at once; what comes, goes or moves is visible with the batch that told of it, and
+// never to Get before List.
+//
+// A list replaces, at once, the state of what its source covers, a namespace or all, and
+// yields the deletions that were missed.
 //
 // Reads see own writes as soon as the API server has answered, however far the watch
 // lags: see [Store.Wrote]. They are laid over what the watch says, and leave when the
@@ -26,4 +30,9 @@
 //	apply older than a remembered deletion  dropped, passed on as Touched
 //	deletion older than what is held        dropped, passed on as Touched
 //	list older than what is held            dropped
+//
+// # Memory
+//
+// [Store.Bytes] estimates it. Besides the object, its place takes about 56 bytes, and 51 in
+// each index. Names are not copied.
 package cache
