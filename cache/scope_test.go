@@ -19,22 +19,22 @@ func within(namespace string, events ...streams.Event) []streams.Event {
 	return events
 }
 
-func listOf(namespace, head, version string, objects ...*metav1.PartialObjectMetadata) []streams.Event {
-	return within(namespace, list(head, version, objects...)...)
+func listOf(namespace, version string, objects ...*metav1.PartialObjectMetadata) []streams.Event {
+	return within(namespace, list("1", version, objects...)...)
 }
 
 func TestAListOfANamespaceReplacesThatNamespaceAlone(t *testing.T) {
 	c, store := newCache(t)
 	store.Cover("a", "b")
-	c.Apply(listOf("a", "1", "5", object("a/x", "u@2"), object("a/y", "v@3")))
+	c.Apply(listOf("a", "5", object("a/x", "u@2"), object("a/y", "v@3")))
 	if level := c.Level(); level != cache.Starting {
 		t.Errorf("with one list of two the level is %v", level)
 	}
-	c.Apply(listOf("b", "1", "6", object("b/x", "w@4", "red")))
+	c.Apply(listOf("b", "6", object("b/x", "w@4", "red")))
 	if level := c.Level(); level != cache.OwnWritesVisible {
 		t.Errorf("with both lists the level is %v", level)
 	}
-	changes := c.Apply(listOf("a", "1", "9", object("a/y", "v@8")))
+	changes := c.Apply(listOf("a", "9", object("a/y", "v@8")))
 	same(t, "changes", told(changes), []string{"Removed a/x u@2 > - by Listed@2", "Updated a/y v@3 > v@8 by Listed@8"})
 	same(t, "all", held(store.List("")), []string{"a/y v@8", "b/x w@4"})
 	same(t, "by index", held(store.ByIndex("app", "red")), []string{"b/x w@4"})
@@ -48,10 +48,10 @@ func TestAListOfANamespaceReplacesThatNamespaceAlone(t *testing.T) {
 func TestAnOldListOfANamespaceIsToldByWhatThatNamespaceHasSeen(t *testing.T) {
 	c, store := newCache(t)
 	store.Cover("a", "b")
-	c.Apply(listOf("a", "1", "5"))
-	c.Apply(listOf("b", "1", "90"))
-	c.Apply(listOf("a", "1", "7", object("a/x", "u@6")))
-	c.Apply(listOf("b", "1", "80", object("b/x", "w@70")))
+	c.Apply(listOf("a", "5"))
+	c.Apply(listOf("b", "90"))
+	c.Apply(listOf("a", "7", object("a/x", "u@6")))
+	c.Apply(listOf("b", "80", object("b/x", "w@70")))
 	same(t, "all", held(store.List("")), []string{"a/x u@6"})
 	if counts := fmt.Sprint(anomalies(store)); counts != "map[old_list:1]" {
 		t.Errorf("counted %v", counts)
@@ -61,8 +61,8 @@ func TestAnOldListOfANamespaceIsToldByWhatThatNamespaceHasSeen(t *testing.T) {
 func TestAnOwnWriteWaitsForTheBookmarkOfItsNamespace(t *testing.T) {
 	c, store := newCache(t)
 	store.Cover("a", "b")
-	c.Apply(listOf("a", "1", "1"))
-	c.Apply(listOf("b", "1", "1"))
+	c.Apply(listOf("a", "1"))
+	c.Apply(listOf("b", "1"))
 	wrote(store, "a/hidden", "u@5")
 	c.Apply(within("b", bookmark("9")))
 	if level := c.Level(); level != cache.Current {

@@ -13,7 +13,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
-	"github.com/reactivex/rxgo/v2"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -153,15 +152,11 @@ func (l *lived) pipeline(inputs []streams.Stream[streams.Event], window time.Dur
 
 // gated is a stage that stops while its gate is shut. It has a goroutine of its own.
 func gated[T any](in streams.Stream[T], through *gate) streams.Stream[T] {
-	return streams.Lift(in, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[T]) {
-		for item := range in {
-			batch, err := streams.Values[T](item)
-			through.pass()
-			if len(batch) > 0 && !out.Send(batch) || err != nil && !out.Error(err) {
-				return
-			}
-		}
+	passed := streams.MapBatches(in, func(batch []T) ([]T, error) {
+		through.pass()
+		return batch, nil
 	})
+	return streams.Batch(passed, 256)
 }
 
 // reads is a reconciler that reads what concerns an object, and notes it if it succeeds.

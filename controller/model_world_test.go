@@ -153,7 +153,7 @@ type teller struct {
 	behind    bool // its last list was older than it could be
 	rest      []streams.Event
 	outbox    []streams.Event // a batch in the making
-	lastList  int // how many events it had told before
+	lastList  int             // how many events it had told before
 
 	events      int
 	uids        map[types.UID]bool // that it told of one by one

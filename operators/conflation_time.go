@@ -98,10 +98,9 @@ func (c *conflation) done(out *entry, now time.Time) {
 	default:
 		key.refs--
 	}
-	switch {
-	case key.waiting == out:
+	if key.waiting == out {
 		c.close(key, now)
-	default:
+	} else {
 		c.drop(key, now)
 	}
 }
