@@ -43,9 +43,12 @@ type ownView struct {
 func (o *overlay) init(indexers []Indexer) {
 	o.working = newView(indexers)
 	o.pending = map[types.NamespacedName]pendingWrite{}
-	o.hidden = btree.NewBTreeGOptions(
-		func(a, b hiddenDeletion) bool { return compareNames(a.name, b.name) < 0 },
-		btree.Options{Degree: degree, NoLocks: true})
+	o.hidden = btree.NewBTreeGOptions(func(a, b hiddenDeletion) bool {
+		if order := compareNames(a.name, b.name); order != 0 {
+			return order < 0
+		}
+		return a.uid < b.uid // Answers come in any order: that of an older object may be late.
+	}, btree.Options{Degree: degree, NoLocks: true})
 }
 
 // get is what a reader sees of a name, of which the store holds an object, or nil.
@@ -59,7 +62,7 @@ func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.O
 	if held == nil {
 		return nil, false
 	}
-	if deleted, hides := o.hidden.Get(hiddenDeletion{name: name}); hides && held.GetUID() == deleted.uid {
+	if _, hides := o.hidden.Get(hiddenDeletion{name: name, uid: held.GetUID()}); hides {
 		return nil, false
 	}
 	return held, true
@@ -170,15 +173,29 @@ func (s *Store) settle(told []types.NamespacedName, all bool) (since []time.Time
 			since = append(since, pending.since)
 			s.echoed(time.Since(pending.answered))
 		}
-		if deletion, hides := o.hidden.Get(hiddenDeletion{name: name}); hides && !s.shows(name, deletion.uid) {
-			o.hidden.Delete(deletion)
-			since = append(since, deletion.since)
+		for _, deletion := range o.hiddenOf(name) {
+			if !s.shows(name, deletion.uid) {
+				o.hidden.Delete(deletion)
+				since = append(since, deletion.since)
+			}
 		}
 	}
 	if len(since) > 0 {
 		o.publish()
 	}
 	return since
+}
+
+// hiddenOf is the own deletions of objects of a name.
+func (o *overlay) hiddenOf(name types.NamespacedName) (all []hiddenDeletion) {
+	o.hidden.Ascend(hiddenDeletion{name: name}, func(deletion hiddenDeletion) bool {
+		if deletion.name != name {
+			return false
+		}
+		all = append(all, deletion)
+		return true
+	})
+	return all
 }
 
 // publish shows readers the state as it is. The lock is held.

@@ -110,3 +110,22 @@ func TestTheEchoOfAnOwnDeletionMeasuresTheLoop(t *testing.T) {
 		t.Errorf("the loop lasted %v, want a second and a little", took)
 	}
 }
+
+func TestTheLateAnswerToAnOlderDeletionHidesWhatItDeleted(t *testing.T) {
+	c, store := newCache(t)
+	c.Apply(list("1", "1", object("a/x", "u@1")))
+	wrote(store, "a/x", "v@3") // It was deleted and created again.
+	store.WroteDeletion(named("a/x"), "v", received)
+	store.WroteDeletion(named("a/x"), "u", received)
+	if got(store, "a/x") != "-" {
+		t.Errorf("after both deletions there is %s", got(store, "a/x"))
+	}
+	c.Apply([]streams.Event{deleted("a/x", "u@2")})
+	if got(store, "a/x") != "-" {
+		t.Errorf("after the first is told there is %s", got(store, "a/x"))
+	}
+	c.Apply([]streams.Event{applied("a/x", "v@3"), deleted("a/x", "v@4")})
+	if level := c.Level(); got(store, "a/x") != "-" || level != cache.OwnWritesVisible {
+		t.Errorf("when all is told there is %s at level %v", got(store, "a/x"), level)
+	}
+}
