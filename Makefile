@@ -37,7 +37,7 @@ lint: ## Check the code with golangci-lint.
 bench: ## Run the benchmarks of the pipeline.
 	go test -run '^$$' -bench . -benchmem ./streams ./operators ./bench
 
-bench-core: ## Compare the core with client-go, side by side; under 4 minutes.
+bench-core: ## Compare the core with client-go, side by side; under 10 minutes.
 	@mkdir -p bin
 	@go build -o bin/bench-core ./bench/core
 	@bin/bench-core

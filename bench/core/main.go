@@ -20,7 +20,7 @@ import (
 
 // limit is how long the whole comparison may take. No turn starts that would not end by
 // then if it took as long as the one before: a busy machine makes for fewer turns.
-const limit = 4 * time.Minute
+const limit = 10 * time.Minute
 
 func main() {
 	repeat := flag.Int("repeat", 5, "measure everything `n` times, in turn forwards and backwards: 1 to 100")
