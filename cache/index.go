@@ -31,3 +31,18 @@ func LabelIndexer(label string) Indexer {
 		return values
 	}}
 }
+
+// FieldIndexer indexes objects of a Go type by a field, or by what a function makes of
+// several. Objects for which that is empty are left out, as are those of another type.
+//
+//	FieldIndexer("node", func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+func FieldIndexer[T streams.Object](name string, field func(object T) string) Indexer {
+	return Indexer{Name: name, Values: func(object streams.Object, values []string) []string {
+		if typed, ok := object.(T); ok {
+			if value := field(typed); value != "" {
+				values = append(values, value)
+			}
+		}
+		return values
+	}}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -96,6 +97,29 @@ func TestALabelIndexTellsAnEmptyValueFromNoLabel(t *testing.T) {
 	empty.Labels = map[string]string{"app": ""}
 	made.Apply([]streams.Event{of(streams.Applied, empty), applied("a/none", "2@2"), applied("a/red", "3@3", "red")})
 	same(t, "objects", held(store.ByIndex("app", "")), []string{"a/empty 1@1"})
+}
+
+func TestAFieldIndexHoldsWhatTheFieldSays(t *testing.T) {
+	made, err := cache.New(cache.LoopOptions{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := made.Add(pods, cache.FieldIndexer("generation", func(of *metav1.PartialObjectMetadata) string {
+		if of.Generation == 0 {
+			return ""
+		}
+		return strconv.FormatInt(of.Generation, 10)
+	}))
+	first := object("a/x", "1@1")
+	first.Generation = 1
+	second := object("a/x", "1@3")
+	second.Generation = 2
+	made.Apply([]streams.Event{of(streams.Applied, first), applied("a/none", "2@2")})
+	same(t, "of the first generation", held(store.ByIndex("generation", "1")), []string{"a/x 1@1"})
+	made.Apply([]streams.Event{of(streams.Applied, second)})
+	same(t, "of the first generation", held(store.ByIndex("generation", "1")), nil)
+	same(t, "of the second", held(store.ByIndex("generation", "2")), []string{"a/x 1@3"})
+	same(t, "of none", held(store.ByIndex("generation", "")), nil)
 }
 
 func TestAnIndexThatDoesNotExistIsEmpty(t *testing.T) {
