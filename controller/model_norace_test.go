@@ -2,7 +2,7 @@
 
 package controller_test
 
-const defaultSchedules = 100_000
-
-// ownWritePairs is how many own writes are made and read.
-const ownWritePairs = 1_000_000
+const (
+	defaultSchedules = 100_000
+	defaultOwnWrites = 1_000_000
+)

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"strconv"
 	"sync"
@@ -230,6 +231,8 @@ func (w *writer) inList(how string, list []streams.Object, name types.Namespaced
 	w.want(how, name, at, got)
 }
 
+var ownWrites = flag.Int("own-writes", defaultOwnWrites, "how many own writes are made and read behind a watch that lags: 1600 or more, best a multiple of 200")
+
 // Eight writers make 2,000 writes a second, so that 10,000 are on their way at any time.
 func TestAMillionReadsSeeOwnWritesThatTheWatchTellsFiveSecondsLate(t *testing.T) {
 	const writers, each = 8, 25 // each of them, at each tick of 100 ms
@@ -257,7 +260,7 @@ func TestAMillionReadsSeeOwnWritesThatTheWatchTellsFiveSecondsLate(t *testing.T)
 			writing.Go("writer", func(ctx context.Context) error {
 				ticker := time.NewTicker(100 * time.Millisecond)
 				defer ticker.Stop()
-				for w.pairs < ownWritePairs/writers && w.wrong == nil {
+				for w.pairs < *ownWrites/writers && w.wrong == nil {
 					<-ticker.C
 					for range each {
 						w.pair()
@@ -272,7 +275,7 @@ func TestAMillionReadsSeeOwnWritesThatTheWatchTellsFiveSecondsLate(t *testing.T)
 		if level := s.cache.Level(); level != cache.Current {
 			t.Errorf("with own writes on their way the level is %v", level)
 		}
-		if elapsed, want := time.Since(started), time.Duration(ownWritePairs/writers/each)*100*time.Millisecond; elapsed != want {
+		if elapsed, want := time.Since(started), time.Duration(*ownWrites/writers/each)*100*time.Millisecond; elapsed != want {
 			t.Errorf("it took %v, want %v: something has waited", elapsed, want)
 		}
 		<-time.After(watchLag + time.Second)
@@ -297,7 +300,7 @@ func (s *lagging) checkAll(t *testing.T, all []*writer) {
 		pairs += w.pairs
 		deletions += w.deleted
 	}
-	if echoes := int(s.echoes.Load()); pairs < ownWritePairs || echoes != pairs-deletions {
+	if echoes := int(s.echoes.Load()); pairs < *ownWrites || echoes != pairs-deletions {
 		t.Errorf("of %d writes, %d of them deletions, %d have been passed", pairs, deletions, echoes)
 	}
 	if held := s.store.List(""); len(held) != len(s.objects) {
