@@ -67,7 +67,7 @@ func (s *Store) mark(event *streams.Event) {
 		if !reached(scope.version, event.ResourceVersion) {
 			scope.version = event.ResourceVersion
 		}
-		s.marked = true
+		s.marked = event
 	}
 	s.moved = true
 }

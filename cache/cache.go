@@ -93,7 +93,7 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 	now := time.Now()
 	for _, store := range touched {
 		store.publish()
-		for _, since := range store.settleWrites() {
+		for _, since := range store.settleWrites(&made) {
 			if !since.IsZero() {
 				c.loop.Observe(now.Sub(since))
 			}

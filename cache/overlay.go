@@ -139,23 +139,23 @@ func (s *Store) shows(name types.NamespacedName, uid types.UID) bool {
 // last time, and returns since when each write had been on its way, where that is known.
 // It takes the lock even if there seems to be nothing to drop: Wrote may be about to add
 // what the state has just passed.
-func (s *Store) settleWrites() []time.Time {
+func (s *Store) settleWrites(to *batch) []time.Time {
 	o := &s.overlay
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var since []time.Time
 	if len(o.pending) > 0 || o.hidden.Len() > 0 {
-		since = s.settle(s.told, s.marked)
+		since = s.settle(s.told, to)
 	}
 	clear(s.told)
-	s.told, s.marked = s.told[:0], false
+	s.told, s.marked = s.told[:0], nil
 	return since
 }
 
 // settle drops what is passed of some names, or of all. The lock is held.
-func (s *Store) settle(told []types.NamespacedName, all bool) (since []time.Time) {
+func (s *Store) settle(told []types.NamespacedName, to *batch) (since []time.Time) {
 	o := &s.overlay
-	if all { // What a list or a bookmark tells may be of any.
+	if s.marked != nil { // What a list or a bookmark tells may be of any.
 		told = told[:0:0]
 		for name := range o.pending {
 			told = append(told, name)
@@ -169,6 +169,7 @@ func (s *Store) settle(told []types.NamespacedName, all bool) (since []time.Time
 		if pending, wrote := o.pending[name]; wrote && s.passed(name, pending.slot.get().GetResourceVersion()) {
 			delete(o.pending, name)
 			o.working.remove(pending.slot)
+			s.vanished(name, pending.slot.get(), to)
 			s.mutations.went(pending.slot.get())
 			since = append(since, pending.since)
 			s.echoed(time.Since(pending.answered))
@@ -184,6 +185,21 @@ func (s *Store) settle(told []types.NamespacedName, all bool) (since []time.Time
 		o.publish()
 	}
 	return since
+}
+
+// vanished tells of an object that readers saw by our write alone: the source has not told
+// of it, and by a list or a bookmark it is past the write. Somebody has deleted it since, or
+// a selector hides it.
+func (s *Store) vanished(name types.NamespacedName, object streams.Object, to *batch) {
+	if s.marked == nil || s.published.Load().table.find(name) != nil {
+		return
+	}
+	if grave, known := s.tombstones.Peek(name); known && grave.uid == object.GetUID() {
+		return // It was told as removed.
+	}
+	event := *s.marked
+	event.Key = streams.Key{GroupKind: s.kind, NamespacedName: name}
+	to.add(streams.Removed, &event, object, nil)
 }
 
 // hiddenOf is the own deletions of objects of a name.

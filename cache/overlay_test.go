@@ -176,9 +176,8 @@ func TestAnOwnCreationThatASelectorHidesLeavesByABookmark(t *testing.T) {
 	if now := got(store, "a/hidden"); now != "u@7" || c.Level() != cache.Current {
 		t.Errorf("before the bookmark Get says %s at level %v", now, c.Level())
 	}
-	if changes := c.Apply([]streams.Event{bookmark("8")}); len(changes) != 0 {
-		t.Errorf("the bookmark changed %v", told(changes))
-	}
+	changes := c.Apply([]streams.Event{bookmark("8")}) // Who saw it must learn that it is gone.
+	same(t, "changes", told(changes), []string{"Removed a/hidden u@7 > - by Bookmark@8"})
 	same(t, "objects", held(store.List("")), []string{"a/y v@8"})
 	if level := c.Level(); level != cache.OwnWritesVisible {
 		t.Errorf("the level is %v", level)

@@ -72,7 +72,7 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	scope.listed, scope.lost = true, false
 	scope.version, scope.required = event.ResourceVersion, list.required
 	scope.see(event.ResourceVersion)
-	s.moved, s.marked = true, true
+	s.moved, s.marked = true, event
 }
 
 // part is the part of a list that tells of one object.

@@ -36,7 +36,7 @@ type Store struct {
 	sizes      sizes
 	tombstones *lru.Cache[types.NamespacedName, tombstone] // it locks itself: the overlay reads it too
 	told       []types.NamespacedName                      // of what the events since the last publish are
-	marked     bool                                        // a list or a bookmark was among them
+	marked     *streams.Event                              // the last list or bookmark among them, or nil
 }
 
 // state is what readers see: the trees of a view as they were published, and what its

@@ -97,11 +97,14 @@ func (c *conflation) add(event *streams.Event, now time.Time) {
 	switch event.Type {
 	case streams.ListStart:
 		c.seal(from, now)
-		c.forget(from, now)
+		c.forgetLists(from)
 		from.list = &entry{kind: ofList, origin: from}
 		c.addListed(from, event)
-	case streams.Listed, streams.ListEnd:
+	case streams.Listed:
 		c.addListed(from, event)
+	case streams.ListEnd:
+		c.addListed(from, event)
+		c.forgetStates(from, event.ResourceVersion, now)
 	case streams.Bookmark:
 		c.addMark(from, ofBookmark, event, now)
 	case streams.Connected, streams.Disconnected:
@@ -225,31 +228,37 @@ func (c *conflation) seal(from *origin, now time.Time) {
 	}
 }
 
-// forget drops what a source said before, except deletions.
-func (c *conflation) forget(from *origin, now time.Time) {
+// forgetLists drops the list that a source has given up, and its marks, because a list
+// follows.
+func (c *conflation) forgetLists(from *origin) {
 	c.ready.filter(func(entry *entry) bool {
-		if entry.origin != from || entry.kind == ofError {
+		if entry.origin != from || entry.kind == ofError || entry.kind == ofKey {
 			return true
 		}
-		held := len(entry.events) - entry.out
-		entry.events = append(entry.events[:0], deletions(entry.events[entry.out:])...)
-		entry.out = 0
-		c.size += len(entry.events) - held
-		if len(entry.events) == 0 {
+		c.size -= len(entry.events) - entry.out
+		entry.queued = false
+		return false
+	})
+}
+
+// forgetStates drops the states of objects that a source told of before its list, and that
+// the list is as new as. Deletions stay: each is a change of its own.
+func (c *conflation) forgetStates(from *origin, listed string, now time.Time) {
+	c.ready.filter(func(entry *entry) bool {
+		if entry.origin != from || entry.kind != ofKey {
+			return true
+		}
+		held := entry.events[entry.out:]
+		kept := slices.DeleteFunc(held, func(event streams.Event) bool {
+			return event.Type != streams.Deleted && !streams.Older(listed, event.ResourceVersion)
+		})
+		c.size += len(kept) - len(held)
+		entry.events = entry.events[:entry.out+len(kept)]
+		if len(kept) == 0 {
 			c.done(entry, now)
 		}
 		return entry.queued
 	})
-}
-
-func deletions(events []streams.Event) []streams.Event {
-	kept := events[:0]
-	for _, event := range events {
-		if event.Type == streams.Deleted {
-			kept = append(kept, event)
-		}
-	}
-	return kept
 }
 
 func (c *conflation) addError(err error) {
