@@ -36,9 +36,9 @@ const longestBackoff = time.Second
 
 var errConflict = errors.New("conflict")
 
-// writeAsked sets what was done to what was asked for, and returns the answer. It is Sole
-// if its version is certain to be that of this write.
-func (s *lagging) writeAsked(read *metav1.PartialObjectMetadata, how byte) (answer *metav1.PartialObjectMetadata, sole bool, err error) {
+// writeAsked sets what was done to what was asked for, and returns the answer, and whether
+// that changed anything.
+func (s *lagging) writeAsked(read *metav1.PartialObjectMetadata, how byte) (answer *metav1.PartialObjectMetadata, changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := types.NamespacedName{Namespace: read.Namespace, Name: read.Name}
@@ -49,7 +49,7 @@ func (s *lagging) writeAsked(read *metav1.PartialObjectMetadata, how byte) (answ
 	if now.Labels["done"] == read.Labels["asked"] {
 		return now, false, nil
 	}
-	return s.label(name, "done", read.Labels["asked"]), how == 'p', nil
+	return s.label(name, "done", read.Labels["asked"]), true, nil
 }
 
 // label changes a label. The server is locked.
@@ -76,7 +76,7 @@ type echoing struct {
 	mu        sync.Mutex
 	attempts  map[string][]time.Time // by name: when they started
 	writes    int
-	uncertain int // writes that were not Sole
+	uncertain int // writes that changed something and were not Sole
 	conflicts int
 }
 
@@ -90,15 +90,16 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 	if !found {
 		return 0, fmt.Errorf("%v is not in the cache", request.NamespacedName)
 	}
-	<-time.After(3 * time.Millisecond)
-	answer, sole, err := e.writeAsked(object.(*metav1.PartialObjectMetadata), how)
+	<-time.After(30 * time.Millisecond) // So that requests come meanwhile.
+	answer, changed, err := e.writeAsked(object.(*metav1.PartialObjectMetadata), how)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
 		e.conflicts++
 		return 0, err
 	}
-	if !sole {
+	sole := changed && how == 'p' // The version of an answer to an apply may be somebody else's.
+	if changed && !sole {
 		e.uncertain++
 	}
 	operators.RecordWrite(ctx, operators.Write{Verb: "write", Key: streams.KeyOf(modelKinds[0], answer), ResourceVersion: answer.ResourceVersion, Sole: sole})
@@ -157,9 +158,9 @@ func (e *echoing) check(foreign map[string][]time.Time) error {
 			}
 		}
 	}
-	// A write of which nothing is certain may cause one more.
+	// The echo of a write whose version is not certain causes one more.
 	if most := changes + e.uncertain + e.conflicts; attempts > most {
-		return fmt.Errorf("%d reconciles for %d changes, %d conflicts and %d writes that are not certain", attempts, changes, e.conflicts, e.uncertain)
+		return fmt.Errorf("%d reconciles for %d changes, %d conflicts and %d writes that are not Sole", attempts, changes, e.conflicts, e.uncertain)
 	}
 	for name, object := range e.objects {
 		if object.Labels["asked"] != object.Labels["done"] {

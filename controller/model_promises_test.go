@@ -66,6 +66,13 @@ func (l *lived) follow(thing *thing, change streams.Change) {
 	if last.Type == streams.Deleted {
 		l.removals[removal{thing.kind, versionOf(last.ResourceVersion)}]++
 	}
+	for _, cause := range change.Causes {
+		if cause.Type == 0 {
+			thing.causes[0] = true
+		} else {
+			thing.causes[versionOf(cause.ResourceVersion)] = true
+		}
+	}
 	if last.Key != change.Key {
 		l.world.broken("the change of %v is caused by %v", change.Key, last.Key)
 	}
@@ -184,13 +191,19 @@ func (l *lived) checkEnd(cut bool) {
 
 var controllerOf = [len(modelKinds)]string{"heroes", "heroes", "weapons"}
 
-// checkNothingFoldedAway: every deletion that a source told of was a change, as often as
-// it was told, and so was every object, but one
+// checkNothingFoldedAway: every event caused a change, unless a list replaced what was
+// told before it. Every deletion was a change of its own, as often as it was told, and so was every object, but one
 // whose deletion was told too, and one that a list followed that stands for it.
 func (l *lived) checkNothingFoldedAway(source *teller) {
 	for version, told := range source.deletions {
 		if changes := l.removals[removal{source.kind, version}]; changes != told {
 			l.world.broken("the deletion of version %d was told %d times and was %d changes", version, told, changes)
+		}
+	}
+	for _, applied := range source.applied {
+		thing := l.thing(applied.key)
+		if applied.event >= source.lastList && !thing.causes[0] && !thing.causes[applied.version] {
+			l.world.broken("version %d of %v caused no change", applied.version, applied.key)
 		}
 	}
 	for _, created := range source.created {

@@ -30,11 +30,12 @@ type world struct {
 
 // thing is one name of a kind, with all that it ever was.
 type thing struct {
-	kind  int
-	key   streams.Key
-	facts []fact
-	floor int            // the fact that readers have seen: they must not see an earlier one
-	told  streams.Object // by the changes of the cache
+	kind   int
+	key    streams.Key
+	facts  []fact
+	floor  int            // the fact that readers have seen: they must not see an earlier one
+	told   streams.Object // by the changes of the cache
+	causes map[int]bool   // of those changes, by version; 0 stands for those that were left out
 }
 
 // fact is what a thing was from a version on; a nil object is none.
@@ -49,7 +50,7 @@ func newWorld() *world {
 		w.sources[kind] = &teller{world: w, kind: kind, uids: map[types.UID]bool{}, listedUIDs: map[types.UID]bool{}, deletedUIDs: map[types.UID]bool{}, deletions: map[int]int{}}
 		for i := range thingsOfKind {
 			name := types.NamespacedName{Namespace: string("xy"[i%2]), Name: string(rune('a' + i))}
-			w.things = append(w.things, &thing{kind: kind, key: streams.Key{GroupKind: modelKinds[kind], NamespacedName: name}, facts: []fact{{}}})
+			w.things = append(w.things, &thing{kind: kind, key: streams.Key{GroupKind: modelKinds[kind], NamespacedName: name}, facts: []fact{{}}, causes: map[int]bool{}})
 		}
 	}
 	return w
@@ -150,6 +151,7 @@ type teller struct {
 	listed    bool // it has told a whole list
 	place     int  // in the log: what it has told
 	oldest    int  // in the log: what its last list told, so that it never goes back before
+	upTo      int  // the version up to which it has told everything
 	behind    bool // its last list was older than it could be
 	rest      []streams.Event
 	outbox    []streams.Event // a batch in the making
@@ -161,6 +163,14 @@ type teller struct {
 	deletedUIDs map[types.UID]bool // whose deletion it told of
 	deletions   map[int]int        // how often it told of a deletion, by version
 	created     []creation
+	applied     []application
+}
+
+// application is an event of the type Applied, which told something new.
+type application struct {
+	key     streams.Key
+	version int
+	event   int // how many the source had told before
 }
 
 // creation is the first event of an object that a source told of one by one.
@@ -191,12 +201,16 @@ func (s *teller) tell(told ...streams.Event) {
 					s.created = append(s.created, creation{uid, s.events})
 				}
 			}
+			if event.Type == streams.Applied && versionOf(event.ResourceVersion) > s.upTo {
+				s.applied = append(s.applied, application{event.Key, versionOf(event.ResourceVersion), s.events})
+			}
 			if event.Type == streams.Deleted {
 				s.deletedUIDs[event.Object.GetUID()] = true
 				s.deletions[versionOf(event.ResourceVersion)]++
 			}
 		case streams.ListEnd, streams.Bookmark:
 			s.behind = versionOf(event.ResourceVersion) < s.world.version
+			s.upTo = max(s.upTo, versionOf(event.ResourceVersion))
 		}
 		s.events++
 	}
