@@ -11,7 +11,7 @@ import (
 //
 //	a ... l   a thing is created or changed: a to d of the first kind, e to h, i to l
 //	A ... L   it is deleted
-//	* ^ !     the next change or bookmark is 100 of them; a deletion and a creation; the same, and no
+//	* ^ !     the next change or bookmark is 100 of them, of two things in turn; a deletion and a creation; the same, and no
 //	          source tells of the deletion
 //	+ &       the next change or deletion is our own, and answered at once; late
 //	;         the late answers come, the last one first
@@ -138,7 +138,11 @@ func (l *lived) write(thing *thing, deletion bool) {
 		l.world.remove(thing, missed)
 		l.world.change(thing)
 	default:
-		for range l.times() {
+		for i := range l.times() {
+			if i%2 == 1 {
+				l.world.change(l.world.neighbour(thing))
+				continue
+			}
 			l.world.change(thing)
 		}
 	}

@@ -56,6 +56,16 @@ func newWorld() *world {
 	return w
 }
 
+// neighbour is another thing of the same kind.
+func (w *world) neighbour(of *thing) *thing {
+	for _, thing := range w.things {
+		if thing != of && thing.kind == of.kind {
+			return thing
+		}
+	}
+	return of
+}
+
 func (w *world) broken(format string, details ...any) {
 	if w.wrong == nil {
 		w.wrong = fmt.Errorf(format, details...)
