@@ -11,14 +11,15 @@ import (
 //
 //	a ... l   a thing is created or changed: a to d of the first kind, e to h, i to l
 //	A ... L   it is deleted
-//	* ^ !     the next change or bookmark is 100 of them, of two things in turn; a deletion and a creation; the same, and no
-//	          source tells of the deletion
+//	* ^ !     the next change or bookmark is 100 of them, of two things in turn; a deletion
+//	          and a creation; the same, and no source tells of the deletion
 //	+ &       the next change or deletion is our own, and answered at once; late
 //	;         the late answers come, the last one first
 //	1 2 3     the following steps are of the source of this kind:
 //	- = < >   it is cut off; it goes on; it goes on and repeats what it told last; it repeats
 //	          one event and is cut off
-//	[ ( ) @   it lists; half; the rest of it; if nothing waits and no list was given up, an old state and what happened since
+//	[ ( ) @   it lists; half; the rest of it; an old state and what happened since, if
+//	          nothing waits and no list was given up
 //	# ?       it sends a bookmark; an error
 //	/ ,       what there is to tell is sent; and all come to rest
 //	. _       7 ms pass; 25 ms pass
