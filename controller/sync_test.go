@@ -30,8 +30,9 @@ import (
 // is busy with other tests.
 const roundTrip = time.Second
 
-// loopFloor makes a calm half a second, so that a write every 20 ms is none.
-const loopFloor = 50 * time.Millisecond
+// loopFloor makes a calm a second, so that a write every 20 ms is none, with room for an
+// API server that is slow at times.
+const loopFloor = 100 * time.Millisecond
 
 // synced is a manager on the real API server. Its controller copies, in each ConfigMap,
 // what is wanted to what is had.
@@ -77,7 +78,7 @@ func newSynced(t *testing.T) *synced {
 		Namespaces: []string{s.namespace}, Loop: cache.LoopOptions{Floor: loopFloor},
 		MetricsAddress: "127.0.0.1:0", HealthAddress: "127.0.0.1:0",
 		OnListen: func(server string, address net.Addr) { s.addresses[server] = "http://" + address.String() },
-		OnResult: s.onResult,
+		OnResult: func(operators.Result) { s.mu.Lock(); s.result = time.Now(); s.mu.Unlock() },
 		Logger:   slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
@@ -134,12 +135,6 @@ func (s *synced) reconcile(ctx context.Context, request operators.Request) (time
 	return 0, err
 }
 
-func (s *synced) onResult(operators.Result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.result = time.Now()
-}
-
 func (s *synced) configMap(name, wanted string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
@@ -155,10 +150,6 @@ func (s *synced) create(name, wanted string) *corev1.ConfigMap {
 		s.t.Fatal(err)
 	}
 	return made
-}
-
-func (s *synced) named(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: s.namespace, Name: name}
 }
 
 // reach waits for a level, as a gate does.
@@ -185,7 +176,7 @@ func (s *synced) since(from time.Time) (levels []reachedLevel) {
 func (s *synced) holdsAll(when string, objects []*corev1.ConfigMap) {
 	s.t.Helper()
 	for _, object := range objects {
-		held, found := controller.Get[*corev1.ConfigMap](s.manager.Client(), s.named(object.Name))
+		held, found := controller.Get[*corev1.ConfigMap](s.manager.Client(), types.NamespacedName{Namespace: s.namespace, Name: object.Name})
 		if !found || streams.Older(held.ResourceVersion, object.ResourceVersion) {
 			s.t.Errorf("%s the cache does not hold %s as of %s", when, object.Name, object.ResourceVersion)
 		}
@@ -221,7 +212,9 @@ func TestEachLevelOfSyncIsTrueWithinARoundTripOfARealServer(t *testing.T) {
 	s.run()
 	for _, level := range []cache.Level{cache.Listed, cache.Current} {
 		s.reach(level)
-		t.Logf("%v after %v", level, time.Since(started))
+		if took := time.Since(started); took > roundTrip {
+			t.Errorf("the level was %v after %v, want %v at most", level, took, roundTrip)
+		}
 		s.holdsAll("at level "+level.String(), before)
 	}
 	s.reach(cache.Settled)
@@ -263,15 +256,14 @@ func (s *synced) foreignWrites() {
 	for i := range 50 {
 		made := s.create(fmt.Sprintf("foreign-%d", i), "")
 		answered := time.Now()
-		for found := (seen{}); found.name != made.Name; {
+		for name := ""; name != made.Name; {
 			select {
-			case found = <-s.seen:
-				told = append(told, max(0, found.at.Sub(answered)))
+			case found := <-s.seen:
+				if name = found.name; name == made.Name {
+					told = append(told, max(0, found.at.Sub(answered)))
+				}
 			case <-s.ctx.Done():
 				s.t.Fatalf("%s was never told", made.Name)
-			}
-			if found.name != made.Name {
-				told = told[:len(told)-1]
 			}
 		}
 		s.holdsAll("after a foreign write", []*corev1.ConfigMap{made})
@@ -311,7 +303,7 @@ func TestNothingIsSettledWhileChurnGoesOnAndAllIsAQuietTimeAfterIt(t *testing.T)
 			t.Errorf("after the churn the probe says %q, the metric %q", ready, metric)
 		}
 		for _, name := range names {
-			if object, _ := controller.Get[*corev1.ConfigMap](s.manager.Client(), s.named(name)); object.Data["had"] != object.Data["wanted"] {
+			if object, _ := controller.Get[*corev1.ConfigMap](s.manager.Client(), types.NamespacedName{Namespace: s.namespace, Name: name}); object.Data["had"] != object.Data["wanted"] {
 				t.Errorf("when all is settled %s is %v", name, object.Data)
 			}
 		}
