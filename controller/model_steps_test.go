@@ -18,8 +18,7 @@ import (
 //	1 2 3     the following steps are of the source of this kind:
 //	- = < >   it is cut off; it goes on; it goes on and repeats what it told last; it repeats
 //	          one event and is cut off
-//	[ ( ) @   it lists; half; the rest of it; an old state and what happened since, if
-//	          nothing waits and no list was given up
+//	[ ( ) @   it lists; half; the rest of it; an old state, and what happened since
 //	# ?       it sends a bookmark; an error
 //	/ ,       what there is to tell is sent; and all come to rest
 //	. _       7 ms pass; 25 ms pass
@@ -85,14 +84,6 @@ func (l *lived) step(step rune) {
 		l.send()
 		l.put(l.selected.kind, errPlanned)
 		l.sent++
-	case '@':
-		l.send()
-		synctest.Wait()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.debounce.Waiting.Load() == 0 && l.selected.rest == nil {
-			l.selected.listOld(2)
-		}
 	default:
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -116,6 +107,8 @@ func (l *lived) source(step rune) {
 		l.selected.begin()
 	case ')':
 		l.selected.finish()
+	case '@':
+		l.selected.listOld(2)
 	case '>':
 		l.selected.repeat()
 	case '#':
