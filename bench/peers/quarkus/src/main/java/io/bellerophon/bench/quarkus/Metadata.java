@@ -1,0 +1,56 @@
+package io.bellerophon.bench.quarkus;
+
+import io.fabric8.kubernetes.api.model.HasMetadata;
+import io.fabric8.kubernetes.api.model.ObjectMeta;
+import io.fabric8.kubernetes.api.model.ObjectMetaBuilder;
+import io.fabric8.kubernetes.api.model.OwnerReference;
+import java.util.Map;
+import java.util.Optional;
+
+/** What the metadata of all children has in common. */
+final class Metadata {
+
+  static final String NAME = "app.kubernetes.io/name";
+  static final String INSTANCE = "app.kubernetes.io/instance";
+  static final String MANAGED_BY = "app.kubernetes.io/managed-by";
+
+  /** Selects the children of all objects: the informers see nothing else. */
+  static final String CHILDREN = "app.kubernetes.io/name=bellerophon-simple,app.kubernetes.io/managed-by=bellerophon";
+
+  private Metadata() {}
+
+  static Map<String, String> labelsOf(BellerophonSimple hero) {
+    return Map.of(NAME, "bellerophon-simple", INSTANCE, hero.getMetadata().getName(), MANAGED_BY, "bellerophon");
+  }
+
+  /** The labels that select the pods of an object. */
+  static Map<String, String> selectorOf(BellerophonSimple hero) {
+    return Map.of(NAME, "bellerophon-simple", INSTANCE, hero.getMetadata().getName());
+  }
+
+  /**
+   * The metadata of a child. The owner reference is here because the one that the SDK adds has neither
+   * controller nor blockOwnerDeletion; it adds none where there is one of the same owner.
+   */
+  static ObjectMeta of(BellerophonSimple hero) {
+    return new ObjectMetaBuilder()
+        .withName(hero.getMetadata().getName())
+        .withNamespace(hero.getMetadata().getNamespace())
+        .withLabels(labelsOf(hero))
+        .addNewOwnerReference()
+        .withApiVersion(hero.getApiVersion())
+        .withKind(hero.getKind())
+        .withName(hero.getMetadata().getName())
+        .withUid(hero.getMetadata().getUid())
+        .withController(true)
+        .withBlockOwnerDeletion(true)
+        .endOwnerReference()
+        .build();
+  }
+
+  static Optional<OwnerReference> controllerOf(HasMetadata child) {
+    return child.getMetadata().getOwnerReferences().stream()
+        .filter(owner -> Boolean.TRUE.equals(owner.getController()))
+        .findFirst();
+  }
+}
