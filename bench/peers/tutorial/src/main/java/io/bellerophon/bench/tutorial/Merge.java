@@ -1,0 +1,68 @@
+package io.bellerophon.bench.tutorial;
+
+import io.fabric8.kubernetes.api.model.HasMetadata;
+import io.fabric8.kubernetes.client.utils.KubernetesSerialization;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/** Sets the fields that are wanted in what is there, and no other. */
+final class Merge {
+
+  /** What is wanted whole: one more field in them would mean something else. */
+  private static final Set<String> WHOLE = Set.of("selector", "seccompProfile", "capabilities");
+
+  /** What names an item of a list, the first that it has. */
+  private static final List<String> ITEM_KEYS = List.of("uid", "mountPath", "name");
+
+  private Merge() {}
+
+  /** What is seen with what is wanted, or null if that is the same. */
+  @SuppressWarnings("unchecked")
+  static <T extends HasMetadata> T into(KubernetesSerialization json, T seen, T want) {
+    Map<String, Object> before = json.convertValue(seen, Map.class);
+    Map<String, Object> after = maps(before, json.convertValue(want, Map.class));
+    return after.equals(before) ? null : (T) json.convertValue(after, seen.getClass());
+  }
+
+  @SuppressWarnings("unchecked")
+  private static Map<String, Object> maps(Map<String, Object> seen, Map<String, Object> want) {
+    Map<String, Object> merged = new HashMap<>(seen);
+    want.forEach((key, wanted) -> {
+      Object held = seen.get(key);
+      if (WHOLE.contains(key) || held == null) {
+        merged.put(key, wanted);
+      } else if (wanted instanceof Map && held instanceof Map) {
+        merged.put(key, maps((Map<String, Object>) held, (Map<String, Object>) wanted));
+      } else if (wanted instanceof List && held instanceof List) {
+        merged.put(key, lists(key, (List<Object>) held, (List<Object>) wanted));
+      } else {
+        merged.put(key, wanted);
+      }
+    });
+    return merged;
+  }
+
+  @SuppressWarnings("unchecked")
+  private static List<Object> lists(String name, List<Object> seen, List<Object> want) {
+    List<Object> merged = new ArrayList<>(seen);
+    for (Object item : want) {
+      Map<String, Object> wanted = (Map<String, Object>) item; // The lists of others are in WHOLE.
+      String key = ITEM_KEYS.stream().filter(wanted::containsKey).findFirst().orElseThrow();
+      int at = 0;
+      while (at < merged.size() && !wanted.get(key).equals(((Map<String, Object>) merged.get(at)).get(key))) {
+        at++;
+      }
+      if (at == merged.size()) {
+        merged.add(wanted);
+        continue;
+      }
+      Map<String, Object> held = (Map<String, Object>) merged.get(at);
+      boolean otherSource = name.equals("volumes") && !held.keySet().containsAll(wanted.keySet());
+      merged.set(at, otherSource ? wanted : maps(held, wanted));
+    }
+    return merged;
+  }
+}
