@@ -1,0 +1,156 @@
+//! Sets, in a copy of what is observed, every owned field and no other: what the API server
+//! fills in and what other people add stays. If nothing is different then, nothing is written.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::StatefulSet,
+        core::v1::{ConfigMap, Container, PodSpec, Service, Volume},
+    },
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+
+type Map = BTreeMap<String, String>;
+
+/// A kind of child.
+pub trait Adjust {
+    /// Sets the fields that `want` has.
+    fn adjust(&mut self, want: &Self);
+}
+
+impl Adjust for ConfigMap {
+    fn adjust(&mut self, want: &Self) {
+        metadata(&mut self.metadata, &want.metadata);
+        merge(&mut self.data, want.data.as_ref());
+    }
+}
+
+impl Adjust for Service {
+    fn adjust(&mut self, want: &Self) {
+        metadata(&mut self.metadata, &want.metadata);
+        let (Some(seen), Some(want)) = (&mut self.spec, &want.spec) else {
+            return;
+        };
+        seen.publish_not_ready_addresses = want.publish_not_ready_addresses;
+        seen.selector.clone_from(&want.selector); // One more label would select other pods.
+        for port in want.ports.iter().flatten() {
+            let seen = item(&mut seen.ports, |seen| seen.name == port.name, port);
+            seen.port = port.port;
+            seen.protocol.clone_from(&port.protocol);
+            seen.target_port.clone_from(&port.target_port);
+        }
+    }
+}
+
+impl Adjust for StatefulSet {
+    fn adjust(&mut self, want: &Self) {
+        metadata(&mut self.metadata, &want.metadata);
+        self.spec.replicas = want.spec.replicas;
+        let (seen, want) = (&mut self.spec.template, &want.spec.template);
+        let seen_metadata = seen.metadata.get_or_insert_default();
+        if let Some(want) = &want.metadata {
+            merge(&mut seen_metadata.labels, want.labels.as_ref());
+            merge(&mut seen_metadata.annotations, want.annotations.as_ref());
+        }
+        if let Some(want) = &want.spec {
+            pod(seen.spec.get_or_insert_default(), want);
+        }
+    }
+}
+
+fn pod(seen: &mut PodSpec, want: &PodSpec) {
+    seen.automount_service_account_token = want.automount_service_account_token;
+    let security = seen.security_context.get_or_insert_default();
+    if let Some(want) = &want.security_context {
+        security.run_as_non_root = want.run_as_non_root;
+        security.run_as_user = want.run_as_user;
+        security.run_as_group = want.run_as_group;
+        security.fs_group = want.fs_group;
+        security.seccomp_profile.clone_from(&want.seccomp_profile);
+    }
+    for want in &want.containers {
+        match seen.containers.iter_mut().find(|seen| seen.name == want.name) {
+            Some(seen) => container(seen, want),
+            None => seen.containers.push(want.clone()),
+        }
+    }
+    for want in want.volumes.iter().flatten() {
+        volume(item(&mut seen.volumes, |seen| seen.name == want.name, want), want);
+    }
+}
+
+fn container(seen: &mut Container, want: &Container) {
+    seen.image.clone_from(&want.image);
+    let security = seen.security_context.get_or_insert_default();
+    if let Some(want) = &want.security_context {
+        security.allow_privilege_escalation = want.allow_privilege_escalation;
+        security.read_only_root_filesystem = want.read_only_root_filesystem;
+        security.capabilities.clone_from(&want.capabilities);
+    }
+    for port in want.ports.iter().flatten() {
+        let seen = item(&mut seen.ports, |seen| seen.name == port.name, port);
+        seen.container_port = port.container_port;
+        seen.protocol.clone_from(&port.protocol);
+    }
+    for mount in want.volume_mounts.iter().flatten() {
+        let seen = item(
+            &mut seen.volume_mounts,
+            |seen| seen.mount_path == mount.mount_path,
+            mount,
+        );
+        seen.name.clone_from(&mount.name);
+        seen.read_only = mount.read_only;
+    }
+}
+
+/// Keeps what the API server fills in of a volume of the same source.
+fn volume(seen: &mut Volume, want: &Volume) {
+    match (
+        &mut seen.config_map,
+        &want.config_map,
+        &seen.empty_dir,
+        &want.empty_dir,
+    ) {
+        (Some(seen), Some(want), _, _) => seen.name.clone_from(&want.name),
+        (_, _, Some(_), Some(_)) => {}
+        _ => seen.clone_from(want),
+    }
+}
+
+/// Sets the labels and the owner.
+fn metadata(seen: &mut ObjectMeta, want: &ObjectMeta) {
+    merge(&mut seen.labels, want.labels.as_ref());
+    let owners = seen.owner_references.get_or_insert_default();
+    for owner in want.owner_references.iter().flatten() {
+        match owners.iter_mut().find(|seen| seen.uid == owner.uid) {
+            Some(seen) => seen.clone_from(owner),
+            None => owners.push(owner.clone()),
+        }
+    }
+}
+
+/// The owner reference that is a controller's.
+pub fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true))
+}
+
+fn merge(seen: &mut Option<Map>, want: Option<&Map>) {
+    let seen = seen.get_or_insert_default();
+    for (key, value) in want.into_iter().flatten() {
+        if seen.get(key) != Some(value) {
+            seen.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+/// The item of a list that is ours. It is added where it is missing.
+fn item<'a, T: Clone>(list: &'a mut Option<Vec<T>>, ours: impl Fn(&T) -> bool, want: &T) -> &'a mut T {
+    let list = list.get_or_insert_default();
+    let position = list.iter().position(ours).unwrap_or_else(|| {
+        list.push(want.clone());
+        list.len() - 1
+    });
+    &mut list[position]
+}

@@ -1,0 +1,250 @@
+//! A reflector's store that knows of its own process's writes.
+//!
+//! A store of kube-rs shows what the watch has delivered, so that a reconcile right after a
+//! write would not see it and would write again. Here the API server's answer to a write
+//! counts until the watch delivers that version or a later one.
+
+use std::{
+    cmp,
+    collections::HashMap,
+    fmt::Debug,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::{Stream, TryStreamExt};
+use kube::{
+    Api, Client, Resource,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, ObjectRef, Store, store::WriterDropped},
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+
+/// A kind that is cached.
+pub trait Cached:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+    /// Drops what nobody reads.
+    fn prune(&mut self);
+}
+
+pub struct Cache<K: Cached> {
+    store: Store<K>,
+    writes: Mutex<HashMap<ObjectRef<K>, Write<K>>>,
+}
+
+enum Write<K> {
+    /// A request on its way, and the latest version that the watch delivered meanwhile.
+    Flying { seen: u64 },
+    /// What was answered, and is not delivered yet.
+    Landed(Arc<K>),
+}
+
+impl<K: Cached> Cache<K> {
+    fn new(store: Store<K>) -> Self {
+        Self {
+            store,
+            writes: Mutex::default(),
+        }
+    }
+
+    /// Watches a kind in all namespaces. The stream must be polled for the cache to fill.
+    pub fn watch(
+        client: Client,
+        config: watcher::Config,
+    ) -> (Arc<Self>, impl Stream<Item = watcher::Result<Event<K>>> + Send) {
+        let (store, writer) = reflector::store();
+        let cache = Arc::new(Self::new(store));
+        let observer = cache.clone();
+        let stream = watcher(Api::<K>::all(client), config)
+            .default_backoff()
+            .modify(K::prune)
+            .reflect(writer)
+            .inspect_ok(move |event| observer.observe(event));
+        (cache, stream)
+    }
+
+    /// Waits for the first list.
+    pub async fn ready(&self) -> Result<(), WriterDropped> {
+        self.store.wait_until_ready().await
+    }
+
+    pub fn store(&self) -> Store<K> {
+        self.store.clone()
+    }
+
+    /// The newest that is known of an object.
+    pub fn get(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
+        let writes = self.lock(); // First: an event is in the store before its write is forgotten.
+        match (writes.get(key), self.store.get(key)) {
+            (Some(Write::Landed(written)), Some(stored)) => {
+                Some(cmp::max_by_key(stored, written.clone(), |o| version(&**o)))
+            }
+            (Some(Write::Landed(written)), None) => Some(written.clone()),
+            (_, stored) => stored,
+        }
+    }
+
+    /// Sends a write and keeps what is answered. There may be one at a time for an object.
+    pub async fn write(
+        &self,
+        key: ObjectRef<K>,
+        request: impl Future<Output = kube::Result<K>>,
+    ) -> kube::Result<Arc<K>> {
+        self.lock().insert(key.clone(), Write::Flying { seen: 0 });
+        let answer = request.await;
+        let mut writes = self.lock();
+        let seen = match writes.remove(&key) {
+            Some(Write::Flying { seen }) => seen,
+            _ => 0,
+        };
+        let mut object = answer?;
+        object.prune();
+        let object = Arc::new(object);
+        if seen < version(&*object) {
+            writes.insert(key, Write::Landed(object.clone()));
+        }
+        Ok(object)
+    }
+
+    /// Forgets writes that the watch has delivered, or overtaken.
+    fn observe(&self, event: &Event<K>) {
+        let mut writes = self.lock();
+        match event {
+            Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => {
+                let key = ObjectRef::from_obj(object);
+                let delivered = version(object);
+                match writes.get_mut(&key) {
+                    Some(Write::Flying { seen }) => *seen = delivered.max(*seen),
+                    Some(Write::Landed(written)) if version(&**written) <= delivered => {
+                        writes.remove(&key);
+                    }
+                    _ => {}
+                }
+            }
+            Event::Init => {}
+            // A list is later than what was answered before it.
+            Event::InitDone => writes.retain(|_, write| matches!(write, Write::Flying { .. })),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectRef<K>, Write<K>>> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Resource versions of one kind can be compared, since Kubernetes 1.35 by promise.
+fn version<K: Resource>(object: &K) -> u64 {
+    let version = object.meta().resource_version.as_deref();
+    version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+    use kube::{
+        ResourceExt,
+        runtime::{
+            reflector::{self, ObjectRef},
+            watcher::Event,
+        },
+    };
+
+    use super::Cache;
+
+    fn object(version: &str) -> ConfigMap {
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("pegasus".into()),
+                namespace: Some("default".into()),
+                resource_version: Some(version.into()),
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        }
+    }
+
+    fn key() -> ObjectRef<ConfigMap> {
+        ObjectRef::from_obj(&object("1"))
+    }
+
+    fn seen(cache: &Cache<ConfigMap>) -> Option<String> {
+        cache.get(&key()).and_then(|object| object.resource_version())
+    }
+
+    struct World {
+        cache: Cache<ConfigMap>,
+        writer: reflector::store::Writer<ConfigMap>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let (store, writer) = reflector::store();
+            Self {
+                cache: Cache::new(store),
+                writer,
+            }
+        }
+
+        fn deliver(&mut self, event: Event<ConfigMap>) {
+            self.writer.apply_watcher_event(&event);
+            self.cache.observe(&event);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_write_is_seen_before_the_watch_delivers_it() {
+        let world = World::new();
+        world.cache.write(key(), async { Ok(object("7")) }).await.unwrap();
+        assert_eq!(seen(&world.cache).as_deref(), Some("7"));
+    }
+
+    #[tokio::test]
+    async fn a_deletion_ends_a_write() {
+        let mut world = World::new();
+        world.cache.write(key(), async { Ok(object("7")) }).await.unwrap();
+        world.deliver(Event::Delete(object("8")));
+        assert_eq!(seen(&world.cache), None);
+    }
+
+    #[tokio::test]
+    async fn a_deletion_that_overtakes_the_answer_ends_the_write() {
+        let mut world = World::new();
+        let World { cache, writer } = &mut world;
+        let answer = async {
+            for event in [Event::Apply(object("7")), Event::Delete(object("8"))] {
+                writer.apply_watcher_event(&event);
+                cache.observe(&event);
+            }
+            Ok(object("7"))
+        };
+        cache.write(key(), answer).await.unwrap();
+        assert_eq!(seen(cache), None);
+    }
+
+    #[tokio::test]
+    async fn an_older_event_does_not_hide_a_write() {
+        let mut world = World::new();
+        world
+            .cache
+            .write(key(), async { Ok(object("10")) })
+            .await
+            .unwrap();
+        world.deliver(Event::Apply(object("9")));
+        assert_eq!(seen(&world.cache).as_deref(), Some("10"));
+        world.deliver(Event::Apply(object("11")));
+        assert_eq!(seen(&world.cache).as_deref(), Some("11"));
+    }
+
+    #[tokio::test]
+    async fn a_failed_write_leaves_nothing() {
+        let world = World::new();
+        let refused = kube::Error::LinesCodecMaxLineLengthExceeded;
+        assert!(world.cache.write(key(), async { Err(refused) }).await.is_err());
+        assert_eq!(seen(&world.cache), None);
+    }
+}

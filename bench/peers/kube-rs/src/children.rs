@@ -1,0 +1,210 @@
+//! Brings children to what is wanted: one write for each at most, and none where nothing differs.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ConfigMap, Service},
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+    core::NamespaceResourceScope,
+    runtime::reflector::ObjectRef,
+};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    adjust::{Adjust, controller},
+    cache::{Cache, Cached},
+    desired::Desired,
+    hero::BellerophonSimple,
+    patch,
+    reconcile::{Context, Error},
+};
+
+/// The name under which the API server keeps whose fields are whose.
+pub const FIELD_MANAGER: &str = "bellerophon-kube-rs";
+
+/// A kind of child.
+pub trait Child: Cached + Resource<Scope = NamespaceResourceScope> + Adjust + Serialize + PartialEq {}
+impl<K> Child for K where K: Cached + Resource<Scope = NamespaceResourceScope> + Adjust + Serialize + PartialEq
+{}
+
+impl Cached for ConfigMap {
+    fn prune(&mut self) {
+        self.metadata.managed_fields = None;
+        self.metadata.annotations = None;
+    }
+}
+
+impl Cached for Service {
+    fn prune(&mut self) {
+        self.metadata.managed_fields = None;
+        self.metadata.annotations = None;
+        self.status = None;
+    }
+}
+
+impl Cached for StatefulSet {
+    fn prune(&mut self) {
+        self.metadata.managed_fields = None;
+        self.metadata.annotations = None;
+        if let Some(status) = &mut self.status {
+            status.conditions = None;
+        }
+    }
+}
+
+/// Why a child is not what is wanted.
+#[derive(Debug)]
+pub enum Trouble {
+    /// It belongs to somebody else.
+    Taken(String),
+    /// It is being deleted. That it is gone will be an event.
+    Leaving,
+    /// It was changed or deleted meanwhile. That is an event, too.
+    Outdated,
+    /// Its namespace is being deleted.
+    Terminating,
+    Failed(Error),
+}
+
+/// What came of the children of an object.
+pub struct Ensured {
+    pub servers: Option<Arc<StatefulSet>>,
+    pub troubles: Vec<Trouble>,
+}
+
+/// Brings all children to what is wanted, at once: they do not depend on each other.
+pub async fn ensure_all(ctx: &Context, hero: &BellerophonSimple) -> Ensured {
+    let want = Box::new(Desired::of(hero)); // Large, and kept while requests are on their way.
+    let (config, service, servers) = tokio::join!(
+        ensure(&ctx.client, &ctx.configs, hero, &want.config),
+        ensure(&ctx.client, &ctx.services, hero, &want.service),
+        ensure(&ctx.client, &ctx.servers, hero, &want.servers),
+    );
+    let troubles = [config.1, service.1, servers.1];
+    Ensured {
+        servers: servers.0,
+        troubles: troubles.into_iter().flatten().collect(),
+    }
+}
+
+/// Brings one child to what is wanted. It is returned as it is then, if it is there.
+async fn ensure<K: Child>(
+    client: &Client,
+    cache: &Cache<K>,
+    hero: &BellerophonSimple,
+    want: &K,
+) -> (Option<Arc<K>>, Option<Trouble>) {
+    let api = Api::<K>::namespaced(client.clone(), &want.namespace().unwrap_or_default());
+    let key = ObjectRef::from_obj(want);
+    let seen = match cache.get(&key) {
+        Some(seen) => seen,
+        None => match create(&api, cache, want).await {
+            Ok(Made::Created(made)) => return (Some(made), None),
+            Ok(Made::Unseen(seen)) => seen,
+            Err(error) => return (None, Some(trouble(error))),
+        },
+    };
+    if let Some(trouble) = claim(hero, &*seen) {
+        return (None, Some(trouble));
+    }
+    let patch = match repair(want, &seen) {
+        Ok(Some(patch)) => patch,
+        Ok(None) => return (Some(seen), None),
+        Err(error) => return (Some(seen), Some(Trouble::Failed(error))),
+    };
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    };
+    let name = want.name_any();
+    match cache.write(key, api.patch(&name, &params, &patch)).await {
+        Ok(repaired) => (Some(repaired), None),
+        Err(error) => (Some(seen), Some(trouble(error.into()))),
+    }
+}
+
+enum Made<K> {
+    Created(Arc<K>),
+    /// It is there, but not among what the labels select: somebody else's, or one that lost them.
+    Unseen(Arc<K>),
+}
+
+async fn create<K: Child>(api: &Api<K>, cache: &Cache<K>, want: &K) -> Result<Made<K>, Error> {
+    let params = PostParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PostParams::default()
+    };
+    match cache
+        .write(ObjectRef::from_obj(want), api.create(&params, want))
+        .await
+    {
+        Ok(made) => Ok(Made::Created(made)),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {
+            let mut live = api.get(&want.name_any()).await?;
+            live.prune();
+            Ok(Made::Unseen(Arc::new(live)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What differs, if something does, on condition of the version that was seen: what lists hold
+/// of other people is in the patch too, and must not undo a change of theirs.
+fn repair<K: Child>(want: &K, seen: &K) -> Result<Option<Patch<Map<String, Value>>>, Error> {
+    let mut after = seen.clone();
+    after.adjust(want);
+    if after == *seen {
+        return Ok(None);
+    }
+    let mut patch = patch::between(seen, &after)?;
+    let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+    metadata["resourceVersion"] = json!(seen.resource_version());
+    Ok(Some(Patch::Merge(patch)))
+}
+
+/// Says why a child may not be written, if that is so.
+fn claim<K: Child>(hero: &BellerophonSimple, seen: &K) -> Option<Trouble> {
+    if seen.meta().deletion_timestamp.is_some() {
+        return Some(Trouble::Leaving);
+    }
+    match controller(seen.meta()) {
+        Some(owner) if Some(&owner.uid) == hero.metadata.uid.as_ref() => None,
+        Some(owner) if owner.kind == BellerophonSimple::kind(&()) && owner.name == hero.name_any() => {
+            Some(Trouble::Leaving)
+        }
+        None if is_labelled(seen) => None, // It lost its owner.
+        _ => Some(Trouble::Taken(format!("{} {}", K::kind(&()), seen.name_any()))),
+    }
+}
+
+/// Says whether a child has the labels that the watch selects by.
+fn is_labelled<K: Child>(seen: &K) -> bool {
+    let has = |pair: &str| {
+        let (key, value) = pair.split_once('=').unwrap_or_default();
+        seen.labels().get(key).is_some_and(|held| held == value)
+    };
+    crate::desired::CHILDREN.split(',').all(has)
+}
+
+fn trouble(error: Error) -> Trouble {
+    match &error {
+        Error::Kube(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
+            Trouble::Outdated
+        }
+        Error::Kube(kube::Error::Api(status)) if is_terminating(status) => Trouble::Terminating,
+        _ => Trouble::Failed(error),
+    }
+}
+
+fn is_terminating(status: &kube::core::Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_forbidden()
+        && causes
+            .into_iter()
+            .any(|cause| cause.reason == "NamespaceTerminating")
+}

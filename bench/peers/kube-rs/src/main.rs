@@ -1,0 +1,153 @@
+//! The contender of kube-rs: what bench/contract.md asks for, as kube-rs's documents advise it.
+
+mod adjust;
+mod cache;
+mod children;
+mod desired;
+mod hero;
+mod metrics;
+mod patch;
+mod reconcile;
+mod status;
+
+use std::{env, error::Error, io, sync::Arc, time::Duration};
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ConfigMap, Service},
+};
+use kube::{
+    Client, Resource, ResourceExt,
+    runtime::{
+        Config, Controller, PredicateConfig, WatchStreamExt, controller, predicates,
+        reflector::ObjectRef,
+        watcher::{self, Event},
+    },
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
+use tracing::{debug, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    cache::Cache,
+    hero::BellerophonSimple,
+    metrics::Metrics,
+    reconcile::{Context, Progress, error_policy, reconcile},
+};
+
+/// How long reconciles that run may go on after a signal.
+const GRACE: Duration = Duration::from_secs(8);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .compact()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .init();
+
+    let metrics = Metrics::new();
+    if let Some(port) = number("METRICS_PORT")? {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+        tokio::spawn(metrics.clone().serve(listener));
+    }
+    let mut config = Config::default();
+    if let Some(workers) = number("WORKERS")? {
+        config = config.concurrency(workers);
+    }
+    tokio::select! {
+        () = run(Client::try_default().await?, config, metrics) => {}
+        result = overdue() => result?,
+    }
+    Ok(())
+}
+
+/// Runs the controller until a signal, and then until its reconciles are done.
+async fn run(client: Client, config: Config, metrics: Metrics) {
+    let main = watcher::Config::default().streaming_lists();
+    let labelled = main.clone().labels(desired::CHILDREN);
+    let (heroes, hero_events) = Cache::<BellerophonSimple>::watch(client.clone(), main);
+    let (configs, config_events) = Cache::<ConfigMap>::watch(client.clone(), labelled.clone());
+    let (services, service_events) = Cache::<Service>::watch(client.clone(), labelled.clone());
+    let (servers, server_events) = Cache::<StatefulSet>::watch(client.clone(), labelled);
+
+    let progress = Arc::new(Progress::default());
+    let remembered = progress.clone();
+    let hero_changes = hero_events
+        .inspect_ok(move |event| {
+            if let Event::Delete(hero) = event {
+                remembered.forget(hero);
+            }
+        })
+        .applied_objects()
+        .predicate_filter(predicates::generation, PredicateConfig::default());
+
+    Controller::for_stream(hero_changes, heroes.store())
+        .watches_stream(config_events.touched_objects(), hero_of)
+        .watches_stream(service_events.touched_objects(), hero_of)
+        .watches_stream(server_events.touched_objects(), hero_of)
+        .with_config(config)
+        .shutdown_on_signal()
+        .run(
+            reconcile,
+            error_policy,
+            Arc::new(Context {
+                client,
+                heroes,
+                configs,
+                services,
+                servers,
+                metrics,
+                progress,
+            }),
+        )
+        .for_each(|result| async {
+            match result {
+                // The first is an event of a child whose owner is gone; the second was logged.
+                Err(
+                    error @ (controller::Error::ObjectNotFound(_) | controller::Error::ReconcilerFailed(..)),
+                ) => {
+                    debug!(%error);
+                }
+                Err(error) => warn!(%error),
+                Ok(_) => {}
+            }
+        })
+        .await;
+}
+
+/// A child has the name of its owner. That it lost its owner reference is news, too, so the
+/// reference is not what is followed.
+fn hero_of<K: Resource<DynamicType = ()>>(child: K) -> Option<ObjectRef<BellerophonSimple>> {
+    let namespace = child.namespace()?;
+    Some(ObjectRef::new(&child.name_any()).within(&namespace))
+}
+
+/// Ends some time after a signal.
+async fn overdue() -> io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    sleep(GRACE).await;
+    warn!("reconciles are still running; they are given up");
+    Ok(())
+}
+
+/// A number of the environment, if it is there.
+fn number(name: &str) -> Result<Option<u16>, String> {
+    match env::var(name) {
+        Ok(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|error| format!("{name} is {text:?}: {error}; give a number of 0 to 65535")),
+        Err(_) => Ok(None),
+    }
+}

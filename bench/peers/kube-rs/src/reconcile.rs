@@ -1,0 +1,212 @@
+//! The reconciler, its context and its error policy.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{ConfigMap, Service},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::{
+        controller::Action,
+        reflector::{ObjectRef, store::WriterDropped},
+        watcher::DefaultBackoff,
+    },
+};
+use serde_json::json;
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::{
+    cache::{Cache, Cached},
+    children::{FIELD_MANAGER, Trouble, ensure_all},
+    hero::{BellerophonSimple, BellerophonSimpleStatus},
+    metrics::Metrics,
+    patch,
+    status::status_of,
+};
+
+/// How often a status on its way is written: a state that lasts less is no news.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// When to look again if the event that a conflict tells of stays away.
+const OUTDATED_WAIT: Duration = Duration::from_secs(1);
+
+/// When to look again after what may end without an event.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// The fallback for events that were missed, as kube advises.
+const RESYNC: Duration = Duration::from_secs(3600);
+
+/// The longest wait of [`DefaultBackoff`].
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+    #[error("making a patch: {0}")]
+    Serialization(#[from] serde_json::Error),
+    #[error("a watch ended before its first list: {0}")]
+    NeverReady(#[from] WriterDropped),
+}
+
+impl Error {
+    pub fn metric_label(&self) -> &'static str {
+        match self {
+            Self::Kube(_) => "kube",
+            Self::Serialization(_) => "serialization",
+            Self::NeverReady(_) => "never_ready",
+        }
+    }
+}
+
+pub struct Context {
+    pub client: Client,
+    pub heroes: Arc<Cache<BellerophonSimple>>,
+    pub configs: Arc<Cache<ConfigMap>>,
+    pub services: Arc<Cache<Service>>,
+    pub servers: Arc<Cache<StatefulSet>>,
+    pub metrics: Metrics,
+    pub progress: Arc<Progress>,
+}
+
+impl Cached for BellerophonSimple {
+    fn prune(&mut self) {
+        self.metadata.managed_fields = None;
+        self.metadata.annotations = None;
+    }
+}
+
+/// What is remembered of objects between two reconciles.
+#[derive(Default)]
+pub struct Progress(Mutex<HashMap<ObjectRef<BellerophonSimple>, Remembered>>);
+
+#[derive(Default)]
+struct Remembered {
+    /// Since when a status is on its way, or since it was last written.
+    unsettled: Option<Instant>,
+    /// Of failures in a row.
+    backoff: Option<DefaultBackoff>,
+}
+
+impl Progress {
+    /// Drops what is known of an object that is gone.
+    pub fn forget(&self, hero: &BellerophonSimple) {
+        self.lock().remove(&ObjectRef::from_obj(hero));
+    }
+
+    /// How long a status that is on its way is not written yet. Of one that is settled it is zero.
+    fn hold(&self, key: &ObjectRef<BellerophonSimple>, settled: bool) -> Duration {
+        let mut known = self.lock();
+        if settled {
+            if let Some(remembered) = known.get_mut(key) {
+                remembered.unsettled = None;
+            }
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        let since = known.entry(key.clone()).or_default().unsettled.get_or_insert(now);
+        let left = PROGRESS_EVERY.saturating_sub(now - *since);
+        if left.is_zero() {
+            *since = now;
+        }
+        left
+    }
+
+    /// Ends the failures in a row.
+    fn succeed(&self, key: &ObjectRef<BellerophonSimple>) {
+        let mut known = self.lock();
+        if let Some(remembered) = known.get_mut(key) {
+            remembered.backoff = None;
+            if remembered.unsettled.is_none() {
+                known.remove(key);
+            }
+        }
+    }
+
+    fn next_backoff(&self, key: ObjectRef<BellerophonSimple>) -> Duration {
+        let mut known = self.lock();
+        let backoff = known.entry(key).or_default().backoff.get_or_insert_default();
+        backoff.next().unwrap_or(MAX_BACKOFF)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectRef<BellerophonSimple>, Remembered>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Brings the children of an object to what it asks for, then its status to what is observed.
+pub async fn reconcile(hero: Arc<BellerophonSimple>, ctx: Arc<Context>) -> Result<Action, Error> {
+    // The controller waits for its main store alone.
+    tokio::try_join!(ctx.configs.ready(), ctx.services.ready(), ctx.servers.ready())?;
+    let _timer = ctx.metrics.reconcile.count_and_measure();
+    let key = ObjectRef::from_obj(&*hero);
+    let hero = ctx.heroes.get(&key).unwrap_or(hero);
+    if hero.metadata.deletion_timestamp.is_some() {
+        return Ok(Action::await_change()); // The garbage collector deletes what it owns.
+    }
+    let ensured = ensure_all(&ctx, &hero).await;
+    let (status, settled) = status_of(&hero, &ensured);
+    let mut after = report(&ctx, &key, &hero, status, settled).await?;
+    for trouble in ensured.troubles {
+        match trouble {
+            Trouble::Failed(error) => return Err(error),
+            Trouble::Outdated => after = after.min(OUTDATED_WAIT),
+            Trouble::Taken(_) | Trouble::Leaving => after = after.min(LOOK_AGAIN),
+            Trouble::Terminating => {}
+        }
+    }
+    ctx.progress.succeed(&key);
+    Ok(Action::requeue(after))
+}
+
+/// Writes the status where it differs and is due, and says when to look again.
+async fn report(
+    ctx: &Context,
+    key: &ObjectRef<BellerophonSimple>,
+    hero: &BellerophonSimple,
+    status: BellerophonSimpleStatus,
+    settled: bool,
+) -> Result<Duration, Error> {
+    let hold = ctx.progress.hold(key, settled);
+    let seen = hero.status.clone().unwrap_or_default();
+    if status == seen {
+        return Ok(RESYNC);
+    }
+    if !hold.is_zero() {
+        return Ok(hold);
+    }
+    let patch = Patch::Merge(patch::between(
+        &json!({ "status": seen }),
+        &json!({ "status": status }),
+    )?);
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PatchParams::default()
+    };
+    let api: Api<BellerophonSimple> =
+        Api::namespaced(ctx.client.clone(), &hero.namespace().unwrap_or_default());
+    let name = hero.name_any();
+    let request = api.patch_status(&name, &params, &patch);
+    match ctx.heroes.write(key.clone(), request).await {
+        Ok(_) => Ok(RESYNC),
+        // It was deleted meanwhile, and that is an event.
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(RESYNC),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Tries again after a wait that grows with the failures in a row.
+pub fn error_policy(hero: Arc<BellerophonSimple>, error: &Error, ctx: Arc<Context>) -> Action {
+    let key = ObjectRef::from_obj(&*hero);
+    warn!(hero = %key, %error, "reconcile failed");
+    ctx.metrics.reconcile.set_failure(error);
+    Action::requeue(ctx.progress.next_backoff(key))
+}
