@@ -21,6 +21,7 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 
 /// A kind that is cached.
 pub trait Cached:
@@ -32,6 +33,7 @@ pub trait Cached:
 
 pub struct Cache<K: Cached> {
     store: Store<K>,
+    ready: OnceCell<()>,
     writes: Mutex<HashMap<ObjectRef<K>, Write<K>>>,
 }
 
@@ -46,6 +48,7 @@ impl<K: Cached> Cache<K> {
     fn new(store: Store<K>) -> Self {
         Self {
             store,
+            ready: OnceCell::new(),
             writes: Mutex::default(),
         }
     }
@@ -66,9 +69,11 @@ impl<K: Cached> Cache<K> {
         (cache, stream)
     }
 
-    /// Waits for the first list.
+    /// Waits for the first list. Any number of tasks may wait: of those that wait at a time for
+    /// a store itself, kube-runtime 5.0 wakes one.
     pub async fn ready(&self) -> Result<(), WriterDropped> {
-        self.store.wait_until_ready().await
+        let ready = self.ready.get_or_try_init(|| self.store.wait_until_ready());
+        ready.await.copied()
     }
 
     pub fn store(&self) -> Store<K> {
@@ -145,6 +150,9 @@ fn version<K: Resource>(object: &K) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use futures::{StreamExt, stream::FuturesUnordered};
     use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
     use kube::{
         ResourceExt,
@@ -153,6 +161,8 @@ mod tests {
             watcher::Event,
         },
     };
+
+    use tokio::time::timeout;
 
     use super::Cache;
 
@@ -194,6 +204,20 @@ mod tests {
             self.writer.apply_watcher_event(&event);
             self.cache.observe(&event);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_who_wait_for_the_first_list_go_on_after_it() {
+        let mut world = World::new();
+        let mut waiting = (0..3)
+            .map(|_| world.cache.ready())
+            .collect::<FuturesUnordered<_>>();
+        assert!(timeout(Duration::from_secs(1), waiting.next()).await.is_err());
+        world.writer.apply_watcher_event(&Event::InitDone);
+        let done = timeout(Duration::from_secs(1), waiting.collect::<Vec<_>>())
+            .await
+            .unwrap();
+        assert_eq!(done.len(), 3);
     }
 
     #[tokio::test]

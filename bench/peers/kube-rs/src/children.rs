@@ -153,8 +153,9 @@ async fn create<K: Child>(api: &Api<K>, cache: &Cache<K>, want: &K) -> Result<Ma
     }
 }
 
-/// What differs, if something does, on condition of the version that was seen: what lists hold
-/// of other people is in the patch too, and must not undo a change of theirs.
+/// What differs, if something does, on condition that it is still the same object. Where lists
+/// differ, it must be the same version: what they hold of other people is in the patch, too, and
+/// must not undo a change of theirs.
 fn repair<K: Child>(want: &K, seen: &K) -> Result<Option<Patch<Map<String, Value>>>, Error> {
     let mut after = seen.clone();
     after.adjust(want);
@@ -162,8 +163,14 @@ fn repair<K: Child>(want: &K, seen: &K) -> Result<Option<Patch<Map<String, Value
         return Ok(None);
     }
     let mut patch = patch::between(seen, &after)?;
+    let metadata = seen.meta();
+    let condition = if patch.values().any(patch::has_list) {
+        ("resourceVersion", &metadata.resource_version)
+    } else {
+        ("uid", &metadata.uid)
+    };
     let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
-    metadata["resourceVersion"] = json!(seen.resource_version());
+    metadata[condition.0] = json!(condition.1);
     Ok(Some(Patch::Merge(patch)))
 }
 

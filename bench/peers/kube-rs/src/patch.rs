@@ -34,6 +34,15 @@ fn difference(seen: &Map<String, Value>, want: Map<String, Value>) -> Map<String
     patch
 }
 
+/// Says whether a list is in a patch. It replaces the whole list.
+pub fn has_list(patch: &Value) -> bool {
+    match patch {
+        Value::Array(_) => true,
+        Value::Object(fields) => fields.values().any(has_list),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
