@@ -15,10 +15,11 @@ type Mutation struct {
 }
 
 // mutations compares objects with copies of themselves. It is for tests: it doubles the
-// memory, and each look compares all.
+// memory, and each look compares what was read.
 type mutations struct {
 	mu    sync.Mutex
 	held  map[streams.Object]watched
+	read  map[streams.Object]bool // since the last look
 	found []Mutation
 }
 
@@ -30,15 +31,14 @@ type watched struct {
 // DetectMutations has the cache keep a copy of each object, for Mutations to compare. Call
 // it before the cache is used, in tests.
 func (c *Cache) DetectMutations() {
-	c.mutations = &mutations{held: map[streams.Object]watched{}}
+	c.mutations = &mutations{held: map[streams.Object]watched{}, read: map[streams.Object]bool{}}
 	for _, store := range c.order {
 		store.mutations = c.mutations
 	}
 }
 
-// Mutations is the objects that were changed since the last call, if DetectMutations was
-// called: those that are held, and those that were replaced meanwhile. It may be called
-// from any goroutine.
+// Mutations is the objects that were changed, if DetectMutations was called, of those that
+// were read or replaced since the last call. It may be called from any goroutine.
 func (c *Cache) Mutations() []Mutation {
 	m := c.mutations
 	if m == nil {
@@ -46,9 +46,12 @@ func (c *Cache) Mutations() []Mutation {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for object := range m.held {
-		m.compare(object)
+	for object := range m.read {
+		if _, known := m.held[object]; known {
+			m.compare(object)
+		}
 	}
+	clear(m.read)
 	found := m.found
 	m.found = nil
 	return found
@@ -63,6 +66,18 @@ func (m *mutations) came(key streams.Key, object streams.Object) {
 	defer m.mu.Unlock()
 	if _, known := m.held[object]; !known {
 		m.held[object] = watched{key, object.DeepCopyObject().(streams.Object)}
+	}
+}
+
+// reads notes objects that somebody has read.
+func (m *mutations) reads(objects ...streams.Object) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, object := range objects {
+		m.read[object] = true
 	}
 }
 

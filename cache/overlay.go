@@ -87,6 +87,7 @@ func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 		return false // A later write of ours answered first.
 	}
 	s.mutations.came(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)
+	s.mutations.reads(object) // By the caller, who has it from the API server.
 	if before != nil {
 		s.mutations.went(before.get())
 	}

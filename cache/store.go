@@ -93,21 +93,29 @@ func (s *Store) Get(name types.NamespacedName) (streams.Object, bool) {
 	if found != nil {
 		held = found.get()
 	}
+	exists := found != nil
 	if own != nil {
-		return own.get(name, held)
+		held, exists = own.get(name, held)
 	}
-	return held, found != nil
+	if s.mutations != nil && exists {
+		s.mutations.reads(held)
+	}
+	return held, exists
 }
 
 // List is the objects of a namespace, or all, if it is empty, by namespace and name.
 func (s *Store) List(namespace string) []streams.Object {
-	return s.read(func(v *view, visit func(*slot)) { v.scan(namespace, visit) })
+	objects := s.read(func(v *view, visit func(*slot)) { v.scan(namespace, visit) })
+	s.mutations.reads(objects...)
+	return objects
 }
 
 // ByIndex is the objects that have a value in an index, by namespace and name. Of an
 // index that the store does not have it is empty.
 func (s *Store) ByIndex(index, value string) []streams.Object {
-	return s.read(func(v *view, visit func(*slot)) { v.scanIndex(index, value, visit) })
+	objects := s.read(func(v *view, visit func(*slot)) { v.scanIndex(index, value, visit) })
+	s.mutations.reads(objects...)
+	return objects
 }
 
 // Len is how many objects the source has told of.
