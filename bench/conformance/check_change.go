@@ -1,0 +1,149 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+)
+
+var changeChecks = []check{
+	{"2.1", "A change of the image, the replicas or the name reaches the children", false, followsChanges},
+	{"2.2", "A change writes what it concerns, once, and nothing else", false, followsWithFewWrites},
+	{"2.3", "Changes that follow each other closely end in the last", false, followsTheLast},
+	{"2.4", "Changes while the process is away are made up for", false, makesUpForChanges},
+}
+
+// changes of a spec, with the children that each concerns.
+var changes = []struct {
+	spec     string
+	concerns map[string]int
+}{
+	{`{"image":"bellerophon-io/bellerophon-server:v2"}`, map[string]int{"statefulsets": 1}},
+	{`{"replicas":4}`, map[string]int{"statefulsets": 1}},
+	{`{"replicas":1}`, map[string]int{"statefulsets": 1}},
+	{`{"winged_horse_name":"a horse, \"of\" course: ünïcode"}`, map[string]int{"configmaps": 1, "statefulsets": 1}},
+	{`{"replicas":0}`, map[string]int{"statefulsets": 1}},
+	{`{"replicas":2,"image":"bellerophon-io/bellerophon-server:v3","winged_horse_name":"tulpar"}`, map[string]int{"configmaps": 1, "statefulsets": 1}},
+}
+
+func followsChanges(ctx context.Context, t *trial) (err error) {
+	stop, err := t.record(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	hero, err := t.create(ctx, t.hero("pegasus", 2))
+	if err != nil {
+		return err
+	}
+	if _, err := t.awaitAll(ctx, hero); err != nil {
+		return err
+	}
+	for _, change := range changes {
+		if hero, err = t.change(ctx, "pegasus", change.spec); err != nil {
+			return err
+		}
+		if _, err := t.awaitAll(ctx, hero); err != nil {
+			return fmt.Errorf("after %s: %w", change.spec, err)
+		}
+	}
+	return nil
+}
+
+func followsWithFewWrites(ctx context.Context, t *trial) error {
+	hero, err := t.create(ctx, t.hero("pegasus", 2))
+	if err != nil {
+		return err
+	}
+	if _, err := t.awaitAll(ctx, hero); err != nil {
+		return err
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	for _, change := range changes {
+		mark := t.proxy.mark()
+		if hero, err = t.change(ctx, "pegasus", change.spec); err != nil {
+			return err
+		}
+		if _, err := t.awaitAll(ctx, hero); err != nil {
+			return fmt.Errorf("after %s: %w", change.spec, err)
+		}
+		if err := t.settle(ctx); err != nil {
+			return err
+		}
+		writes, refused := t.carriedOut(mark)
+		counted := counts(writes)
+		for what, n := range counted {
+			want := change.concerns[what]
+			if what == "sheroes/status" {
+				want = max(n, 1)
+			}
+			if n != want {
+				return fmt.Errorf("after %s: %d writes of %s, want %d", change.spec, n, what, want)
+			}
+		}
+		t.note("%d writes of the status after %s, and %d writes that were refused", counted["sheroes/status"], change.spec, refused)
+	}
+	return nil
+}
+
+func followsTheLast(ctx context.Context, t *trial) (err error) {
+	stop, err := t.record(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	hero, err := t.create(ctx, t.hero("pegasus", 1))
+	if err != nil {
+		return err
+	}
+	for i := range 20 {
+		if hero, err = t.change(ctx, "pegasus", fmt.Sprintf(`{"replicas":%d,"winged_horse_name":"horse %d"}`, 1+i%3, i)); err != nil {
+			return err
+		}
+	}
+	_, err = t.awaitAll(ctx, hero)
+	return err
+}
+
+func makesUpForChanges(ctx context.Context, t *trial) error {
+	heroes := make([]*v1.BellerophonSimple, 3)
+	for i := range heroes {
+		var err error
+		if heroes[i], err = t.create(ctx, t.hero(fmt.Sprintf("pegasus-%d", i), 1)); err != nil {
+			return err
+		}
+	}
+	for _, hero := range heroes {
+		if _, err := t.awaitAll(ctx, hero); err != nil {
+			return err
+		}
+	}
+	if _, err := t.stop(); err != nil {
+		return err
+	}
+	changed, err := t.change(ctx, "pegasus-0", `{"replicas":3,"winged_horse_name":"tulpar"}`)
+	if err != nil {
+		return err
+	}
+	heroes[0] = changed
+	if err := t.drift(ctx, "pegasus-1", drifts[0]); err != nil {
+		return err
+	}
+	created, err := t.create(ctx, t.hero("pegasus-3", 1))
+	if err != nil {
+		return err
+	}
+	if err := t.start(ctx); err != nil {
+		return err
+	}
+	for _, hero := range append(heroes, created) {
+		if _, err := t.awaitAll(ctx, hero); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+var creationChecks = []check{
+	{"1.1", "An object gets its children, field by field, and its finished status", true, createsChildren},
+	{"1.2", "At most one write for each child, one or two of the status, no others", true, createsWithFewWrites},
+	{"1.3", "Zero servers are a state of their own", true, createsZero},
+	{"1.4", "The API server's defaults count", true, createsDefaults},
+	{"1.5", "Twenty objects at once: still one write for each child", true, createsBurst},
+	{"1.6", "A status on its way that lasts is written", false, tellsWhatIsOnItsWay},
+}
+
+func createsChildren(ctx context.Context, t *trial) error {
+	stop, err := t.record(ctx)
+	if err != nil {
+		return err
+	}
+	hero, err := t.create(ctx, t.hero("pegasus", 3))
+	if err == nil {
+		_, err = t.awaitAll(ctx, hero)
+	}
+	return errors.Join(err, stop())
+}
+
+func createsWithFewWrites(ctx context.Context, t *trial) error {
+	mark := t.proxy.mark()
+	hero, err := t.create(ctx, t.hero("pegasus", 2))
+	if err != nil {
+		return err
+	}
+	if _, err := t.awaitAll(ctx, hero); err != nil {
+		return err
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	writes, refused := t.carriedOut(mark)
+	counted := counts(writes)
+	var wrong []error
+	for _, child := range children {
+		if counted[child.Resource] != 1 {
+			wrong = append(wrong, fmt.Errorf("%d writes of %s, want 1", counted[child.Resource], child.Resource))
+		}
+	}
+	if status := counted["sheroes/status"]; status < 1 || status > 2 {
+		wrong = append(wrong, fmt.Errorf("%d writes of the status, want 1 or 2", status))
+	}
+	if len(wrong) == 0 && len(writes) != len(children)+counted["sheroes/status"] {
+		wrong = append(wrong, errors.New("there are writes of something else"))
+	}
+	if len(wrong) > 0 {
+		for i := range writes {
+			wrong = append(wrong, errors.New(writes[i].String()))
+		}
+	}
+	t.noteEvents(mark)
+	t.note("%d writes of the status, and %d writes that were refused", counted["sheroes/status"], refused)
+	return errors.Join(wrong...)
+}
+
+func createsZero(ctx context.Context, t *trial) error {
+	hero, err := t.create(ctx, t.hero("pegasus", 0))
+	if err != nil {
+		return err
+	}
+	_, err = t.awaitAll(ctx, hero)
+	return err
+}
+
+func createsDefaults(ctx context.Context, t *trial) error {
+	hero := t.hero("pegasus", 1)
+	hero.Spec = v1.BellerophonSimpleSpec{}
+	hero, err := t.create(ctx, hero)
+	if err != nil {
+		return err
+	}
+	_, err = t.awaitAll(ctx, hero)
+	return err
+}
+
+func createsBurst(ctx context.Context, t *trial) error {
+	const objects = 20
+	mark, began := t.proxy.mark(), time.Now()
+	heroes := make([]*v1.BellerophonSimple, objects)
+	for i := range heroes {
+		var err error
+		if heroes[i], err = t.create(ctx, t.hero(fmt.Sprintf("pegasus-%d", i), 1)); err != nil {
+			return err
+		}
+	}
+	for _, hero := range heroes {
+		if _, err := t.awaitFinished(ctx, hero); err != nil {
+			return err
+		}
+	}
+	took := time.Since(began)
+	for _, hero := range heroes {
+		if err := t.awaitChildren(ctx, hero); err != nil {
+			return err
+		}
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	writes, refused := t.carriedOut(mark)
+	counted := counts(writes)
+	t.note("%d objects in %.1f s, with %.2f status writes each, and %d writes that were refused", objects, took.Seconds(),
+		float64(counted["sheroes/status"])/objects, refused)
+	var wrong []error
+	for _, child := range children {
+		if counted[child.Resource] != objects {
+			wrong = append(wrong, fmt.Errorf("%d writes of %s for %d objects, want one each", counted[child.Resource], child.Resource, objects))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// tellsWhatIsOnItsWay holds servers back by a quota, which is no failure of theirs for the
+// first seconds.
+func tellsWhatIsOnItsWay(ctx context.Context, t *trial) error {
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
+	}
+	if _, err := t.core.CoreV1().ResourceQuotas(t.namespace).Create(ctx, quota, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("limiting the pods: %w", err)
+	}
+	stop, err := t.record(ctx)
+	if err != nil {
+		return err
+	}
+	hero, err := t.create(ctx, t.hero("pegasus", 3))
+	if err != nil {
+		return errors.Join(err, stop())
+	}
+	_, err = t.await(ctx, sheroes, t.namespace, "pegasus", func(object *unstructured.Unstructured) error {
+		is, err := typed(object)
+		if err != nil {
+			return err
+		}
+		found, err := t.get(ctx, statefulSets, "pegasus")
+		if err != nil {
+			return err
+		}
+		servers := &appsv1.StatefulSet{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, servers); err != nil {
+			return err
+		}
+		return onItsWay.check(is, servers.Status.Replicas, servers.Status.ReadyReplicas)
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("with one of three servers: %w", err), stop())
+	}
+	if err := t.core.CoreV1().ResourceQuotas(t.namespace).Delete(ctx, "pods", metav1.DeleteOptions{}); err != nil {
+		return errors.Join(fmt.Errorf("lifting the limit of the pods: %w", err), stop())
+	}
+	_, err = t.awaitAll(ctx, hero)
+	return errors.Join(err, stop())
+}

@@ -1,0 +1,74 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var deletionChecks = []check{
+	{"4.1", "The garbage collector deletes the children, and no write follows", false, leavesDeletion},
+	{"4.2", "Nothing is created again while a deletion waits for the children", false, leavesForegroundDeletion},
+	{"4.3", "An object that is deleted and created again gets children of its own", false, startsAnew},
+}
+
+func leavesDeletion(ctx context.Context, t *trial) error {
+	return t.deletes(ctx, metav1.DeletePropagationBackground)
+}
+
+func leavesForegroundDeletion(ctx context.Context, t *trial) error {
+	return t.deletes(ctx, metav1.DeletePropagationForeground)
+}
+
+func (t *trial) deletes(ctx context.Context, policy metav1.DeletionPropagation) error {
+	hero, err := t.settled(ctx, "pegasus", 2)
+	if err != nil {
+		return err
+	}
+	if len(hero.Finalizers) > 0 {
+		return fmt.Errorf("it has the finalizers %v, want none", hero.Finalizers)
+	}
+	mark := t.proxy.mark()
+	if err := t.remove(ctx, sheroes, "pegasus", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		return err
+	}
+	if _, err := t.await(ctx, sheroes, t.namespace, "pegasus", gone); err != nil {
+		return err
+	}
+	for _, child := range children {
+		if _, err := t.await(ctx, child, t.namespace, "pegasus", gone); err != nil {
+			return err
+		}
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	for _, write := range t.writes(mark) {
+		if policy == metav1.DeletePropagationBackground || write.Resource != sheroes.Resource {
+			return fmt.Errorf("the object was deleted, and the process wrote: %v", &write)
+		}
+	}
+	for _, child := range children {
+		if _, err := t.await(ctx, child, t.namespace, "pegasus", gone); err != nil {
+			return fmt.Errorf("it was created again: %w", err)
+		}
+	}
+	return nil
+}
+
+func startsAnew(ctx context.Context, t *trial) error {
+	for round := range 3 {
+		hero, err := t.create(ctx, t.hero("pegasus", 1))
+		if err != nil {
+			return err
+		}
+		if _, err := t.awaitAll(ctx, hero); err != nil {
+			return fmt.Errorf("in round %d: %w", round, err)
+		}
+		if err := t.remove(ctx, sheroes, "pegasus", metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,329 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/retry"
+)
+
+var driftChecks = []check{
+	{"3.1", "A change of each owned field is undone", false, undoesDrift},
+	{"3.2", "What others add stays, and no write follows it", false, leavesAdditions},
+	{"3.3", "What others added outlives a repair and a change", false, keepsAdditions},
+	{"3.4", "A child that is deleted is created again", false, recreates},
+	{"3.5", "A change of what tells list items apart is undone", false, undoesKeyDrift},
+}
+
+// settled creates an object, and waits until nothing more is to do.
+func (t *trial) settled(ctx context.Context, name string, replicas int32) (*v1.BellerophonSimple, error) {
+	hero, err := t.create(ctx, t.hero(name, replicas))
+	if err != nil {
+		return nil, err
+	}
+	if hero, err = t.awaitAll(ctx, hero); err != nil {
+		return nil, err
+	}
+	return hero, t.settle(ctx)
+}
+
+// undone makes a drift, and waits until the child is again as it was.
+func (t *trial) undone(ctx context.Context, name string, d drift, as func(was, is *unstructured.Unstructured) error) error {
+	was, err := t.get(ctx, d.resource(), name)
+	if err != nil {
+		return err
+	}
+	if err := t.drift(ctx, name, d); err != nil {
+		return err
+	}
+	_, err = t.await(ctx, d.resource(), t.namespace, name, func(is *unstructured.Unstructured) error {
+		if is == nil {
+			return errors.New("it is not there")
+		}
+		return as(was, is)
+	})
+	if err != nil {
+		return fmt.Errorf("%s is not undone: %w", d.field, err)
+	}
+	return nil
+}
+
+// restore makes an object what it was, which the process should have done.
+func (t *trial) restore(ctx context.Context, resource schema.GroupVersionResource, was *unstructured.Unstructured) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		is, err := t.get(ctx, resource, was.GetName())
+		if err != nil {
+			return err
+		}
+		was.SetResourceVersion(is.GetResourceVersion())
+		_, err = t.any.Resource(resource).Namespace(t.namespace).Update(ctx, was, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("undoing the drift of %s %s: %w", resource.Resource, was.GetName(), err)
+	}
+	return nil
+}
+
+// allUndone makes one drift after the other. One that is not undone is in no other's way.
+func (t *trial) allUndone(ctx context.Context, name string) error {
+	var wrong []error
+	for _, d := range drifts {
+		was, err := t.get(ctx, d.resource(), name)
+		if err != nil {
+			return err
+		}
+		err = t.undone(ctx, name, d, same)
+		if err == nil {
+			continue
+		}
+		if wrong = append(wrong, err); len(wrong) == mostWrong {
+			return errors.Join(append(wrong, errors.New("and perhaps more"))...)
+		}
+		if err := t.restore(ctx, d.resource(), was); err != nil {
+			return errors.Join(append(wrong, err)...)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// mostWrong is after how many drifts that are not undone a check gives up: each costs all
+// of the patience.
+const mostWrong = 5
+
+func undoesDrift(ctx context.Context, t *trial) error {
+	hero, err := t.settled(ctx, "pegasus", 1)
+	if err != nil {
+		return err
+	}
+	mark := t.proxy.mark()
+	if err := t.allUndone(ctx, "pegasus"); err != nil {
+		return err
+	}
+	if _, err := t.awaitAll(ctx, hero); err != nil {
+		return err
+	}
+	writes, refused := t.carriedOut(mark)
+	counted := counts(writes)
+	t.note("%d drifts were undone with %d writes of children, and %d writes that were refused", len(drifts),
+		counted["configmaps"]+counted["services"]+counted["statefulsets"], refused)
+	t.noteEvents(mark)
+	return nil
+}
+
+func undoesKeyDrift(ctx context.Context, t *trial) error {
+	var wrong []error
+	for i, d := range keyDrifts {
+		// Each has an object of its own: one that is not undone is in the way of others.
+		name := fmt.Sprintf("pegasus-%d", i)
+		hero, err := t.create(ctx, t.hero(name, 1))
+		if err != nil {
+			return err
+		}
+		if _, err := t.awaitAll(ctx, hero); err != nil {
+			return err
+		}
+		if err := t.undone(ctx, name, d, has); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// additions are what others add to the children, with no field of ours in them.
+var additions = []drift{
+	{field: "labels, annotations and data", config: func(c *corev1.ConfigMap) {
+		decorate(c)
+		c.Data["theirs"] = "added"
+	}},
+	{field: "labels, annotations, a port and an affinity", service: func(s *corev1.Service) {
+		decorate(s)
+		s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "theirs", Port: 9, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(9)})
+	}},
+	{field: "labels, annotations, a container, a volume, variables and settings", servers: func(s *appsv1.StatefulSet) {
+		decorate(s)
+		pods := &s.Spec.Template
+		pods.Labels["theirs"], pods.Annotations["theirs"] = "added", "added"
+		s.Spec.RevisionHistoryLimit = new(int32(3))
+		pods.Spec.TerminationGracePeriodSeconds = new(int64(7))
+		server(s).Env = []corev1.EnvVar{{Name: "THEIRS", Value: "added"}}
+		server(s).VolumeMounts = append(server(s).VolumeMounts, corev1.VolumeMount{Name: "theirs", MountPath: "/theirs"})
+		pods.Spec.Volumes = append(pods.Spec.Volumes, corev1.Volume{Name: "theirs", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		pods.Spec.Containers = append(pods.Spec.Containers, corev1.Container{Name: "theirs", Image: "theirs"})
+	}},
+}
+
+func decorate(object metav1.Object) {
+	labels := object.GetLabels()
+	labels["theirs"] = "added"
+	object.SetLabels(labels)
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations["theirs"] = "added"
+	object.SetAnnotations(annotations)
+	object.SetFinalizers(append(object.GetFinalizers(), "example.com/theirs"))
+}
+
+// undecorate takes the finalizers away, which would keep the namespace for ever.
+func (t *trial) undecorate(ctx context.Context, name string) error {
+	var errs []error
+	for _, child := range children {
+		_, err := t.patch(ctx, child, name, `{"metadata":{"finalizers":null}}`)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// add makes the additions, and returns the children as they are then.
+func (t *trial) add(ctx context.Context, name string) ([]*unstructured.Unstructured, error) {
+	added := make([]*unstructured.Unstructured, len(additions))
+	for i, d := range additions {
+		if err := t.drift(ctx, name, d); err != nil {
+			return nil, err
+		}
+		var err error
+		if added[i], err = t.get(ctx, d.resource(), name); err != nil {
+			return nil, err
+		}
+	}
+	return added, nil
+}
+
+func leavesAdditions(ctx context.Context, t *trial) (err error) {
+	hero, err := t.settled(ctx, "pegasus", 1)
+	if err != nil {
+		return err
+	}
+	mark := t.proxy.mark()
+	added, err := t.add(ctx, "pegasus")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.undecorate(ctx, "pegasus")) }()
+	if _, err := t.awaitFinished(ctx, hero); err != nil {
+		return err
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	for _, write := range t.writes(mark) {
+		if write.what() != "sheroes/status" { // The servers roll out, and that may be told.
+			return fmt.Errorf("others added fields, and the process wrote: %v", &write)
+		}
+	}
+	return t.areStill(ctx, "pegasus", added)
+}
+
+// areStill is nil if the children have all that they had.
+func (t *trial) areStill(ctx context.Context, name string, were []*unstructured.Unstructured) error {
+	for i, child := range children {
+		is, err := t.get(ctx, child, name)
+		if err != nil {
+			return err
+		}
+		if err := same(were[i], is); err != nil {
+			return fmt.Errorf("%s: %w", child.Resource, err)
+		}
+		if is.GetAnnotations()["theirs"] != "added" {
+			return fmt.Errorf("%s: the annotation of others is gone", child.Resource)
+		}
+	}
+	return nil
+}
+
+func keepsAdditions(ctx context.Context, t *trial) (err error) {
+	hero, err := t.settled(ctx, "pegasus", 1)
+	if err != nil {
+		return err
+	}
+	added, err := t.add(ctx, "pegasus")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.undecorate(ctx, "pegasus")) }()
+	if err := t.allUndone(ctx, "pegasus"); err != nil {
+		return err
+	}
+	if _, err := t.awaitFinished(ctx, hero); err != nil {
+		return err
+	}
+	if err := t.areStill(ctx, "pegasus", added); err != nil {
+		return fmt.Errorf("after the repairs: %w", err)
+	}
+	// A change of every field of the spec, and back: then all is as it was.
+	for _, spec := range []string{
+		`{"replicas":2,"image":"bellerophon-io/bellerophon-server:v2","winged_horse_name":"tulpar"}`,
+		fmt.Sprintf(`{"replicas":1,"image":%q,"winged_horse_name":%q}`, hero.Spec.Image, hero.Spec.WingedHorseName),
+	} {
+		if hero, err = t.change(ctx, "pegasus", spec); err != nil {
+			return err
+		}
+		if _, err := t.awaitFinished(ctx, hero); err != nil {
+			return fmt.Errorf("after %s: %w", spec, err)
+		}
+	}
+	if err := t.areStill(ctx, "pegasus", added); err != nil {
+		return fmt.Errorf("after the changes: %w", err)
+	}
+	return nil
+}
+
+func recreates(ctx context.Context, t *trial) error {
+	hero, err := t.settled(ctx, "pegasus", 2)
+	if err != nil {
+		return err
+	}
+	recreated := func(were ...*unstructured.Unstructured) error {
+		for i, child := range children {
+			if were[i] == nil {
+				continue
+			}
+			if err := t.remove(ctx, child, "pegasus", metav1.DeleteOptions{}); err != nil {
+				return err
+			}
+		}
+		for i, child := range children {
+			if were[i] == nil {
+				continue
+			}
+			_, err := t.await(ctx, child, t.namespace, "pegasus", func(is *unstructured.Unstructured) error {
+				if is == nil || is.GetUID() == were[i].GetUID() {
+					return errors.New("it is not created again")
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		_, err := t.awaitAll(ctx, hero)
+		return err
+	}
+	for i, child := range children {
+		were := make([]*unstructured.Unstructured, len(children))
+		if were[i], err = t.get(ctx, child, "pegasus"); err != nil {
+			return err
+		}
+		if err := recreated(were...); err != nil {
+			return err
+		}
+	}
+	were := make([]*unstructured.Unstructured, len(children))
+	for i, child := range children {
+		if were[i], err = t.get(ctx, child, "pegasus"); err != nil {
+			return err
+		}
+	}
+	return recreated(were...)
+}

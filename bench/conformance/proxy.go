@@ -1,0 +1,318 @@
+package conformance
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+)
+
+// call is one request of the process under test.
+type call struct {
+	*request.RequestInfo
+	at     time.Time
+	code   int    // of the answer; 0 while there is none
+	failed bool   // a rule made it fail
+	query  string // what the URL asks for
+}
+
+// isWrite says whether a call changes something, or asks to. Asking for one's own
+// permissions does not.
+func (c *call) isWrite() bool {
+	switch c.Verb {
+	case "get", "list", "watch":
+		return false
+	}
+	return c.IsResourceRequest && c.APIGroup != "authorization.k8s.io" && c.APIGroup != "authentication.k8s.io"
+}
+
+// isEvent says whether a call is about Kubernetes Events, which are not compared.
+func (c *call) isEvent() bool { return c.Resource == "events" }
+
+// what is the resource of a call, with its subresource.
+func (c *call) what() string {
+	return strings.TrimSuffix(c.Resource+"/"+c.Subresource, "/")
+}
+
+func (c *call) String() string {
+	return fmt.Sprintf("%s %s %s/%s (answer %d)", c.Verb, c.what(), c.Namespace, c.Name, c.code)
+}
+
+// rule decides which calls fail, and with which answer: nil lets a call pass.
+type rule func(*call) *metav1.Status
+
+// proxy stands between the process under test and the API server. It speaks as the user
+// of the suite, whoever the process says that it is. Its methods may be called from any
+// goroutine.
+type proxy struct {
+	kubeconfig string // the path of the process's
+	server     *http.Server
+	transport  http.RoundTripper
+	forward    *httputil.ReverseProxy
+	group      *lifecycle.Group
+	infos      request.RequestInfoFactory
+	alter      func(*http.Request, *request.RequestInfo) error // for seeded bugs; may be nil
+
+	mu      sync.Mutex
+	calls   []*call
+	changed chan struct{} // closed and replaced with each call and each answer
+	rules   map[int]rule
+	next    int
+	watches map[*call]context.CancelFunc
+}
+
+// newProxy starts a proxy, and writes the kubeconfig file that leads to it.
+func newProxy(ctx context.Context, config *rest.Config, directory string) (*proxy, error) {
+	target, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the API server: %w", err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	p := &proxy{
+		transport: client.Transport,
+		infos:     request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		changed:   make(chan struct{}), rules: map[int]rule{}, watches: map[*call]context.CancelFunc{},
+		kubeconfig: filepath.Join(directory, "kubeconfig"),
+	}
+	quiet := log.New(io.Discard, "", 0) // What ends before its answer is what the checks want.
+	p.forward = &httputil.ReverseProxy{
+		Transport: client.Transport,
+		ErrorLog:  quiet,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Header.Del("Authorization")
+		},
+	}
+	certificates, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certificates, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate that was just made: %w", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listening for the process under test: %w", err)
+	}
+	if err := p.writeKubeconfig("https://"+listener.Addr().String(), certificates); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	p.server = &http.Server{
+		Handler: http.HandlerFunc(p.serve), ErrorLog: quiet, ReadHeaderTimeout: time.Minute,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+	}
+	p.group = lifecycle.New(context.WithoutCancel(ctx))
+	p.group.Go("proxy", func(context.Context) error {
+		if err := p.server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	return p, nil
+}
+
+// writeKubeconfig trusts the authority alone, which follows the certificate.
+func (p *proxy) writeKubeconfig(server string, certificates []byte) error {
+	_, authority := pem.Decode(certificates)
+	config := clientcmdapi.NewConfig()
+	config.Clusters["conformance"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: authority}
+	config.AuthInfos["conformance"] = &clientcmdapi.AuthInfo{Token: "anybody"}
+	config.Contexts["conformance"] = &clientcmdapi.Context{Cluster: "conformance", AuthInfo: "conformance"}
+	config.CurrentContext = "conformance"
+	if err := clientcmd.WriteToFile(*config, p.kubeconfig); err != nil {
+		return fmt.Errorf("writing the kubeconfig of the process under test: %w", err)
+	}
+	return nil
+}
+
+func (p *proxy) close() error {
+	err := p.server.Close()
+	p.cut(nil)
+	err = errors.Join(err, p.group.Wait())
+	utilnet.CloseIdleConnectionsFor(p.transport)
+	return err
+}
+
+func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
+	info, err := p.infos.NewRequestInfo(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if p.alter != nil {
+		if err := p.alter(r, info); err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+	}
+	c := &call{RequestInfo: info, at: time.Now(), query: r.URL.RawQuery}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	failure := p.began(c, cancel)
+	defer p.ended(c)
+	if failure != nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(int(failure.Code))
+		_ = json.NewEncoder(w).Encode(failure) // The process may have gone.
+		p.answered(c, int(failure.Code))
+		return
+	}
+	p.forward.ServeHTTP(&codeWriter{ResponseWriter: w, seen: func(code int) { p.answered(c, code) }}, r.WithContext(ctx))
+}
+
+// codeWriter sees which code an answer has, before the process does.
+type codeWriter struct {
+	http.ResponseWriter
+	seen func(int)
+}
+
+func (w *codeWriter) WriteHeader(code int) {
+	w.seen(code)
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets the forwarder flush, and take over the connection of a web socket.
+func (w *codeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// began notes a call, and says with what it has to fail.
+func (p *proxy) began(c *call, cancel context.CancelFunc) (failure *metav1.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, rule := range p.rules {
+		if failure = rule(c); failure != nil {
+			c.failed = true
+			break
+		}
+	}
+	p.calls = append(p.calls, c)
+	if c.Verb == "watch" {
+		p.watches[c] = cancel
+	}
+	p.tell()
+	return failure
+}
+
+func (p *proxy) answered(c *call, code int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.code = code
+	p.tell()
+}
+
+func (p *proxy) ended(c *call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.watches, c)
+}
+
+// tell wakes those who wait. Its caller holds the lock.
+func (p *proxy) tell() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// fail makes calls fail until the function that it returns is called.
+func (p *proxy) fail(r rule) (stop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := p.next
+	p.next++
+	p.rules[id] = r
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.rules, id)
+	}
+}
+
+// cut ends the watches that are, or all.
+func (p *proxy) cut(is func(*call) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, cancel := range p.watches {
+		if is == nil || is(c) {
+			cancel()
+		}
+	}
+}
+
+// mark is a point in the order of calls.
+func (p *proxy) mark() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls)
+}
+
+// since are copies of the calls from a mark on that are.
+func (p *proxy) since(mark int, is func(*call) bool) []call {
+	found, _ := p.look(mark, is)
+	return found
+}
+
+// look is since, with the channel that is closed when it may find more.
+func (p *proxy) look(mark int, is func(*call) bool) ([]call, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found []call
+	for _, c := range p.calls[mark:] {
+		if is(c) {
+			found = append(found, *c)
+		}
+	}
+	return found, p.changed
+}
+
+// await waits until the calls from a mark on are enough.
+func (p *proxy) await(ctx context.Context, mark int, is func(*call) bool, enough func([]call) bool) ([]call, error) {
+	for {
+		found, changed := p.look(mark, is)
+		if enough(found) {
+			return found, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return found, context.Cause(ctx)
+		}
+	}
+}
+
+// quiet waits until there has been no such call for a while.
+func (p *proxy) quiet(ctx context.Context, while time.Duration, is func(*call) bool) error {
+	for {
+		within, cancel := context.WithTimeout(ctx, while)
+		_, err := p.await(within, p.mark(), is, func(found []call) bool { return len(found) > 0 })
+		cancel()
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for %v without a write: %w", while, context.Cause(ctx))
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package contender
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/mod/modfile"
+)
+
+// modulePath is the module whose checkout has the contenders' source.
+const modulePath = "github.com/bellerophon-io/bellerophon"
+
+// lockRetry is how often the lock of another process is tried: the operating system does
+// not say when it becomes free to somebody who can also be cancelled.
+const lockRetry = 50 * time.Millisecond
+
+// outputs are the folders that tools write to within a contender's source.
+var outputs = []string{"target", "bin"}
+
+// builder builds contenders of one checkout.
+type builder struct {
+	root  string // of the checkout
+	cache string // where programs go
+	log   io.Writer
+}
+
+func newBuilder(log io.Writer) (*builder, error) {
+	root, err := checkout()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
+	}
+	b := &builder{root: root, cache: filepath.Join(cache, "bellerophon", "contenders"), log: log}
+	if err := os.MkdirAll(b.cache, 0o755); err != nil {
+		return nil, fmt.Errorf("making the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
+	}
+	return b, nil
+}
+
+// checkout walks up from the working directory to the checkout's root.
+func checkout() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the source of the contenders: %w", err)
+	}
+	for directory := start; ; directory = filepath.Dir(directory) {
+		content, err := os.ReadFile(filepath.Join(directory, "go.mod"))
+		if err == nil && modfile.ModulePath(content) == modulePath {
+			return directory, nil
+		}
+		if directory == filepath.Dir(directory) {
+			return "", fmt.Errorf("the source of the contenders was not found: neither %s nor a directory above it is a checkout of %s; run this in one", start, modulePath)
+		}
+	}
+}
+
+// checkoutID keeps the programs of different checkouts apart.
+func (b *builder) checkoutID() string {
+	sum := sha256.Sum256([]byte(b.root))
+	return hex.EncodeToString(sum[:4])
+}
+
+// locked runs a build while no other process builds.
+func (b *builder) locked(ctx context.Context, build func() error) error {
+	lock := flock.New(filepath.Join(b.cache, "build.lock"))
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+		return fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	return errors.Join(build(), lock.Close())
+}
+
+// run runs a tool in a folder of the checkout, until ctx ends.
+func (b *builder) run(ctx context.Context, folder, name string, arguments ...string) error {
+	runtime.LockOSThread() // See childAttributes: a build ends with this process, too.
+	defer runtime.UnlockOSThread()
+	command := exec.CommandContext(ctx, name, arguments...)
+	command.Dir = filepath.Join(b.root, folder)
+	command.Env = append(os.Environ(), "PWD="+command.Dir, "CGO_ENABLED=0", "GOWORK=off")
+	command.Stdout, command.Stderr = b.log, b.log
+	command.SysProcAttr = childAttributes()
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	if err := command.Run(); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s %s was stopped: %w", name, arguments[0], context.Cause(ctx))
+		}
+		return fmt.Errorf("%s %s in %s: %w; its output says why", name, arguments[0], command.Dir, err)
+	}
+	return nil
+}
+
+// once builds in a folder, and keeps an artifact of it in the cache under the hash of the
+// folder's source, unless it is there.
+func (b *builder) once(ctx context.Context, name, folder, artifact string, build func() error) (string, error) {
+	hash, err := hashOf(filepath.Join(b.root, folder))
+	if err != nil {
+		return "", fmt.Errorf("hashing %s: %w", folder, err)
+	}
+	kept := filepath.Join(b.cache, name+"-"+hash+filepath.Ext(artifact))
+	if _, err := os.Stat(kept); err == nil {
+		return kept, nil
+	}
+	if err := build(); err != nil {
+		return "", err
+	}
+	// Renamed when it is complete, so that whatever is there is.
+	made := filepath.Join(b.root, folder, artifact)
+	temporary, err := os.MkdirTemp(b.cache, "copy-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(temporary) }()
+	copied := filepath.Join(temporary, filepath.Base(made))
+	if info, err := os.Stat(made); err != nil {
+		return "", fmt.Errorf("the build did not make %s: %w", artifact, err)
+	} else if info.IsDir() {
+		err = os.CopyFS(copied, os.DirFS(made))
+		if err != nil {
+			return "", err
+		}
+	} else if err := copyFile(copied, made); err != nil {
+		return "", err
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return kept, os.Rename(copied, kept)
+}
+
+func copyFile(to, from string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o644)
+}
+
+// hashOf is of all files of a folder, but for what tools write.
+func hashOf(folder string) (string, error) {
+	sum := sha256.New()
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if slices.Contains(outputs, entry.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(folder, path)
+		fmt.Fprintf(sum, "%s %d\n%s", relative, len(content), content)
+		return err
+	})
+	return hex.EncodeToString(sum.Sum(nil)[:8]), err
+}

@@ -1,0 +1,235 @@
+package contender
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// script is a contender that is a shell script.
+type script struct {
+	tool, text string
+}
+
+func (s script) tools() []string { return []string{s.tool} }
+
+func (s script) build(context.Context, *builder, string) (string, error) { return s.text, nil }
+
+func (script) command(program string, _ Settings) (argv, env []string) {
+	return []string{"sh", "-c", program}, []string{"EXTRA=extra"}
+}
+
+func (script) version(context.Context, *builder, string) (string, error) { return "sh", nil }
+
+func start(t *testing.T, text string, settings Settings) (*Process, string) {
+	t.Helper()
+	output := filepath.Join(t.TempDir(), "output")
+	settings.Kubeconfig, settings.Output = "some kubeconfig", output
+	program := &Program{Contender: Contender{Name: "script", recipe: script{"sh", text}}, path: text}
+	process, err := program.Start(t.Context(), settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = process.Stop() })
+	return process, output
+}
+
+func TestAContenderEndsBySIGTERMAndSaysHowLongItTook(t *testing.T) {
+	process, _ := start(t, `trap 'exit 3' TERM; echo here; while :; do sleep 0.05; done`, Settings{})
+	awaitOutput(t, process, "here")
+	took, err := process.Stop()
+	if err != nil || took <= 0 || took > StopGrace {
+		t.Errorf("Stop() = %v, %v, want less than %v and no error", took, err, StopGrace)
+	}
+	if again, err := process.Stop(); again != took || err != nil {
+		t.Errorf("the second Stop() = %v, %v, want what the first returned", again, err)
+	}
+}
+
+func TestAContenderThatDoesNotEndIsKilledWithAllThatItStarted(t *testing.T) {
+	process, _ := start(t, `trap '' TERM; sh -c 'trap "" TERM; echo here; while :; do sleep 0.05; done' & wait; wait`, Settings{})
+	awaitOutput(t, process, "here")
+	process.grace = 200 * time.Millisecond
+	if _, err := process.Stop(); err == nil || !strings.Contains(err.Error(), "was killed") {
+		t.Errorf("Stop() = %v, want an error that says that it was killed", err)
+	}
+}
+
+func TestAContenderThatEndsByItselfSaysItsLastLines(t *testing.T) {
+	process, _ := start(t, `echo "no cluster" >&2; exit 4`, Settings{})
+	<-process.Done()
+	for name, err := range map[string]error{"Ready": process.Ready(t.Context()), "Stop": second(process.Stop())} {
+		if err == nil || !strings.Contains(err.Error(), "no cluster") || !strings.Contains(err.Error(), "exit status 4") {
+			t.Errorf("%s() = %v, want its exit status and its last lines", name, err)
+		}
+	}
+}
+
+func second(_ time.Duration, err error) error { return err }
+
+func TestAContenderEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	program := &Program{Contender: Contender{Name: "script", recipe: script{"sh", ""}}, path: `while :; do sleep 0.05; done`}
+	process, err := program.Start(ctx, Settings{Kubeconfig: "k", Output: filepath.Join(t.TempDir(), "output")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-process.Done()
+	if _, err := process.Stop(); err != nil {
+		t.Errorf("Stop() = %v, want no error: it was told to end", err)
+	}
+}
+
+func TestAContenderGetsTheEnvironmentOfTheContractAndNoOther(t *testing.T) {
+	t.Setenv("SECRET", "secret")
+	process, output := start(t, `env`, Settings{Workers: 3, MetricsPort: 4711})
+	<-process.Done()
+	content, err := os.ReadFile(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"KUBECONFIG=some kubeconfig\n", "METRICS_PORT=4711\n", "WORKERS=3\n", "EXTRA=extra\n", "PATH="} {
+		if !strings.Contains(string(content), want) {
+			t.Errorf("its environment lacks %q:\n%s", want, content)
+		}
+	}
+	if strings.Contains(string(content), "secret") {
+		t.Errorf("its environment has what is not its business:\n%s", content)
+	}
+	if process.MetricsURL() != "http://127.0.0.1:4711/metrics" {
+		t.Errorf("MetricsURL() = %s", process.MetricsURL())
+	}
+}
+
+func TestReadyWaitsForTheMetrics(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	process, _ := start(t, `while :; do sleep 0.05; done`, Settings{MetricsPort: port})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := process.Ready(ctx); err == nil || !strings.Contains(err.Error(), "does not serve its metrics") {
+		t.Errorf("Ready() = %v, want an error that says what is missing", err)
+	}
+}
+
+func TestSettingsThatAreWrongAreRefused(t *testing.T) {
+	program := &Program{Contender: Contender{Name: "script", recipe: script{"sh", ""}}, path: ""}
+	for _, settings := range []Settings{
+		{}, {Kubeconfig: "k"}, {Kubeconfig: "k", Output: "o", Workers: -1}, {Kubeconfig: "k", Output: "o", MetricsPort: 70000},
+	} {
+		if _, err := program.Start(t.Context(), settings); err == nil {
+			t.Errorf("Start(%+v) = nil, want an error", settings)
+		}
+	}
+}
+
+func TestAContenderWithoutItsToolchainSaysSoInOneLine(t *testing.T) {
+	c := Contender{Name: "script", recipe: script{tool: "no-such-tool"}}
+	if missing := c.Missing(); missing != "script is left out: it needs no-such-tool on PATH" {
+		t.Errorf("Missing() = %q", missing)
+	}
+	if missing := (Contender{Name: "script", recipe: script{tool: "sh"}}).Missing(); missing != "" {
+		t.Errorf("Missing() = %q, want nothing", missing)
+	}
+}
+
+func TestContendersAreFoundByTheirNames(t *testing.T) {
+	found, err := Named("ideal, bellerophon")
+	if err != nil || len(found) != 2 || found[0].Name != "ideal" || !found[0].CreatesOnly || found[1].Name != "bellerophon" {
+		t.Errorf("Named() = %v, %v", found, err)
+	}
+	if _, err := Named("pegasus"); err == nil || !strings.Contains(err.Error(), "bellerophon, controller-runtime") {
+		t.Errorf("Named() = %v, want an error that names the contenders", err)
+	}
+}
+
+func TestABuildIsKeptUntilItsSourceChanges(t *testing.T) {
+	b := &builder{root: t.TempDir(), cache: t.TempDir(), log: io.Discard}
+	source := filepath.Join(b.root, "peer")
+	write(t, filepath.Join(source, "pom.xml"), "first")
+	builds := 0
+	build := func() string {
+		t.Helper()
+		kept, err := b.once(t.Context(), "peer", "peer", "target/app", func() error {
+			builds++
+			write(t, filepath.Join(source, "target", "app", "run.jar"), "made")
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if content, err := os.ReadFile(filepath.Join(kept, "run.jar")); err != nil || string(content) != "made" {
+			t.Fatalf("%s has %q, %v", kept, content, err)
+		}
+		return kept
+	}
+	first := build()
+	if again := build(); again != first || builds != 1 {
+		t.Errorf("the second build: %s after %d builds, want %s after 1", again, builds, first)
+	}
+	write(t, filepath.Join(source, "pom.xml"), "second")
+	if changed := build(); changed == first || builds != 2 {
+		t.Errorf("after a change: %s after %d builds, want another one after 2", changed, builds)
+	}
+}
+
+func TestVersionsAreReadOffTheNamesOfJars(t *testing.T) {
+	b := &builder{root: t.TempDir()}
+	java := t.TempDir()
+	write(t, filepath.Join(java, "java"), "#!/bin/sh\necho 'openjdk version \"21\"' >&2\necho more\n")
+	if err := os.Chmod(filepath.Join(java, "java"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", java+string(os.PathListSeparator)+os.Getenv("PATH"))
+	program := t.TempDir()
+	for _, name := range []string{"io.quarkus.quarkus-core-3.2.1.jar", "io.javaoperatorsdk.operator-framework-core-5.1.jar", "quarkus-core-extra-9.jar"} {
+		write(t, filepath.Join(program, "lib", name), "")
+	}
+	version, err := mavenVersion(t.Context(), b, program, []string{"operator-framework-core", "quarkus-core"})
+	if want := `operator-framework-core 5.1, quarkus-core 3.2.1, openjdk version "21"`; err != nil || version != want {
+		t.Errorf("mavenVersion() = %q, %v, want %q", version, err, want)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitOutput waits until a contender has printed something: a file does not say when.
+func awaitOutput(t *testing.T, process *Process, text string) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if strings.Contains(lastLines(process.output), text) {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-t.Context().Done():
+			t.Fatal("the output does not come")
+		}
+	}
+}
