@@ -1,0 +1,70 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+func main() {
+	tuned := flag.Bool("tuned", false, "use what the documentation offers for speed and memory")
+	flag.Parse()
+	ctrl.SetLogger(klog.NewKlogr())
+	if err := run(*tuned); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(tuned bool) error {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	if err := v1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig() // Without a client-side rate limit.
+	if err != nil {
+		return err
+	}
+	grace := 8 * time.Second // The default is longer than the contract allows.
+	options := ctrl.Options{
+		Scheme:                  scheme,
+		Metrics:                 metricsserver.Options{BindAddress: "127.0.0.1:" + os.Getenv("METRICS_PORT")},
+		HealthProbeBindAddress:  "0",
+		GracefulShutdownTimeout: &grace,
+	}
+	parallel := 1
+	if tuned {
+		parallel = tune(&options)
+	}
+	if workers := os.Getenv("WORKERS"); workers != "" {
+		if options.Controller.MaxConcurrentReconciles, err = strconv.Atoi(workers); err != nil {
+			return fmt.Errorf("WORKERS is %q; it must be a number", workers)
+		}
+	}
+	manager, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return err
+	}
+	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient()})
+	if err != nil {
+		return err
+	}
+	r := &reconciler{Client: manager.GetClient(), live: live, parallel: parallel, unsettled: map[client.ObjectKey]time.Time{}}
+	if err := r.setUp(manager); err != nil {
+		return err
+	}
+	return manager.Start(ctrl.SetupSignalHandler())
+}

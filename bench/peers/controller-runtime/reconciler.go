@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+const (
+	// progressEvery is how long a status on its way waits to be written.
+	progressEvery = time.Second
+	// lookAgain is when to look again after what ends without an event: the deletion of an
+	// object that is somebody else's.
+	lookAgain = 30 * time.Second
+)
+
+// errTaken means that an object of the name of a child belongs to somebody else.
+var errTaken = errors.New("belongs to somebody else")
+
+// errLeaving means that a child is still there that is about to be deleted.
+var errLeaving = errors.New("is being deleted")
+
+type reconciler struct {
+	client.Client               // reads from the cache
+	live          client.Client // reads from the API server
+	parallel      int           // children to write at once
+
+	mu        sync.Mutex
+	unsettled map[client.ObjectKey]time.Time // since when, or since the last status write
+}
+
+func (r *reconciler) setUp(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).
+		// Without GenerationChangedPredicate, which would hide the operator's own status
+		// writes: a status that was computed from a cache that is behind could then stay
+		// wrong for ever.
+		For(&v1.BellerophonSimple{}).
+		Owns(&corev1.ConfigMap{}, builder.WithPredicates(notCreated())).
+		Owns(&corev1.Service{}, builder.WithPredicates(notCreated())).
+		Owns(&appsv1.StatefulSet{}, builder.WithPredicates(notCreated(), serversMatter())).
+		Complete(r)
+}
+
+// notCreated ignores that children are there: their owner created them, and is reconciled
+// at the start anyway.
+func notCreated() predicate.Predicate {
+	return predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+}
+
+// serversMatter ignores changes of a StatefulSet's status that nobody reads.
+func serversMatter() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*appsv1.StatefulSet), e.ObjectNew.(*appsv1.StatefulSet)
+		was, is := &before.Status, &after.Status
+		return before.Generation != after.Generation ||
+			!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+			!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			was.ObservedGeneration != is.ObservedGeneration || was.Replicas != is.Replicas || was.ReadyReplicas != is.ReadyReplicas ||
+			was.UpdatedReplicas != is.UpdatedReplicas || was.CurrentRevision != is.CurrentRevision || was.UpdateRevision != is.UpdateRevision
+	}}
+}
+
+// Reconcile brings the children of an object to what it asks for, then its status to what
+// is observed.
+func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	hero := &v1.BellerophonSimple{}
+	if err := r.Get(ctx, request.NamespacedName, hero); err != nil {
+		r.settled(request.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !hero.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // The garbage collector deletes what it owns.
+	}
+	servers, after, failed := r.ensureAll(ctx, hero)
+	wait, err := r.report(ctx, hero, servers)
+	if wait > 0 && (after == 0 || wait < after) {
+		after = wait
+	}
+	if err := errors.Join(failed, err); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// ensureAll brings the children to what is wanted. It returns the StatefulSet as it is
+// then, or nil, and when to look again if a child has to wait.
+func (r *reconciler) ensureAll(ctx context.Context, hero *v1.BellerophonSimple) (*appsv1.StatefulSet, time.Duration, error) {
+	meta := metav1.ObjectMeta{Name: hero.Name, Namespace: hero.Namespace}
+	var servers *appsv1.StatefulSet
+	var failed [3]error
+	var group errgroup.Group
+	group.SetLimit(r.parallel)
+	group.Go(func() error {
+		_, failed[0] = ensure(ctx, r, hero, &corev1.ConfigMap{ObjectMeta: meta}, setConfig)
+		return nil
+	})
+	group.Go(func() error {
+		_, failed[1] = ensure(ctx, r, hero, &corev1.Service{ObjectMeta: meta}, setService)
+		return nil
+	})
+	group.Go(func() error {
+		servers, failed[2] = ensure(ctx, r, hero, &appsv1.StatefulSet{ObjectMeta: meta}, setServers)
+		return nil
+	})
+	_ = group.Wait() // All are tried, whatever fails.
+	var after time.Duration
+	for i, err := range failed {
+		if errors.Is(err, errTaken) || errors.Is(err, errLeaving) {
+			log.FromContext(ctx).Info("a child has to wait", "reason", err.Error())
+			after, failed[i] = lookAgain, nil
+		}
+	}
+	return servers, after, errors.Join(failed[:]...)
+}
+
+// ensure brings one child to what is wanted, with one write at most. It returns the child
+// as it is then, or nil if there is none of the object's own.
+func ensure[T client.Object](ctx context.Context, r *reconciler, hero *v1.BellerophonSimple, empty T, set func(*v1.BellerophonSimple, T)) (T, error) {
+	child := empty.DeepCopyObject().(T)
+	mutate := func() error {
+		if err := isOurs(hero, child); err != nil {
+			return err
+		}
+		set(hero, child)
+		return setMeta(hero, child, r.Scheme())
+	}
+	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, child, mutate)
+	if apierrors.IsAlreadyExists(err) {
+		// It is somebody else's, or lost what the cache selects, or the cache is behind.
+		child = empty.DeepCopyObject().(T)
+		_, err = controllerutil.CreateOrUpdate(ctx, r.live, child, mutate)
+	}
+	if err != nil {
+		return *new(T), fmt.Errorf("%T %s: %w", child, child.GetName(), err)
+	}
+	return child, nil
+}
+
+// isOurs is nil for a child that is the object's, or that is not there yet.
+func isOurs(hero *v1.BellerophonSimple, child client.Object) error {
+	if child.GetResourceVersion() == "" {
+		return nil
+	}
+	owner := metav1.GetControllerOfNoCopy(child)
+	switch {
+	case child.GetDeletionTimestamp() != nil,
+		owner != nil && owner.UID != hero.UID && owner.Kind == v1.Kind && owner.Name == hero.Name:
+		return errLeaving // Its deletion will be an event.
+	case owner != nil && owner.UID != hero.UID:
+		return errTaken
+	case owner == nil && child.GetLabels()[labelManagedBy] != managedBy:
+		return errTaken
+	}
+	return nil
+}
+
+// report writes the status where it differs, or says when to look again.
+func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, servers *appsv1.StatefulSet) (time.Duration, error) {
+	status, finished := statusOf(hero, servers)
+	key := client.ObjectKeyFromObject(hero)
+	if finished {
+		r.settled(key)
+	} else if wait := r.wait(key); wait > 0 {
+		return wait, nil
+	}
+	if equality.Semantic.DeepEqual(status, hero.Status) {
+		return 0, nil
+	}
+	before := hero.DeepCopy()
+	hero.Status = status
+	if err := r.Status().Patch(ctx, hero, client.MergeFrom(before)); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	return 0, nil
+}
+
+// wait is how long a status on its way is not written yet.
+func (r *reconciler) wait(key client.ObjectKey) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	since, known := r.unsettled[key]
+	if !known {
+		since = now
+		r.unsettled[key] = now
+	}
+	if left := progressEvery - now.Sub(since); left > 0 {
+		return left
+	}
+	r.unsettled[key] = now
+	return 0
+}
+
+func (r *reconciler) settled(key client.ObjectKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.unsettled, key)
+}
