@@ -157,8 +157,8 @@ func (g goProgram) command(program string, settings Settings) (argv, env []strin
 	return argv, env
 }
 
-func (g goProgram) version(_ context.Context, _ *builder, program string) (string, error) {
-	return goVersion(program, g.library)
+func (g goProgram) version(ctx context.Context, b *builder, program string) (string, error) {
+	return goVersion(ctx, b, program, g.library)
 }
 
 // cargoProgram is a Rust program. It gets no limit of its memory: its allocator has none.

@@ -14,25 +14,26 @@ import (
 	"strings"
 )
 
-// goVersion reads off a program the versions of a library, or else of its main module,
-// and of Go.
-func goVersion(program, library string) (string, error) {
+// goVersion reads off a program the versions of a library and of Go. Without a library it
+// is the commit of the checkout that counts.
+func goVersion(ctx context.Context, b *builder, program, library string) (string, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return "", fmt.Errorf("reading the version of %s: %w", program, err)
 	}
-	versions := map[string]string{info.Main.Path: info.Main.Version}
+	versions := map[string]string{}
 	for _, dependency := range info.Deps {
 		versions[dependency.Path] = dependency.Version
 	}
+	name := filepath.Base(library)
+	version := versions[library]
 	if library == "" {
-		library = info.Main.Path
+		name = filepath.Base(info.Main.Path)
+		if version, err = firstLineOf(ctx, b.root, "git", "describe", "--always", "--dirty"); err != nil {
+			version = "devel" // A checkout without its history, or a machine without git.
+		}
 	}
-	text := filepath.Base(library) + " " + versions[library]
-	if client := versions["k8s.io/client-go"]; client != "" {
-		text += ", client-go " + client
-	}
-	return text + ", " + info.GoVersion, nil
+	return fmt.Sprintf("%s %s, client-go %s, %s", name, version, versions["k8s.io/client-go"], info.GoVersion), nil
 }
 
 // cargoVersion reads the version of a crate off the lock file.

@@ -1,0 +1,226 @@
+package ideal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// selector selects the StatefulSets that the client makes.
+const selector = "app.kubernetes.io/managed-by=bellerophon,app.kubernetes.io/name=bellerophon-simple"
+
+// client writes what objects ask for.
+type client struct {
+	http      *http.Client
+	core      kubernetes.Interface // speaks protobuf
+	heroes    rest.Interface       // speaks JSON: custom resources have no other
+	codec     runtime.ParameterCodec
+	namespace string        // empty is all
+	slots     chan struct{} // as many as objects may be written at once
+
+	group  *lifecycle.Group
+	told   func(name types.NamespacedName, err error) // what came of an object
+	mu     sync.Mutex
+	known  map[types.NamespacedName]*v1.BellerophonSimple // whose status is not written yet
+	writes int
+}
+
+// newClient makes a client for which all requests share one connection.
+func newClient(config *rest.Config, namespace string, inFlight int) (*client, error) {
+	if inFlight < 1 || inFlight > 1024 {
+		return nil, fmt.Errorf("ideal: InFlight is %d; it must be 1 to 1024", inFlight)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	binary := rest.CopyConfig(config)
+	binary.ContentType = runtime.ContentTypeProtobuf
+	core, err := kubernetes.NewForConfigAndClient(binary, shared)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config.APIPath, config.GroupVersion = "/apis", &v1.GroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	heroes, err := rest.RESTClientForConfigAndClient(config, shared)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	return &client{
+		http: shared, core: core, heroes: heroes, codec: runtime.NewParameterCodec(scheme), namespace: namespace,
+		slots: make(chan struct{}, inFlight), known: map[types.NamespacedName]*v1.BellerophonSimple{},
+	}, nil
+}
+
+func (c *client) close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
+
+// slot waits until an object may be written.
+func (c *client) slot(ctx context.Context) error {
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *client) free() { <-c.slots }
+
+// children writes the children of an object. Its caller has a slot.
+func (c *client) children(ctx context.Context, hero *v1.BellerophonSimple) error {
+	config, service, servers := childrenOf(hero)
+	c.mu.Lock()
+	c.known[nameOf(hero)] = hero // Its servers may be finished before the answers are here.
+	c.writes += 3
+	c.mu.Unlock()
+	var failed [3]error
+	group := lifecycle.New(ctx)
+	group.Go("ConfigMap", func(ctx context.Context) error {
+		_, failed[0] = c.core.CoreV1().ConfigMaps(hero.Namespace).Create(ctx, config, metav1.CreateOptions{})
+		return nil
+	})
+	group.Go("Service", func(ctx context.Context) error {
+		_, failed[1] = c.core.CoreV1().Services(hero.Namespace).Create(ctx, service, metav1.CreateOptions{})
+		return nil
+	})
+	group.Go("StatefulSet", func(ctx context.Context) error {
+		_, failed[2] = c.core.AppsV1().StatefulSets(hero.Namespace).Create(ctx, servers, metav1.CreateOptions{})
+		return nil
+	})
+	if err := errors.Join(group.Wait(), errors.Join(failed[:]...)); err != nil {
+		return fmt.Errorf("creating the children of %s: %w", nameOf(hero), err)
+	}
+	return nil
+}
+
+// seen writes the status of the object whose servers are finished.
+func (c *client) seen(servers *appsv1.StatefulSet) {
+	name := nameOf(servers)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hero := c.known[name]
+	if hero == nil || !isFinished(servers, *hero.Spec.Replicas) {
+		return
+	}
+	delete(c.known, name)
+	c.writes++
+	c.group.Go("status", func(ctx context.Context) error {
+		if err := c.slot(ctx); err != nil {
+			return err
+		}
+		err := c.writeStatus(ctx, hero)
+		c.free()
+		c.told(name, err)
+		return nil
+	})
+}
+
+func (c *client) writeStatus(ctx context.Context, hero *v1.BellerophonSimple) error {
+	body, err := json.Marshal(map[string]any{"status": finishedStatus(hero, time.Now())})
+	if err != nil {
+		return err
+	}
+	err = c.heroes.Patch(types.MergePatchType).Namespace(hero.Namespace).Resource(v1.Plural).Name(hero.Name).
+		SubResource("status").Body(body).Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("writing the status of %s: %w", nameOf(hero), err)
+	}
+	return nil
+}
+
+// followServers reads all StatefulSets, and follows them until the group ends. It returns
+// once it has read what there is.
+func (c *client) followServers(ctx context.Context) error {
+	sets := c.core.AppsV1().StatefulSets(c.namespace)
+	return follow(ctx, c.group, "StatefulSets", &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = selector
+			return sets.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = selector
+			return sets.Watch(ctx, options)
+		},
+	}, func(_ watch.EventType, object runtime.Object) {
+		if servers, ok := object.(*appsv1.StatefulSet); ok {
+			c.seen(servers)
+		}
+	})
+}
+
+// followHeroes does the same for the objects themselves.
+func (c *client) followHeroes(ctx context.Context, each func(watch.EventType, *v1.BellerophonSimple)) error {
+	request := func(options metav1.ListOptions) *rest.Request {
+		return c.heroes.Get().NamespaceIfScoped(c.namespace, c.namespace != "").Resource(v1.Plural).VersionedParams(&options, c.codec)
+	}
+	return follow(ctx, c.group, v1.Plural, &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list := &v1.BellerophonSimpleList{}
+			return list, request(options).Do(ctx).Into(list)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.Watch = true
+			return request(options).Watch(ctx)
+		},
+	}, func(kind watch.EventType, object runtime.Object) {
+		if hero, ok := object.(*v1.BellerophonSimple); ok {
+			each(kind, hero)
+		}
+	})
+}
+
+// follow calls each for all that there is, then for each event, from one goroutine. A
+// watch that ends is begun again where it ended.
+func follow(ctx context.Context, group *lifecycle.Group, what string, source *cache.ListWatch, each func(watch.EventType, runtime.Object)) error {
+	list, err := source.ListWithContext(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the %s: %w", what, err)
+	}
+	version, items, err := contentOf(list)
+	if err != nil {
+		return fmt.Errorf("reading the %s: %w", what, err)
+	}
+	watcher, err := watchtools.NewRetryWatcherWithContext(group.Context(), version, source)
+	if err != nil {
+		return fmt.Errorf("watching the %s: %w", what, err)
+	}
+	for _, item := range items {
+		each(watch.Added, item)
+	}
+	group.Go(what, func(context.Context) error {
+		defer func() { <-watcher.Done() }()
+		defer watcher.Stop()
+		for event := range watcher.ResultChan() {
+			if event.Type == watch.Error {
+				return fmt.Errorf("the watch of the %s ended: %v", what, event.Object)
+			}
+			each(event.Type, event.Object)
+		}
+		return nil
+	})
+	return nil
+}

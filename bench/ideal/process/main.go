@@ -1,0 +1,66 @@
+// Command process runs the ideal client of package ideal as a contender of the
+// comparison, with the environment of bench/contract.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bench/ideal"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// defaultWorkers is how many objects are written at once, where WORKERS does not say.
+const defaultWorkers = 16
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run() (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	workers := defaultWorkers
+	if text := os.Getenv("WORKERS"); text != "" {
+		if workers, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("WORKERS is %q; it must be a number", text)
+		}
+	}
+	config, err := connect.Config("")
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", os.Getenv("METRICS_PORT")))
+	if err != nil {
+		return fmt.Errorf("listening on METRICS_PORT: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.Handler())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	group := lifecycle.New(ctx)
+	group.Go("metrics", func(context.Context) error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	group.Go("client", func(ctx context.Context) error {
+		err := ideal.Run(ctx, config, workers, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		return errors.Join(err, server.Close())
+	})
+	return group.Wait()
+}
