@@ -104,14 +104,14 @@ func (b *builder) run(ctx context.Context, folder, name string, arguments ...str
 	return nil
 }
 
-// once builds in a folder, and keeps an artifact of it in the cache under the hash of the
-// folder's source, unless it is there.
-func (b *builder) once(ctx context.Context, name, folder, artifact string, build func() error) (string, error) {
+// once builds in a folder, and keeps artifacts of its folder target in one of the cache,
+// which has the hash of the source in its name, unless that is there. It returns that.
+func (b *builder) once(ctx context.Context, name, folder string, artifacts []string, build func() error) (string, error) {
 	hash, err := hashOf(filepath.Join(b.root, folder))
 	if err != nil {
 		return "", fmt.Errorf("hashing %s: %w", folder, err)
 	}
-	kept := filepath.Join(b.cache, name+"-"+hash+filepath.Ext(artifact))
+	kept := filepath.Join(b.cache, name+"-"+hash)
 	if _, err := os.Stat(kept); err == nil {
 		return kept, nil
 	}
@@ -119,30 +119,31 @@ func (b *builder) once(ctx context.Context, name, folder, artifact string, build
 		return "", err
 	}
 	// Renamed when it is complete, so that whatever is there is.
-	made := filepath.Join(b.root, folder, artifact)
 	temporary, err := os.MkdirTemp(b.cache, "copy-")
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(temporary) }()
-	copied := filepath.Join(temporary, filepath.Base(made))
-	if info, err := os.Stat(made); err != nil {
-		return "", fmt.Errorf("the build did not make %s: %w", artifact, err)
-	} else if info.IsDir() {
-		err = os.CopyFS(copied, os.DirFS(made))
-		if err != nil {
-			return "", err
+	for _, artifact := range artifacts {
+		if err := keep(filepath.Join(temporary, artifact), filepath.Join(b.root, folder, "target", artifact)); err != nil {
+			return "", fmt.Errorf("keeping %s, which the build should have made: %w", artifact, err)
 		}
-	} else if err := copyFile(copied, made); err != nil {
-		return "", err
 	}
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	return kept, os.Rename(copied, kept)
+	return kept, os.Rename(temporary, kept)
 }
 
-func copyFile(to, from string) error {
+// keep copies a file, or a folder with all that is in it.
+func keep(to, from string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.CopyFS(to, os.DirFS(from))
+	}
 	content, err := os.ReadFile(from)
 	if err != nil {
 		return err

@@ -19,7 +19,8 @@ type Contender struct {
 	// is physically possible, and is no operator.
 	CreatesOnly bool
 
-	recipe recipe
+	metrics string // the path of its metrics; default /metrics
+	recipe  recipe
 }
 
 // recipe is how the programs of one toolchain are built and run.
@@ -41,10 +42,10 @@ var all = []Contender{
 	{Name: "controller-runtime-tuned", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
 		arguments: func(Settings) []string { return []string{"--tuned"} }}},
 	{Name: "kube-rs", recipe: cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube"}},
-	{Name: "quarkus", recipe: mavenProgram{folder: "bench/peers/quarkus", artifact: "target/quarkus-app", jar: "quarkus-run.jar",
-		libraries: []string{"operator-framework-core", "quarkus-core"}}},
-	{Name: "tutorial", recipe: mavenProgram{folder: "bench/peers/tutorial", artifact: "target/tutorial.jar",
-		libraries: []string{"kubernetes-client"}}},
+	{Name: "quarkus", metrics: "/q/metrics", recipe: mavenProgram{folder: "bench/peers/quarkus", artifacts: []string{"quarkus-app"},
+		jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"}}},
+	{Name: "tutorial", recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
+		jar: "tutorial.jar", libraries: []string{"kubernetes-client"}}},
 	{Name: "ideal", CreatesOnly: true, recipe: goProgram{pkg: "./bench/ideal/process"}},
 }
 
@@ -187,8 +188,8 @@ func (c cargoProgram) version(ctx context.Context, b *builder, _ string) (string
 // mavenProgram is a Java program.
 type mavenProgram struct {
 	folder    string
-	artifact  string   // what to keep of the folder: a jar, or a folder of jars
-	jar       string   // which jar of that folder to run
+	artifacts []string // what to keep of the folder target: jars, and folders of jars
+	jar       string   // which of them to run
 	libraries []string // the artifacts whose versions matter
 }
 
@@ -196,8 +197,8 @@ func (mavenProgram) tools() []string { return []string{"java", "mvn"} }
 
 func (m mavenProgram) build(ctx context.Context, b *builder, name string) (string, error) {
 	// Maven does not know what is stale, so that the hash of the source has to.
-	return b.once(ctx, name, m.folder, m.artifact, func() error {
-		return b.run(ctx, m.folder, "mvn", "-q", "-B", "package")
+	return b.once(ctx, name, m.folder, m.artifacts, func() error {
+		return b.run(ctx, m.folder, "mvn", "-q", "-B", "package", "-DskipTests")
 	})
 }
 
@@ -207,7 +208,7 @@ func (m mavenProgram) command(program string, settings Settings) (argv, env []st
 		// It sizes itself as in a container with that much memory.
 		argv = append(argv, fmt.Sprint("-XX:MaxRAM=", settings.MemoryLimit))
 	}
-	return append(argv, "-jar", filepath.Join(program, m.jar)), nil
+	return append(argv, "-jar", filepath.Join(program, filepath.FromSlash(m.jar))), nil
 }
 
 func (m mavenProgram) version(ctx context.Context, b *builder, program string) (string, error) {

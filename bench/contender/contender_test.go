@@ -166,16 +166,19 @@ func TestABuildIsKeptUntilItsSourceChanges(t *testing.T) {
 	builds := 0
 	build := func() string {
 		t.Helper()
-		kept, err := b.once(t.Context(), "peer", "peer", "target/app", func() error {
+		kept, err := b.once(t.Context(), "peer", "peer", []string{"app", "peer.jar"}, func() error {
 			builds++
 			write(t, filepath.Join(source, "target", "app", "run.jar"), "made")
+			write(t, filepath.Join(source, "target", "peer.jar"), "made")
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if content, err := os.ReadFile(filepath.Join(kept, "run.jar")); err != nil || string(content) != "made" {
-			t.Fatalf("%s has %q, %v", kept, content, err)
+		for _, name := range []string{"app/run.jar", "peer.jar"} {
+			if content, err := os.ReadFile(filepath.Join(kept, name)); err != nil || string(content) != "made" {
+				t.Fatalf("%s has %q, %v", kept, content, err)
+			}
 		}
 		return kept
 	}

@@ -1,6 +1,7 @@
 package contender
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 	argv, env := p.recipe.command(p.path, settings)
 	process := &Process{
 		name: p.Name, output: settings.Output, command: exec.Command(argv[0], argv[1:]...),
-		metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", settings.MetricsPort),
+		metrics: fmt.Sprintf("http://127.0.0.1:%d%s", settings.MetricsPort, cmp.Or(p.metrics, "/metrics")),
 		group:   lifecycle.New(ctx), ended: make(chan struct{}), asked: make(chan struct{}), grace: StopGrace,
 	}
 	process.command.Env = append(environment(settings), env...)

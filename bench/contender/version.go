@@ -1,7 +1,6 @@
 package contender
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"debug/buildinfo"
@@ -50,28 +49,19 @@ func cargoVersion(ctx context.Context, b *builder, folder, crate string) (string
 	return fmt.Sprintf("%s %s, %s", crate, found[1], compiler), err
 }
 
-// mavenVersion finds libraries among the jars of a folder, by their names, or within one
-// jar that has all in it, by what Maven says there of each.
+// mavenVersion finds libraries among the jars of a folder, by their names.
 func mavenVersion(ctx context.Context, b *builder, program string, libraries []string) (string, error) {
 	var names []string
-	info, err := os.Stat(program)
-	if err != nil {
-		return "", err
-	}
-	if info.IsDir() {
-		err = filepath.WalkDir(program, func(path string, _ fs.DirEntry, err error) error {
-			names = append(names, filepath.Base(path))
-			return err
-		})
-	} else {
-		names, err = jarsWithin(program)
-	}
+	err := filepath.WalkDir(program, func(path string, _ fs.DirEntry, err error) error {
+		names = append(names, filepath.Base(path))
+		return err
+	})
 	if err != nil {
 		return "", fmt.Errorf("reading the versions of %s: %w", program, err)
 	}
 	var versions []string
 	for _, library := range libraries {
-		pattern := regexp.MustCompile(`(?:^|\.)` + regexp.QuoteMeta(library) + `-(\d[^/]*)\.jar$`)
+		pattern := regexp.MustCompile(`(?:^|\.)` + regexp.QuoteMeta(library) + `-(\d.*)\.jar$`)
 		for _, name := range names {
 			if found := pattern.FindStringSubmatch(name); found != nil {
 				versions = append(versions, library+" "+found[1])
@@ -81,31 +71,6 @@ func mavenVersion(ctx context.Context, b *builder, program string, libraries []s
 	}
 	machine, err := firstLineOf(ctx, b.root, "java", "-version")
 	return strings.Join(append(versions, machine), ", "), err
-}
-
-// jarsWithin names, as their files were called, the jars that were joined to one.
-func jarsWithin(jar string) (names []string, err error) {
-	archive, err := zip.OpenReader(jar)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = archive.Close() }()
-	for _, file := range archive.File {
-		if filepath.Base(file.Name) != "pom.properties" {
-			continue
-		}
-		content, err := fs.ReadFile(archive, file.Name)
-		if err != nil {
-			return nil, err
-		}
-		properties := map[string]string{}
-		for line := range strings.Lines(string(content)) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-			properties[key] = value
-		}
-		names = append(names, properties["artifactId"]+"-"+properties["version"]+".jar")
-	}
-	return names, nil
 }
 
 func firstLineOf(ctx context.Context, directory, name string, arguments ...string) (string, error) {
