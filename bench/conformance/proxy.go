@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -33,8 +34,8 @@ type call struct {
 	*request.RequestInfo
 	at     time.Time
 	code   int    // of the answer; 0 while there is none
-	failed bool   // a rule made it fail
 	query  string // what the URL asks for
+	socket bool   // it asks for a web socket
 }
 
 // isWrite says whether a call changes something, or asks to. Asking for one's own
@@ -170,19 +171,30 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c := &call{RequestInfo: info, at: time.Now(), query: r.URL.RawQuery}
+	c := &call{RequestInfo: info, at: time.Now(), query: r.URL.RawQuery, socket: r.Header.Get("Upgrade") != ""}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	failure := p.began(c, cancel)
 	defer p.ended(c)
 	if failure != nil {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(int(failure.Code))
-		_ = json.NewEncoder(w).Encode(failure) // The process may have gone.
 		p.answered(c, int(failure.Code))
+		refuse(w, c, failure)
 		return
 	}
 	p.forward.ServeHTTP(&codeWriter{ResponseWriter: w, seen: func(code int) { p.answered(c, code) }}, r.WithContext(ctx))
+}
+
+// refuse answers a call with a failure. A watch from a version that is too old begins well
+// and then says so in an event, as with the API server.
+func refuse(w http.ResponseWriter, c *call, failure *metav1.Status) {
+	w.Header().Set("Content-Type", "application/json")
+	var answer any = failure
+	if c.Verb == "watch" && failure.Reason == metav1.StatusReasonExpired {
+		answer = map[string]any{"type": watch.Error, "object": failure}
+	} else {
+		w.WriteHeader(int(failure.Code))
+	}
+	_ = json.NewEncoder(w).Encode(answer) // The process may have gone.
 }
 
 // codeWriter sees which code an answer has, before the process does.
@@ -205,7 +217,6 @@ func (p *proxy) began(c *call, cancel context.CancelFunc) (failure *metav1.Statu
 	defer p.mu.Unlock()
 	for _, rule := range p.rules {
 		if failure = rule(c); failure != nil {
-			c.failed = true
 			break
 		}
 	}

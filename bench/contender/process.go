@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -139,17 +140,26 @@ func environment(settings Settings) []string {
 	return env
 }
 
+// Ports are looked for below those that the system gives to outgoing connections: a
+// contender may take seconds until it listens, and the port must not be taken meanwhile.
+const (
+	firstPort = 20000
+	ports     = 12000
+	attempts  = 100
+)
+
 // freePort finds a port that is free now.
 func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
+	var failed error
+	for range attempts {
+		port := firstPort + rand.IntN(ports)
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, listener.Close()
+		}
+		failed = err
 	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err := errors.Join(err, listener.Close()); err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	return strconv.Atoi(port)
+	return 0, fmt.Errorf("looking for a free port: %w", failed)
 }
 
 // PID is the number of the process.
