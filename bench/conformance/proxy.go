@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -181,7 +182,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, c, failure)
 		return
 	}
-	p.forward.ServeHTTP(&codeWriter{ResponseWriter: w, seen: func(code int) { p.answered(c, code) }}, r.WithContext(ctx))
+	p.forward.ServeHTTP(&codeWriter{ResponseWriter: w, seen: func(code int) { p.answered(c, code) }, gone: cancel}, r.WithContext(ctx))
 }
 
 // refuse answers a call with a failure. A watch from a version that is too old begins well
@@ -201,6 +202,7 @@ func refuse(w http.ResponseWriter, c *call, failure *metav1.Status) {
 type codeWriter struct {
 	http.ResponseWriter
 	seen func(int)
+	gone func() // is called when a process has closed its side of a web socket
 }
 
 func (w *codeWriter) WriteHeader(code int) {
@@ -208,7 +210,30 @@ func (w *codeWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap lets the forwarder flush, and take over the connection of a web socket.
+// Hijack lets the forwarder take over the connection of a web socket. It would close only
+// half of it when the process closes its half, and the process would wait for the other.
+func (w *codeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &socket{conn, w.gone}, buffered, nil
+}
+
+type socket struct {
+	net.Conn
+	gone func()
+}
+
+func (s *socket) Read(into []byte) (int, error) {
+	n, err := s.Conn.Read(into)
+	if err != nil {
+		s.gone()
+	}
+	return n, err
+}
+
+// Unwrap lets the forwarder flush.
 func (w *codeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // began notes a call, and says with what it has to fail.
