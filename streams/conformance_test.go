@@ -88,6 +88,9 @@ var operatorCases = []operatorCase{{
 		return streams.Merge(streams.Stream[int]{}, in)
 	},
 }, {
+	name: "Stream", // of Inputs
+	over: throughInputs,
+}, {
 	name: "Batch",
 	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] { return streams.Batch(in, 3) },
 }, {
@@ -160,7 +163,7 @@ func visitAll(batch []int, visit func(int)) {
 // only, so that an error marks the end.
 func throughInlet(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 	end := errors.New("end")
-	drained := streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+	return until(end, streams.Create(func(ctx context.Context, out streams.Sink[int]) {
 		inlet := streams.NewInlet[int]()
 		group := lifecycle.New(ctx)
 		group.Go("put", func(ctx context.Context) error {
@@ -172,8 +175,26 @@ func throughInlet(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 		inlet.Drain(group.Context(), out)
 		group.Stop()
 		_ = group.Wait()
-	})
-	return streams.Lift(drained, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[int]) {
+	}))
+}
+
+// throughInputs has a stream as an input. As with Drain, an error marks the end.
+func throughInputs(in streams.Stream[int], _ func(int)) streams.Stream[int] {
+	end := errors.New("end")
+	inputs := streams.NewInputs[int]()
+	inputs.Add(streams.Create(func(ctx context.Context, out streams.Sink[int]) {
+		defer out.Error(end)
+		err := streams.ForEach(ctx, in, func(batch []int) { out.Send(batch) }, func(err error) { out.Error(err) })
+		if err != nil {
+			out.Error(err)
+		}
+	}))
+	return until(end, inputs.Stream())
+}
+
+// until is a stream up to an error.
+func until(end error, in streams.Stream[int]) streams.Stream[int] {
+	return streams.Lift(in, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[int]) {
 		for item := range in {
 			batch, err := streams.Values[int](item)
 			if len(batch) > 0 && !out.Send(batch) || errors.Is(err, end) || err != nil && !out.Error(err) {
@@ -194,7 +215,7 @@ func forEachOperator(t *testing.T, test func(t *testing.T, c operatorCase)) {
 func ignore(int) {}
 
 func TestEveryOperatorHasACase(t *testing.T) {
-	takesNoStream := []string{"NewBatch", "Recycle", "NewInlet", "Put", "Send", "Error", "Item", "Channel", "Values", "Observe"}
+	takesNoStream := []string{"NewBatch", "Recycle", "NewInputs", "Add", "NewInlet", "Put", "Send", "Error", "Item", "Channel", "Values", "Observe"}
 	for _, name := range exported(t) {
 		known := slices.ContainsFunc(operatorCases, func(c operatorCase) bool { return c.name == name })
 		if !known && !slices.Contains(takesNoStream, name) {
