@@ -56,8 +56,8 @@ func pipeline(b *testing.B, in []streams.Event, batch int, window time.Duration,
 		}
 	})
 	changes := held.Through(operators.Debounce(streams.Merge(source), operators.DebounceOptions{Window: window}))
-	requests := operators.Trigger(changes, operators.Rule{Controller: "bench", Kind: kind})
-	return operators.Reconcile(requests, map[string]operators.Controller{"bench": {Reconcile: reconcile}}, operators.ReconcileOptions{})
+	requests := operators.Trigger(changes, operators.NewRules(operators.Rule{Controller: "bench", Kind: kind}))
+	return operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"bench": {Reconcile: reconcile}}), operators.ReconcileOptions{})
 }
 
 // BenchmarkPipeline brings events of many keys from the source to the reconciler. One
@@ -113,8 +113,8 @@ func BenchmarkLatency(b *testing.B) {
 		}
 	})
 	changes := held.Through(operators.Debounce(source, operators.DebounceOptions{Window: operators.DefaultWindow}))
-	requests := operators.Trigger(changes, operators.Rule{Controller: "bench", Kind: kind})
-	results := operators.Reconcile(requests, map[string]operators.Controller{"bench": {Reconcile: reconcile}}, operators.ReconcileOptions{})
+	requests := operators.Trigger(changes, operators.NewRules(operators.Rule{Controller: "bench", Kind: kind}))
+	results := operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"bench": {Reconcile: reconcile}}), operators.ReconcileOptions{})
 	group := lifecycle.New(b.Context())
 	group.Go("results", func(ctx context.Context) error {
 		return streams.ForEach(ctx, results, func([]operators.Result) {}, func(err error) { b.Error(err) })

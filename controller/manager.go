@@ -177,8 +177,8 @@ func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result
 		Flow:   &m.debounce,
 	})
 	changes := streams.MapBatches(events, m.apply)
-	requests := operators.Trigger(changes, m.rules...)
-	return operators.Reconcile(requests, m.controllers, operators.ReconcileOptions{
+	requests := operators.Trigger(changes, operators.NewRules(m.rules...))
+	return operators.Reconcile(requests, operators.NewControllers(m.controllers), operators.ReconcileOptions{
 		Workers: m.options.Workers,
 		Backoff: m.options.Backoff,
 		Timeout: m.options.Timeout,

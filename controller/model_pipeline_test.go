@@ -139,15 +139,15 @@ func (l *lived) pipeline(inputs []streams.Stream[streams.Event], window time.Dur
 	changes := streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) {
 		return l.onChanges(l.cache.Apply(batch)), nil
 	})
-	requests := operators.Trigger(changes,
+	requests := operators.Trigger(changes, operators.NewRules(
 		operators.Rule{Controller: "heroes", Kind: modelKinds[0]},
 		operators.Rule{Controller: "heroes", Kind: modelKinds[1]},
-		operators.Rule{Controller: "weapons", Kind: modelKinds[2]})
+		operators.Rule{Controller: "weapons", Kind: modelKinds[2]}))
 	requests = gated(requests, &l.requests)
-	return operators.Reconcile(requests, map[string]operators.Controller{
+	return operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{
 		"heroes":  {Reconcile: l.reads(0, 1)},
 		"weapons": {Reconcile: l.reads(2)},
-	}, operators.ReconcileOptions{Workers: 2, Flow: &l.reconcile})
+	}), operators.ReconcileOptions{Workers: 2, Flow: &l.reconcile})
 }
 
 // gated is a stage that stops while its gate is shut. It has a goroutine of its own.

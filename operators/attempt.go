@@ -41,7 +41,7 @@ func (p *pool) attempt(ctx context.Context, task *task) (Result, time.Time) {
 		Started: a.started,
 		Queued:  a.started.Sub(task.queuedAt),
 	}
-	result.RequeueAfter, result.Err = a.call(task.line.controller.Reconcile)
+	result.RequeueAfter, result.Err = a.call(task.by.Reconcile)
 	ended := time.Now()
 	result.Duration = ended.Sub(a.started)
 	if result.Err != nil && a.timedOut(result.Duration) {

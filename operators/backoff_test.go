@@ -145,7 +145,7 @@ func TestJitterSpreadsTheBackoffWithinItsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const objects = 200
 		in := newFeed[operators.Request]()
-		controllers := map[string]operators.Controller{"pods": {Reconcile: failing(objects, errFailed)}}
+		controllers := only(failing(objects, errFailed))
 		items := operators.Reconcile(in.stream(), controllers, operators.ReconcileOptions{
 			Workers: 1,
 			Backoff: operators.Backoff{First: 10 * time.Second, Jitter: 0.2},

@@ -80,7 +80,7 @@ func BenchmarkReconcile(b *testing.B) {
 					made.Namespace, made.Name = manyNames[i/len(manyNames)], manyNames[i%len(manyNames)]
 					return made
 				})
-				results := operators.Reconcile(in, map[string]operators.Controller{"pods": {Reconcile: nothing}}, operators.ReconcileOptions{Workers: workers})
+				results := operators.Reconcile(in, only(nothing), operators.ReconcileOptions{Workers: workers})
 				b.ReportAllocs()
 				b.ResetTimer()
 				attempts := 0

@@ -86,7 +86,7 @@ var operatorCases = []operatorCase{{
 			visit()
 			return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: object.GetName()}}
 		}}
-		return observe(ctx, operators.Trigger(changes, rule), requested)
+		return observe(ctx, operators.Trigger(changes, operators.NewRules(rule)), requested)
 	},
 	fails: true,
 }, {
@@ -97,7 +97,7 @@ var operatorCases = []operatorCase{{
 			visit()
 			return 0, nil
 		}}
-		results := operators.Reconcile(requests, map[string]operators.Controller{"pods": controller}, one)
+		results := operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"pods": controller}), one)
 		return observe(ctx, results, func(result operators.Result) string {
 			if result.Err != nil {
 				return result.Err.Error()
@@ -327,7 +327,7 @@ func TestAPanicOfUserCodeBecomesAnError(t *testing.T) {
 func TestTheErrorOfAPanicHasItsStack(t *testing.T) {
 	rule := self
 	rule.Concerns = func(streams.Object) []types.NamespacedName { panic("broken") }
-	_, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(change(1, nil, owned("a"))), rule))
+	_, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(change(1, nil, owned("a"))), operators.NewRules(rule)))
 	var panicked *lifecycle.PanicError
 	if len(errs) != 1 || !errors.As(errs[0], &panicked) || !strings.Contains(string(panicked.Stack), "conformance_test.go") {
 		t.Errorf("got %v, want a PanicError with its stack", errs)

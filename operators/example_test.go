@@ -38,11 +38,11 @@ func ExampleTrigger() {
 		change(2, nil, owned("pegasus-1", "!pegasus")),
 		change(3, nil, owned("chimera-0", "!chimera")),
 	)
-	requests := operators.Trigger(changes, operators.Rule{
+	requests := operators.Trigger(changes, operators.NewRules(operators.Rule{
 		Controller: "statefulset",
 		Kind:       podKind,
 		Concerns:   operators.Owner(setKind),
-	})
+	}))
 	_ = streams.ForEach(context.Background(), requests, func(requests []operators.Request) {
 		for _, request := range requests {
 			fmt.Println(request.Controller, request.Name, "for", request.Causes[0].Key.Name)
@@ -64,14 +64,14 @@ func ExampleReconcile() {
 		<-ctx.Done()
 	})
 	tries := 0
-	results := operators.Reconcile(requests, map[string]operators.Controller{
+	results := operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{
 		"horses": {Reconcile: func(context.Context, operators.Request) (time.Duration, error) {
 			if tries++; tries < 3 {
 				return 0, errors.New("no wings yet")
 			}
 			return 0, nil
 		}},
-	}, operators.ReconcileOptions{Backoff: operators.Backoff{First: time.Millisecond, Jitter: -1}})
+	}), operators.ReconcileOptions{Backoff: operators.Backoff{First: time.Millisecond, Jitter: -1}})
 	_ = streams.ForEach(ctx, results, func(results []operators.Result) {
 		for _, result := range results {
 			fmt.Println("attempt", result.Attempt, result.Outcome, "again after", result.RequeueAfter)

@@ -17,9 +17,10 @@ const resultsAhead = 1024
 // sends results. Workers take tasks and leave results under one lock, so that nobody
 // needs to be woken for a busy worker to go on with the next task.
 type pool struct {
-	timeout time.Duration
-	flow    *Flow
-	news    chan struct{} // has a token when there are results
+	timeout     time.Duration
+	flow        *Flow
+	controllers *Controllers
+	news        chan struct{} // has a token when there are results, or other controllers
 
 	mu       sync.Mutex
 	work     sync.Cond // there may be something for an idle worker
@@ -34,13 +35,14 @@ type pool struct {
 	running  int // as flow has it
 }
 
-func newPool(controllers map[string]Controller, options ReconcileOptions) *pool {
+func newPool(controllers *Controllers, options ReconcileOptions) *pool {
 	p := &pool{
-		timeout:  options.Timeout,
-		flow:     options.Flow,
-		news:     make(chan struct{}, 1),
-		schedule: newSchedule(options.Backoff, controllers),
-		started:  options.Start == nil,
+		timeout:     options.Timeout,
+		flow:        options.Flow,
+		controllers: controllers,
+		news:        make(chan struct{}, 1),
+		schedule:    newSchedule(options.Backoff),
+		started:     options.Start == nil,
 	}
 	p.work.L = &p.mu
 	return p
@@ -173,13 +175,14 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct
 func (p *pool) look(next *[]Result) (due time.Time, over bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.schedule.follow(p.controllers.published.Load())
 	if *next == nil {
 		p.sending = len(p.results)
 		if p.sending > 0 {
 			*next, p.results = p.results, streams.NewBatch[Result](p.sending)
 		}
-		p.changed()
 	}
+	p.changed()
 	due, _ = p.schedule.due()
 	return due, p.schedule.queued == 0 && p.schedule.running == 0 && len(p.results) == 0
 }
@@ -200,6 +203,7 @@ func (p *pool) receive(item rxgo.Item) error {
 	}
 	p.flow.In.Add(int64(len(requests)))
 	p.locked(func() {
+		p.schedule.follow(p.controllers.published.Load()) // Requests come after the controller that they are for.
 		now := time.Now()
 		for i := range requests {
 			p.schedule.add(&requests[i], now)

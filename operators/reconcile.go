@@ -103,10 +103,13 @@ func (o ReconcileOptions) Validate() error {
 // within Grace; then their context ends too. At the end of the input what is queued is
 // still done, and what would be repeated later is not.
 //
+// Controllers may come and go meanwhile: see [Controllers]. A request for one that was
+// removed is dropped; one for a name that there never was fails, as [Terminal].
+//
 //	[request a] [request b] [request a]  =>  [result a] [result b] [result a]
 //
 // It panics on options that do not validate.
-func Reconcile(in streams.Stream[Request], controllers map[string]Controller, options ReconcileOptions) streams.Stream[Result] {
+func Reconcile(in streams.Stream[Request], controllers *Controllers, options ReconcileOptions) streams.Stream[Result] {
 	options, err := options.withDefaults()
 	if err != nil {
 		panic(err)
@@ -115,6 +118,7 @@ func Reconcile(in streams.Stream[Request], controllers map[string]Controller, op
 		attempts, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
 		pool := newPool(controllers, options)
+		defer controllers.follow(pool.news)()
 		workers := lifecycle.New(attempts)
 		for range options.Workers {
 			workers.Go("worker", pool.worker)

@@ -122,7 +122,7 @@ func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int,
 	}
 	in := newFeed[operators.Request]()
 	flow := &operators.Flow{}
-	stream := operators.Reconcile(in.stream(), map[string]operators.Controller{"pods": {Reconcile: reconcile}},
+	stream := operators.Reconcile(in.stream(), only(reconcile),
 		operators.ReconcileOptions{Workers: workers, Backoff: modelBackoff, Flow: flow})
 	var results []operators.Result
 	ctx, end := context.WithCancel(t.Context())

@@ -162,7 +162,7 @@ func TestNoAttemptStartsBeforeTheGateOpens(t *testing.T) {
 func TestErrorsPassReconcileBehindTheResultsBeforeThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newFeed[operators.Request]()
-		items := operators.Reconcile(in.stream(), map[string]operators.Controller{"pods": {Reconcile: takes(0)}}, one).Observe(t.Context())
+		items := operators.Reconcile(in.stream(), only(takes(0)), one).Observe(t.Context())
 		for len(items) < cap(items) { // The receiver stalls.
 			in.send(request("filler"))
 		}
@@ -184,7 +184,7 @@ func TestASlowReceiverOfResultsHoldsUpTheAttemptsNotTheRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newFeed[operators.Request]()
 		flow := &operators.Flow{}
-		items := operators.Reconcile(in.stream(), map[string]operators.Controller{"pods": {Reconcile: takes(0)}}, operators.ReconcileOptions{Flow: flow}).Observe(t.Context())
+		items := operators.Reconcile(in.stream(), only(takes(0)), operators.ReconcileOptions{Flow: flow}).Observe(t.Context())
 		const objects = 5000
 		for i := range objects {
 			in.send(request(fmt.Sprintf("p%d", i)))

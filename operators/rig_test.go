@@ -38,15 +38,16 @@ func resulted(result operators.Result) string {
 
 // rig is a Reconcile with one controller, pods, that a test sends requests to.
 type rig struct {
-	t        *testing.T
-	in       feed[operators.Request]
-	flow     *operators.Flow
-	started  time.Time
-	attempts *log // object, and when its attempt started
-	results  []operators.Result
-	errs     []error
-	end      context.CancelFunc
-	reader   *lifecycle.Group
+	t           *testing.T
+	in          feed[operators.Request]
+	controllers *operators.Controllers
+	flow        *operators.Flow
+	started     time.Time
+	attempts    *log // object, and when its attempt started
+	results     []operators.Result
+	errs        []error
+	end         context.CancelFunc
+	reader      *lifecycle.Group
 }
 
 func newRig(t *testing.T, reconcile operators.Reconciler, options operators.ReconcileOptions) *rig {
@@ -56,21 +57,16 @@ func newRig(t *testing.T, reconcile operators.Reconciler, options operators.Reco
 func newRigOf(t *testing.T, controllers map[string]operators.Controller, options operators.ReconcileOptions) *rig {
 	t.Helper()
 	b := &rig{t: t, in: newFeed[operators.Request](), started: time.Now(), attempts: newLog()}
-	noted := map[string]operators.Controller{}
+	b.controllers = operators.NewControllers(nil)
 	for name, controller := range controllers {
-		reconcile := controller.Reconcile
-		controller.Reconcile = func(ctx context.Context, request operators.Request) (time.Duration, error) {
-			b.attempts.add(request.Name)
-			return reconcile(ctx, request)
-		}
-		noted[name] = controller
+		b.controllers.Set(name, b.noting(controller))
 	}
 	if options.Flow == nil {
 		options.Flow = &operators.Flow{}
 	}
 	b.flow = options.Flow
 	options.Backoff.Jitter = -1
-	stream := operators.Reconcile(b.in.stream(), noted, options)
+	stream := operators.Reconcile(b.in.stream(), b.controllers, options)
 	ctx, end := context.WithCancel(t.Context())
 	b.end = end
 	b.reader = parallel(t, func(context.Context) {
@@ -82,6 +78,21 @@ func newRigOf(t *testing.T, controllers map[string]operators.Controller, options
 		}
 	})
 	return b
+}
+
+// noting is a controller whose attempts are noted.
+func (b *rig) noting(controller operators.Controller) operators.Controller {
+	reconcile := controller.Reconcile
+	controller.Reconcile = func(ctx context.Context, request operators.Request) (time.Duration, error) {
+		b.attempts.add(request.Name)
+		return reconcile(ctx, request)
+	}
+	return controller
+}
+
+// only is one controller, pods.
+func only(reconcile operators.Reconciler) *operators.Controllers {
+	return operators.NewControllers(map[string]operators.Controller{"pods": {Reconcile: reconcile}})
 }
 
 // stop ends the context and waits for the end of the stream.

@@ -17,6 +17,7 @@ const echoesRemembered = 1 << 14
 // takes no locks.
 type schedule struct {
 	backoff Backoff
+	roster  *roster
 	lines   map[string]*line
 	last    *line       // the one of the last request: most come in runs
 	turns   fifo[*line] // those with something queued, in turn
@@ -32,7 +33,7 @@ type schedule struct {
 // line is the tasks of one controller.
 type line struct {
 	name       string
-	controller Controller
+	controller *Controller // nil when it is removed, while attempts are in flight
 	tasks      map[types.NamespacedName]*task
 	queue      fifo[*task] // first come first served
 	backing    int         // tasks that back off, or are due again soon
@@ -47,6 +48,7 @@ type target struct {
 // task is an object that waits or is worked on. Objects with nothing to do have none.
 type task struct {
 	line     *line
+	by       *Controller // who works on it
 	state    taskState
 	request  Request // what it waits for, or is worked on
 	again    bool    // requests came during the attempt
@@ -73,41 +75,45 @@ type echo struct {
 	resourceVersion string
 }
 
-func newSchedule(backoff Backoff, controllers map[string]Controller) *schedule {
+func newSchedule(backoff Backoff) *schedule {
 	echoes, err := lru.New[echo, target](echoesRemembered)
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
-	s := &schedule{backoff: backoff, lines: map[string]*line{}, echoes: echoes}
-	for name, controller := range controllers {
-		s.lines[name] = newLine(name, controller)
-	}
-	return s
+	return &schedule{backoff: backoff, roster: &roster{}, lines: map[string]*line{}, echoes: echoes}
 }
 
-func newLine(name string, controller Controller) *line {
-	if controller.Flow == nil {
-		controller.Flow = &Flow{}
-	}
-	return &line{name: name, controller: controller, tasks: map[types.NamespacedName]*task{}}
-}
-
-// line is that of a controller, which may be one that there is not.
+// line is that of a controller, which may be one that there never was. It is nil for one
+// that is removed.
 func (s *schedule) line(name string) *line {
-	if s.last == nil || s.last.name != name {
-		known := s.lines[name]
-		if known == nil {
-			known = newLine(name, Controller{Reconcile: unknown(name)})
-			s.lines[name] = known
-		}
-		s.last = known
+	if s.last != nil && s.last.name == name {
+		return s.last
 	}
-	return s.last
+	known := s.lines[name]
+	if known == nil {
+		controller := s.roster.controllers[name]
+		if controller == nil && s.roster.removed[name] {
+			return nil
+		}
+		if controller == nil {
+			controller = &Controller{Reconcile: unknown(name), Flow: &Flow{}}
+		}
+		known = &line{name: name, controller: controller, tasks: map[types.NamespacedName]*task{}}
+		s.lines[name] = known
+	}
+	if known.controller == nil {
+		return nil
+	}
+	s.last = known
+	return known
 }
 
 // add takes in a request.
 func (s *schedule) add(request *Request, now time.Time) {
 	to := s.line(request.Controller)
+	if to == nil {
+		return
+	}
 	to.controller.Flow.In.Add(1)
 	if to.controller.IgnoreEchoes && s.isEcho(target{to.name, request.NamespacedName}, request.Causes) {
 		return
@@ -193,7 +199,7 @@ func (s *schedule) start() *task {
 	if line.queue.len() > 0 {
 		s.turns.push(line)
 	}
-	next.state = stateRunning
+	next.state, next.by = stateRunning, line.controller
 	s.running++
 	line.controller.Flow.Running.Add(1)
 	s.queued--
@@ -205,8 +211,9 @@ func (s *schedule) start() *task {
 // finish notes the result of a task and decides what becomes of it. It sets the time
 // after which the next attempt is due, if one is.
 func (s *schedule) finish(finished *task, result *Result, now time.Time) {
-	line := finished.line
-	if line.controller.IgnoreEchoes {
+	line, by := finished.line, finished.by
+	stays := line.controller == by
+	if stays && by.IgnoreEchoes {
 		to := target{line.name, result.NamespacedName}
 		for _, write := range result.Writes {
 			if write.Sole {
@@ -220,8 +227,11 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	again, later := finished.again, finished.later
 	finished.again, finished.later = false, Request{}
 	finished.request = Request{Controller: line.name, NamespacedName: result.NamespacedName}
+	if !stays {
+		result.RequeueAfter = 0
+	}
 	switch {
-	case result.Outcome == Failed:
+	case stays && result.Outcome == Failed:
 		finished.failures++
 		finished.request = joined(result.Request, later) // The next attempt is for these causes too.
 		result.RequeueAfter = s.backoff.delay(finished.failures)
@@ -230,19 +240,16 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 		finished.failures = 0
 		finished.request = later
 		s.enqueue(finished, now)
-	case result.Outcome == Requeued:
+	case stays && result.Outcome == Requeued:
 		finished.failures = 0
 		s.delay(finished, stateRequeue, now, now.Add(result.RequeueAfter))
 	default:
-		delete(line.tasks, result.NamespacedName)
-		if len(s.spare) < maxSpareTasks {
-			*finished = task{}
-			s.spare = append(s.spare, finished)
-		}
+		s.drop(result.NamespacedName, finished)
+		s.leave(line)
 	}
 	s.running--
-	line.controller.Flow.Out.Add(1)
-	line.controller.Flow.Running.Add(-1) // Last, so that at no time nothing seems to be left.
+	by.Flow.Out.Add(1)
+	by.Flow.Running.Add(-1) // Last, so that at no time nothing seems to be left.
 }
 
 // soon is the time within which a task that asked to be looked at again counts as waiting:

@@ -64,7 +64,7 @@ func TestAnAttemptKeepsTheValuesOfTheContext(t *testing.T) {
 			}
 			return 0, nil
 		}}}
-		_, errs := streams.Collect(ctx, operators.Reconcile(streams.Of(request("a")), controllers, one))
+		_, errs := streams.Collect(ctx, operators.Reconcile(streams.Of(request("a")), operators.NewControllers(controllers), one))
 		if got != "value" || len(errs) > 0 {
 			t.Errorf("got %v and %v", got, errs)
 		}
@@ -92,7 +92,7 @@ func TestAttemptsThatIgnoreTheirContextAreWaitedFor(t *testing.T) {
 func TestNobodyReadingDoesNotHoldUpTheShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newFeed[operators.Request]()
-		controllers := map[string]operators.Controller{"pods": {Reconcile: takes(time.Second)}}
+		controllers := only(takes(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		items := operators.Reconcile(in.stream(), controllers, operators.ReconcileOptions{Workers: 1, Grace: 5 * time.Second}).Observe(ctx)
 		for len(items) < cap(items) {

@@ -49,19 +49,16 @@ func Owner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
 	}
 }
 
-// Trigger turns changes of the cache into requests, by rules, in order. Of one change it
-// makes at most one request for each controller and object; [Reconcile] joins those of
+// Trigger turns changes of the cache into requests, by the rules that there are, in order. Of
+// one change it makes at most one request for each controller and object; [Reconcile] joins those of
 // several. A rule that panics is a [streams.Error] for that change, joined with others
 // behind the requests of its batch. It is done by the receiver, as that of
 // [streams.MapBatches].
 //
 //	[pod a-0 changed, pod b-0 changed, pod a-1 changed]  =>  [request a, request b, request a]
-func Trigger(in streams.Stream[streams.Change], rules ...Rule) streams.Stream[Request] {
-	byKind := map[schema.GroupKind][]Rule{}
-	for _, rule := range rules {
-		byKind[rule.Kind] = append(byKind[rule.Kind], rule)
-	}
+func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Request] {
 	return streams.MapBatches(in, func(changes []streams.Change) ([]Request, error) {
+		byKind := *rules.byKind.Load()
 		requests := streams.NewBatch[Request](len(changes))
 		var errs []error
 		for i := range changes {

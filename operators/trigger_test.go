@@ -55,7 +55,7 @@ func requested(request operators.Request) string {
 
 func triggered(t *testing.T, changes []streams.Change, rules ...operators.Rule) []string {
 	t.Helper()
-	requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(changes...), rules...))
+	requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(changes...), operators.NewRules(rules...)))
 	if len(errs) > 0 {
 		t.Error(errs)
 	}
@@ -113,10 +113,10 @@ func TestTriggerIgnoresWhatARuleIgnores(t *testing.T) {
 
 func TestRequestsThatAreJoinedWereReceivedWithTheOldestOfTheirCauses(t *testing.T) {
 	requests := operators.Trigger(
-		streams.Of(change(7, nil, owned("a", "!x")), change(3, nil, owned("b", "!x")), change(5, nil, owned("c", "!x"))), owners)
+		streams.Of(change(7, nil, owned("a", "!x")), change(3, nil, owned("b", "!x")), change(5, nil, owned("c", "!x"))), operators.NewRules(owners))
 	idle := operators.Controller{Reconcile: func(context.Context, operators.Request) (time.Duration, error) { return 0, nil }}
 	results, _ := streams.Collect(t.Context(),
-		operators.Reconcile(requests, map[string]operators.Controller{"sets": idle}, operators.ReconcileOptions{}))
+		operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"sets": idle}), operators.ReconcileOptions{}))
 	if len(results) != 1 || results[0].Received != time.Unix(3, 0) || requested(results[0].Request) != "sets/x(7 3 5)" {
 		t.Errorf("got %+v", results)
 	}
@@ -144,7 +144,7 @@ func TestARuleThatPanicsIsAnErrorAndTheOtherRulesGoOn(t *testing.T) {
 	bad := operators.Rule{Controller: "bad", Kind: podKind, Concerns: func(streams.Object) []types.NamespacedName { panic("broken") }}
 	good := operators.Rule{Controller: "good", Kind: podKind}
 	changes := streams.Of(change(2, nil, pod("a", "a", "1")), change(3, nil, pod("b", "b", "1")))
-	requests, errs := streams.Collect(t.Context(), operators.Trigger(changes, bad, good))
+	requests, errs := streams.Collect(t.Context(), operators.Trigger(changes, operators.NewRules(bad, good)))
 	if len(requests) != 2 || requests[0].Controller != "good" || requests[1].Controller != "good" {
 		t.Errorf("requests %v, want one of the good rule for each change", requests)
 	}

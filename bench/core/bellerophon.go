@@ -38,8 +38,8 @@ func bellerophon(name string, window time.Duration) side {
 			return 0, nil
 		}
 		events := operators.Debounce(streams.Merge(watches...), operators.DebounceOptions{Window: window})
-		requests := operators.Trigger(held.Through(events), rules...)
-		results := operators.Reconcile(requests, map[string]operators.Controller{"shero": {Reconcile: reconcile}},
+		requests := operators.Trigger(held.Through(events), operators.NewRules(rules...))
+		results := operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"shero": {Reconcile: reconcile}}),
 			operators.ReconcileOptions{Workers: workers})
 		var failures []error
 		err = streams.ForEach(ctx, results, streams.Recycle[operators.Result], func(err error) { failures = append(failures, err) })

@@ -1,0 +1,85 @@
+package operators
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+// Controllers is what [Reconcile] runs, by name. It may be changed at any time, from any
+// goroutine. Make it with [NewControllers].
+type Controllers struct {
+	mu        sync.Mutex // of who changes it
+	published atomic.Pointer[roster]
+	followers map[chan struct{}]struct{} // each gets a token when there is something new
+}
+
+// roster is one state of controllers. Nothing changes it.
+type roster struct {
+	controllers map[string]*Controller // Another pointer is another controller.
+	removed     map[string]bool
+}
+
+// NewControllers makes controllers.
+func NewControllers(controllers map[string]Controller) *Controllers {
+	made := &Controllers{followers: map[chan struct{}]struct{}{}}
+	made.published.Store(&roster{})
+	for name, controller := range controllers {
+		made.Set(name, controller)
+	}
+	return made
+}
+
+// Set gives a name to a controller. One that has the name already is removed: see Remove.
+// Attempts of both for the same object do not overlap.
+func (c *Controllers) Set(name string, controller Controller) {
+	if controller.Flow == nil {
+		controller.Flow = &Flow{}
+	}
+	c.change(func(changed *roster) {
+		changed.controllers[name] = &controller
+		delete(changed.removed, name)
+	})
+}
+
+// Remove removes a controller. What waits for it is dropped, and so are requests for it from
+// then on, but for an attempt that is about to start, or in flight: that is not waited for,
+// its result goes out, and it is not repeated. Of a name that there is not, it does nothing.
+func (c *Controllers) Remove(name string) {
+	c.change(func(changed *roster) {
+		if changed.controllers[name] != nil {
+			delete(changed.controllers, name)
+			changed.removed[name] = true
+		}
+	})
+}
+
+// change publishes a copy that is changed, and tells those who follow.
+func (c *Controllers) change(change func(*roster)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.published.Load()
+	changed := &roster{map[string]*Controller{}, map[string]bool{}}
+	maps.Copy(changed.controllers, before.controllers)
+	maps.Copy(changed.removed, before.removed)
+	change(changed)
+	c.published.Store(changed)
+	for news := range c.followers {
+		select {
+		case news <- struct{}{}:
+		default: // It has one already.
+		}
+	}
+}
+
+// follow has a channel get a token after each change, until the caller calls unfollow.
+func (c *Controllers) follow(news chan struct{}) (unfollow func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.followers[news] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.followers, news)
+	}
+}

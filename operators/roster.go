@@ -1,0 +1,65 @@
+package operators
+
+import (
+	"container/heap"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// follow goes on with other controllers, if they are others. What waits for one that was
+// removed is dropped; attempts in flight end by themselves.
+func (s *schedule) follow(now *roster) {
+	if now == s.roster {
+		return
+	}
+	s.roster, s.last = now, nil
+	for name, known := range s.lines {
+		controller := now.controllers[name]
+		if controller == known.controller || controller == nil && !now.removed[name] {
+			continue
+		}
+		s.clear(known)
+		known.controller = controller
+		s.leave(known)
+	}
+}
+
+// clear drops what waits for the controller of a line.
+func (s *schedule) clear(of *line) {
+	if of.queue.len() > 0 {
+		s.turns.filter(func(other *line) bool { return other != of })
+		of.queue = fifo[*task]{}
+	}
+	for name, waiting := range of.tasks {
+		switch waiting.state {
+		case stateRunning:
+			waiting.again, waiting.later = false, Request{}
+			continue
+		case stateQueued:
+			s.queued--
+			s.waiting--
+			of.controller.Flow.Waiting.Add(-1)
+		case stateBackoff, stateRequeue:
+			heap.Remove(&s.delays, waiting.position)
+			s.awaken(waiting)
+		}
+		s.drop(name, waiting)
+	}
+}
+
+// drop forgets a task with nothing to do.
+func (s *schedule) drop(name types.NamespacedName, idle *task) {
+	delete(idle.line.tasks, name)
+	if len(s.spare) < maxSpareTasks {
+		*idle = task{}
+		s.spare = append(s.spare, idle)
+	}
+}
+
+// leave forgets a line whose controller is removed, when the last attempt has ended: until
+// then, one for the same object must not overlap it.
+func (s *schedule) leave(ended *line) {
+	if ended.controller == nil && len(ended.tasks) == 0 {
+		delete(s.lines, ended.name)
+	}
+}
