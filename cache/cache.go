@@ -2,6 +2,8 @@ package cache
 
 import (
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -9,15 +11,15 @@ import (
 )
 
 // Cache holds a [Store] for each kind, and the level of sync of them all. Make it with
-// [New] and add its kinds before it is used.
+// [New]. Kinds may come and go while it is used.
 type Cache struct {
-	log       *slog.Logger
-	stores    map[schema.GroupKind]*Store
-	order     []*Store
-	loop      *Loop
-	sync      levels
-	mutations *mutations // nil unless they are to be detected
-	onEcho    func(kind schema.GroupKind, latency time.Duration)
+	log         *slog.Logger
+	registering sync.Mutex // of who changes registry
+	registry    atomic.Pointer[registry]
+	loop        *Loop
+	sync        levels
+	mutations   *mutations // nil unless they are to be detected
+	onEcho      func(kind schema.GroupKind, latency time.Duration)
 }
 
 // New makes an empty cache. A nil logger is slog's default.
@@ -29,24 +31,9 @@ func New(loop LoopOptions, log *slog.Logger) (*Cache, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Cache{log: log, stores: map[schema.GroupKind]*Store{}, loop: measured}, nil
-}
-
-// Add adds a kind, with its indexes, or returns the store that it has already; then
-// indexes are not added. Call it before the cache is used.
-func (c *Cache) Add(kind schema.GroupKind, indexers ...Indexer) *Store {
-	if store, known := c.stores[kind]; known {
-		return store
-	}
-	store := newStore(kind, indexers, c.log, c.sync.changed, func(latency time.Duration) {
-		if c.onEcho != nil {
-			c.onEcho(kind, latency)
-		}
-	})
-	store.mutations = c.mutations
-	c.stores[kind] = store
-	c.order = append(c.order, store)
-	return store
+	made := &Cache{log: log, loop: measured}
+	made.registry.Store(&registry{})
+	return made, nil
 }
 
 // OnEcho has a function called for each own write that the watch has passed, with the time
@@ -54,17 +41,11 @@ func (c *Cache) Add(kind schema.GroupKind, indexers ...Indexer) *Store {
 // goroutines and must be fast. Call OnEcho before the cache is used.
 func (c *Cache) OnEcho(call func(kind schema.GroupKind, latency time.Duration)) { c.onEcho = call }
 
-// Store is the store of a kind, or nil.
-func (c *Cache) Store(kind schema.GroupKind) *Store { return c.stores[kind] }
-
-// Stores is every store, in the order of adding.
-func (c *Cache) Stores() []*Store { return c.order }
-
 // Loop measures the loop duration.
 func (c *Cache) Loop() *Loop { return c.loop }
 
 // Apply takes in events and returns what they changed, which readers can see by then.
-// Events of kinds that were not added are dropped. One goroutine calls it.
+// Events of kinds that are not there are dropped. One goroutine calls it.
 func (c *Cache) Apply(events []streams.Event) []streams.Change {
 	for i := range events {
 		if events[i].Type != streams.Bookmark { // Which tells of nothing new.
@@ -77,16 +58,20 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 		changes: streams.NewBatch[streams.Change](len(events)),
 	}
 	touched := make([]*Store, 0, 4)
+	stores := c.registry.Load().stores
 	var last *Store
 	for i := range events {
 		event := &events[i]
 		store := last
 		if store == nil || store.kind != event.Key.GroupKind {
-			if store = c.stores[event.Key.GroupKind]; store == nil {
+			if store = stores[event.Key.GroupKind]; store == nil {
 				continue
 			}
 			last = store
 			touched = addOnce(touched, store)
+		}
+		if !store.since.IsZero() && event.Received.Before(store.since) {
+			continue
 		}
 		store.apply(event, &made)
 	}

@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Level says how far the cache is in sync. Each level includes those before it.
+// Level says how far the cache is in sync. Each level includes those before it. It is that of
+// the kind that lags most: a kind that is added takes it back to Starting, until its first
+// list is in, and without kinds it is Starting.
 type Level uint8
 
 // The levels.
@@ -95,18 +98,28 @@ func (c *Cache) Level() Level {
 	c.sync.mu.Lock()
 	settled := c.sync.settled
 	c.sync.mu.Unlock()
-	return c.level(settled)
+	return c.level(settled, nil)
 }
 
-func (c *Cache) level(settled bool) Level {
+// level is that of some kinds, or of all.
+func (c *Cache) level(settled bool, kinds []schema.GroupKind) Level {
 	level := Settled
 	if !settled {
 		level = OwnWritesVisible
 	}
-	for _, store := range c.order {
+	now := c.registry.Load()
+	if len(kinds) > 0 {
+		for _, kind := range kinds {
+			if store := now.stores[kind]; store != nil {
+				level = min(level, store.level())
+			}
+		}
+		return level
+	}
+	for _, store := range now.order {
 		level = min(level, store.level())
 	}
-	if len(c.order) == 0 {
+	if len(now.order) == 0 {
 		return Starting
 	}
 	return level
@@ -126,7 +139,7 @@ func (s *Store) level() Level {
 // reached it.
 func (c *Cache) Pending(level Level) []string {
 	var kinds []string
-	for _, store := range c.order {
+	for _, store := range c.Stores() {
 		if store.level() < min(level, OwnWritesVisible) {
 			kinds = append(kinds, store.kind.String())
 		}
@@ -134,9 +147,11 @@ func (c *Cache) Pending(level Level) []string {
 	return kinds
 }
 
-// Wait returns once the cache is at a level or above, or with the error of ctx.
-func (c *Cache) Wait(ctx context.Context, level Level) error {
-	return c.watch(ctx, func(now Level) bool { return now < level })
+// Wait returns once the cache is at a level or above, or with the error of ctx. Where kinds
+// are named, their level counts alone; one that is not there, or is removed meanwhile, is not
+// waited for. Without kinds it is that of all.
+func (c *Cache) Wait(ctx context.Context, level Level, kinds ...schema.GroupKind) error {
+	return c.watch(ctx, kinds, func(now Level) bool { return now < level })
 }
 
 // Levels is the stream of levels: the level now, and each one that it changes to. Of
@@ -144,7 +159,7 @@ func (c *Cache) Wait(ctx context.Context, level Level) error {
 func (c *Cache) Levels() streams.Stream[Level] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[Level]) {
 		last, first := Starting, true
-		_ = c.watch(ctx, func(now Level) bool { // ctx ends it, and that is its end.
+		_ = c.watch(ctx, nil, func(now Level) bool { // ctx ends it, and that is its end.
 			if first || now != last {
 				first, last = false, now
 				return out.Send([]Level{now})
@@ -154,8 +169,9 @@ func (c *Cache) Levels() streams.Stream[Level] {
 	})
 }
 
-// watch calls visit with the level now and after each change, until it says false.
-func (c *Cache) watch(ctx context.Context, visit func(Level) bool) error {
+// watch calls visit with the level of some kinds, or of all, now and after each change, until
+// it says false.
+func (c *Cache) watch(ctx context.Context, kinds []schema.GroupKind, visit func(Level) bool) error {
 	for {
 		c.sync.mu.Lock()
 		if c.sync.next == nil {
@@ -163,13 +179,13 @@ func (c *Cache) watch(ctx context.Context, visit func(Level) bool) error {
 		}
 		next, settled := c.sync.next, c.sync.settled
 		c.sync.mu.Unlock()
-		if !visit(c.level(settled)) {
+		if !visit(c.level(settled, kinds)) {
 			return nil
 		}
 		select {
 		case <-next:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the cache, which is %v: %w", c.Level(), context.Cause(ctx))
+			return fmt.Errorf("waiting for the cache, which is %v: %w", c.level(settled, kinds), context.Cause(ctx))
 		}
 	}
 }

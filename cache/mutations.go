@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Mutation is an object of the cache that somebody has changed, which corrupts what all
@@ -32,7 +33,7 @@ type watched struct {
 // it before the cache is used, in tests.
 func (c *Cache) DetectMutations() {
 	c.mutations = &mutations{held: map[streams.Object]watched{}, read: map[streams.Object]bool{}}
-	for _, store := range c.order {
+	for _, store := range c.Stores() {
 		store.mutations = c.mutations
 	}
 }
@@ -91,6 +92,21 @@ func (m *mutations) went(object streams.Object) {
 	if _, known := m.held[object]; known {
 		m.compare(object)
 		delete(m.held, object)
+	}
+}
+
+// forget takes a last look at the objects of a kind.
+func (m *mutations) forget(kind schema.GroupKind) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for object, known := range m.held {
+		if known.key.GroupKind == kind {
+			m.compare(object)
+			delete(m.held, object)
+		}
 	}
 }
 

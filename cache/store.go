@@ -19,6 +19,7 @@ const tombstonesRemembered = 4096
 // goroutine; they wait for nothing. What they return must not be changed.
 type Store struct {
 	kind      schema.GroupKind
+	since     time.Time // what was received before is of a store that was removed; zero if there was none
 	log       *slog.Logger
 	published atomic.Pointer[state]
 	overlay   overlay
@@ -73,8 +74,8 @@ func newStore(kind schema.GroupKind, indexers []Indexer, log *slog.Logger, chang
 }
 
 // Cover says which namespaces the sources of the kind cover: the store is complete when
-// each of them has told its list. Without it, that is when one has. Call it before the
-// cache is used.
+// each of them has told its list. Without it, that is when one has. Call it before a source
+// of the kind tells of anything.
 func (s *Store) Cover(namespaces ...string) {
 	for _, namespace := range namespaces {
 		s.working.scopes = s.working.scopes.add(namespace)
