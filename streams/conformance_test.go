@@ -88,6 +88,11 @@ var operatorCases = []operatorCase{{
 		return streams.Merge(streams.Stream[int]{}, in)
 	},
 }, {
+	name: "Beside",
+	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] {
+		return streams.Beside(in, streams.Create(func(ctx context.Context, _ streams.Sink[int]) { <-ctx.Done() }))
+	},
+}, {
 	name: "Stream", // of Inputs
 	over: throughInputs,
 }, {
