@@ -91,8 +91,13 @@ func (m *mutations) went(object streams.Object) {
 	defer m.mu.Unlock()
 	if _, known := m.held[object]; known {
 		m.compare(object)
-		delete(m.held, object)
+		m.drop(object)
 	}
+}
+
+func (m *mutations) drop(object streams.Object) {
+	delete(m.held, object)
+	delete(m.read, object)
 }
 
 // forget takes a last look at the objects of a kind.
@@ -105,7 +110,7 @@ func (m *mutations) forget(kind schema.GroupKind) {
 	for object, known := range m.held {
 		if known.key.GroupKind == kind {
 			m.compare(object)
-			delete(m.held, object)
+			m.drop(object)
 		}
 	}
 }

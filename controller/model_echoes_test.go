@@ -112,8 +112,8 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 func checkEchoes(t *testing.T, text, hows string) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &echoing{lagging: newLagging(t), hows: hows, attempts: map[string][]time.Time{}}
-		requests := operators.Trigger(e.cache.Through(e.events()), operators.Rule{Controller: "doing", Kind: modelKinds[0]})
-		results := operators.Reconcile(requests, map[string]operators.Controller{"doing": {Reconcile: e.reconcile, IgnoreEchoes: true}},
+		requests := operators.Trigger(e.cache.Through(e.events()), operators.NewRules(operators.Rule{Controller: "doing", Kind: modelKinds[0]}))
+		results := operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"doing": {Reconcile: e.reconcile, IgnoreEchoes: true}}),
 			operators.ReconcileOptions{Workers: 2, Backoff: operators.Backoff{Max: longestBackoff, Jitter: -1}})
 		e.group.Go("pipeline", func(ctx context.Context) error {
 			return streams.ForEach(ctx, results, func([]operators.Result) {}, func(err error) { t.Error(err) })

@@ -25,8 +25,12 @@ func adjustService(want, seen *corev1.Service) {
 	seen.Spec.PublishNotReadyAddresses = want.Spec.PublishNotReadyAddresses
 	seen.Spec.Selector = maps.Clone(want.Spec.Selector) // One more label would select other pods.
 	for _, port := range want.Spec.Ports {
-		adjustItem(&seen.Spec.Ports, port, func(p *corev1.ServicePort) bool { return p.Name == port.Name }, func(held *corev1.ServicePort) {
-			held.Port, held.Protocol, held.TargetPort = port.Port, port.Protocol, port.TargetPort
+		// Neither a name nor a number may be there twice: whatever has one of ours is ours.
+		ours := func(p *corev1.ServicePort) bool {
+			return p.Name == port.Name || (p.Port == port.Port && p.Protocol == port.Protocol)
+		}
+		adjustItem(&seen.Spec.Ports, port, ours, func(held *corev1.ServicePort) {
+			held.Name, held.Port, held.Protocol, held.TargetPort = port.Name, port.Port, port.Protocol, port.TargetPort
 		})
 	}
 }
@@ -95,10 +99,10 @@ func adjustVolume(want, seen *corev1.Volume) {
 func adjustMeta(want, seen streams.Object) {
 	seen.SetLabels(with(seen.GetLabels(), want.GetLabels()))
 	owner := metav1.GetControllerOfNoCopy(want)
-	if held := metav1.GetControllerOfNoCopy(seen); held != nil && held.UID == owner.UID {
-		return
-	}
-	seen.SetOwnerReferences(append(slices.Clone(seen.GetOwnerReferences()), *owner))
+	owners := slices.Clone(seen.GetOwnerReferences())
+	adjustItem(&owners, *owner, func(held *metav1.OwnerReference) bool { return held.UID == owner.UID },
+		func(held *metav1.OwnerReference) { *held = *owner })
+	seen.SetOwnerReferences(owners)
 }
 
 // with is held with all that want has.
