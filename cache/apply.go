@@ -115,7 +115,7 @@ func (s *Store) applied(event *streams.Event, to *batch) {
 	s.see(event)
 	slot := s.find(name)
 	if slot == nil {
-		if s.buried(event) {
+		if s.buried(name, event.Object) {
 			s.note(ApplyAfterDelete, event)
 			to.add(streams.Touched, event, nil, nil)
 			return
@@ -142,14 +142,14 @@ func (s *Store) applied(event *streams.Event, to *batch) {
 	}
 }
 
-// buried says whether an event of a key that is not held is older than its deletion. An
+// buried says whether a state of an object that is not held is older than its deletion. An
 // object that left a selector was told as deleted and may come back, with its uid.
-func (s *Store) buried(event *streams.Event) bool {
-	grave, known := s.tombstones.Get(event.Key.NamespacedName)
-	if known && grave.uid == event.Object.GetUID() {
-		return !streams.Older(grave.resourceVersion, event.ResourceVersion)
+func (s *Store) buried(name types.NamespacedName, object streams.Object) bool {
+	grave, known := s.tombstones.Get(name)
+	if known && grave.uid == object.GetUID() {
+		return !streams.Older(grave.resourceVersion, object.GetResourceVersion())
 	}
-	return known && streams.Older(event.ResourceVersion, grave.resourceVersion)
+	return known && streams.Older(object.GetResourceVersion(), grave.resourceVersion)
 }
 
 func (s *Store) deleted(event *streams.Event, to *batch) {

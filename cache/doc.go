@@ -29,7 +29,7 @@
 //	apply older than what is held           dropped, passed on as Touched
 //	apply older than a remembered deletion  dropped, passed on as Touched
 //	deletion older than what is held        dropped, passed on as Touched
-//	list older than what is held            dropped
+//	list older than what is held            what is held newer stays; dropped, if all of it is in already
 //
 // # Memory
 //

@@ -16,7 +16,8 @@ func (s *Store) listing(namespace string) *relist {
 	return s.relists[""]
 }
 
-// swap replaces all that a source told of by its list, which has ended.
+// swap replaces all that a source told of by its list, which has ended. What is newer than
+// the list stays. A list of which everything is in already is dropped.
 func (s *Store) swap(event *streams.Event, to *batch) {
 	covered := event.Key.Namespace
 	list := s.relists[covered]
@@ -25,9 +26,12 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 		return
 	}
 	scope := s.scope(covered)
-	if scope.listed && streams.Older(event.ResourceVersion, scope.seen) {
+	version := event.ResourceVersion
+	if scope.listed && streams.Older(version, scope.seen) {
 		s.note(OldList, event)
-		return
+		if streams.Older(version, scope.version) {
+			return
+		}
 	}
 	before, next, table := s.working, newView(s.working.indexers), newTable()
 	if covered != "" {
@@ -39,15 +43,22 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	}
 	for _, object := range list.objects {
 		name := nameOf(object)
+		if s.buried(name, object) {
+			continue
+		}
 		s.sizes.sample(object)
 		s.mutations.came(streams.KeyOf(s.kind, object), object)
 		table.set(next.put(table.find(name), object))
 	}
 	before.scan(covered, func(held *slot) {
 		object, listed := held.get(), table.find(held.name())
+		if streams.Older(version, object.GetResourceVersion()) {
+			table.set(next.put(listed, object))
+			return
+		}
 		s.mutations.went(object)
 		if listed == nil { // It was deleted at some version up to that of the list.
-			s.tombstones.Add(held.name(), tombstone{object.GetUID(), event.ResourceVersion})
+			s.tombstones.Add(held.name(), tombstone{object.GetUID(), version})
 		}
 		if listed == nil || listed.get().GetUID() != object.GetUID() {
 			to.add(streams.Removed, part(event, object), object, nil)
@@ -70,8 +81,8 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	s.working, s.table = next, table
 	clear(s.fresh)
 	scope.listed, scope.lost = true, false
-	scope.version, scope.required = event.ResourceVersion, list.required
-	scope.see(event.ResourceVersion)
+	scope.version, scope.required = version, list.required
+	scope.see(version)
 	s.moved, s.marked = true, event
 }
 
