@@ -18,6 +18,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -145,7 +146,7 @@ var bugs = map[string]bug{
 			for range 8 { // One alone may be too slow on a machine that is busy.
 				group.Go("attempts", func(ctx context.Context) error {
 					for range 50 {
-						if merge(ctx, client, statefulSets, object, `{}`) == nil {
+						if !apierrors.IsInternalError(merge(ctx, client, statefulSets, object, `{}`)) {
 							break
 						}
 					}
