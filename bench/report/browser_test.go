@@ -1,0 +1,241 @@
+package report
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"image/color"
+	"image/png"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// browserLimit is how long a test in a browser may take: it starts on a busy machine too.
+const browserLimit = 3 * time.Minute
+
+var screenshots = flag.String("screenshots", "", "write what the browser shows into this `folder`")
+
+// show lets people see what a test sees.
+func show(t *testing.T, tab context.Context, name string) {
+	t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	content, err := chromedp.Run(tab, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesOf lists the files of a folder, with their sizes and times.
+func filesOf(t *testing.T, dir string) string {
+	t.Helper()
+	var listed strings.Builder
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && !entry.IsDir() {
+			fmt.Fprintln(&listed, path, info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listed.String()
+}
+
+// colours counts the pixels of a chart that have the colour of a contender, as the page
+// draws it now.
+func colours(t *testing.T, tab context.Context, chart, contender string) int {
+	t.Helper()
+	count, err := chromedp.Run(tab, chromedp.Evaluate[int](fmt.Sprintf(`{
+		const canvas = document.querySelector(%q + " canvas");
+		const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+		const wanted = look(%q).colour.match(/[0-9a-f]{2}/gi).map((hex) => parseInt(hex, 16));
+		let count = 0;
+		for (let i = 0; i < pixels.length; i += 4) count += wanted.every((part, k) => pixels[i + k] === part) && pixels[i + 3] === 255;
+		count;
+	}`, chart, contender)))
+	if err != nil {
+		t.Fatalf("looking at the chart %s: %v", chart, err)
+	}
+	return count
+}
+
+// records are the charts of time series that the page shows.
+func records(t *testing.T, tab context.Context) []string {
+	t.Helper()
+	shown, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#panels .chart")].map((chart) => chart.dataset.record)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shown
+}
+
+func TestABrowserDrawsTheTimeSeriesAndItsPickersWork(t *testing.T) {
+	tool(t, "chromium", "chromium")
+	tool(t, "prometheus", "prometheus")
+	dir := runWithSeries(t)
+	before := filesOf(t, dir)
+	ctx, cancel := context.WithTimeout(t.Context(), browserLimit)
+	defer cancel()
+	opened := make(chan Opened, 1)
+	inspecting := lifecycle.New(ctx)
+	inspecting.Go("inspect", func(ctx context.Context) error { return Inspect(ctx, dir, func(o Opened) { opened <- o }) })
+	var at Opened
+	select {
+	case at = <-opened:
+	case <-inspecting.Context().Done():
+		t.Fatal(inspecting.Wait())
+	}
+	err := inBrowser(ctx, func(tab context.Context) error {
+		if err := chromedp.Do(tab, chromedp.EmulateViewport(1240, 900), chromedp.Navigate(at.Page), waitShown("burst n=500, turn 0", "")); err != nil {
+			return err
+		}
+		want := []string{"bench:reconciles:rate", "bench:queue_depth", "bench:cpu_seconds:rate", "bench:rss_bytes"}
+		if got := records(t, tab); !slices.Equal(got, want) {
+			t.Errorf("the page shows %q, not %q", got, want)
+		}
+		for _, contender := range []string{Ours, "controller-runtime", "quarkus", "ideal"} {
+			if count := colours(t, tab, `[data-record="bench:queue_depth"]`, contender); count < 100 {
+				t.Errorf("of %s, %d pixels are drawn", contender, count)
+			}
+		}
+		if count := colours(t, tab, `[data-record="bench:rss_bytes"]`, "quarkus"); count != 0 {
+			t.Errorf("quarkus has no such series, but %d pixels", count)
+		}
+		lacks, err := chromedp.Run(tab, chromedp.Text(chromedp.CSS(`[data-record="bench:rss_bytes"] .empty`)))
+		if err != nil || lacks != "Not served by quarkus (warm)." {
+			t.Errorf("the page says %q of what quarkus lacks: %v", lacks, err)
+		}
+		show(t, tab, "light")
+
+		if err := chromedp.Do(tab, pick("series", "bench:rss_bytes"), waitShown("burst n=500, turn 0", "bench:rss_bytes")); err != nil {
+			return err
+		}
+		if got := records(t, tab); !slices.Equal(got, []string{"bench:rss_bytes"}) {
+			t.Errorf("after one series was picked, the page shows %q", got)
+		}
+		if err := chromedp.Do(tab, pick("turn", "burst n=500, turn 1"), waitShown("burst n=500, turn 1", "bench:rss_bytes")); err != nil {
+			return err
+		}
+		if got := records(t, tab); len(got) != 0 {
+			t.Errorf("the second turn has no series, but the page shows %q", got)
+		}
+		if err := chromedp.Do(tab, pick("scenario", "idle n=500"), waitShown("idle n=500, turn 0", "bench:rss_bytes")); err != nil {
+			return err
+		}
+
+		dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
+		emulate := chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, dark)
+			return err
+		})
+		if err := chromedp.Do(tab, emulate, pick("series", ""), pick("scenario", "burst n=500"), waitShown("burst n=500, turn 0", "")); err != nil {
+			return err
+		}
+		ground, err := chromedp.Run(tab, chromedp.Evaluate[string]("getComputedStyle(document.body).backgroundColor"))
+		if err != nil || ground != "rgb(13, 17, 23)" {
+			t.Errorf("in the dark the ground is %s: %v", ground, err)
+		}
+		if count := colours(t, tab, `[data-record="bench:queue_depth"]`, Ours); count < 100 {
+			t.Errorf("in the dark %d pixels are drawn", count)
+		}
+		show(t, tab, "dark")
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	inspecting.Stop()
+	if err := inspecting.Wait(); err != nil {
+		t.Errorf("inspect ended with %v", err)
+	}
+	for _, url := range []string{at.Page, at.Prometheus} {
+		if answer, err := http.Get(url); err == nil {
+			_ = answer.Body.Close()
+			t.Errorf("%s still answers", url)
+		}
+	}
+	if after := filesOf(t, dir); after != before {
+		t.Errorf("inspecting changed the run from\n%s\nto\n%s", before, after)
+	}
+}
+
+func TestPicturesShowTheCharts(t *testing.T) {
+	tool(t, "chromium", "chromium")
+	tool(t, "prometheus", "prometheus")
+	dir := runWithSeries(t)
+	ctx, cancel := context.WithTimeout(t.Context(), browserLimit)
+	defer cancel()
+	written, err := Write(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(written.LeftOut) > 0 {
+		t.Errorf("left out: %q", written.LeftOut)
+	}
+	var names []string
+	for _, file := range written.Files {
+		name, err := filepath.Rel(dir, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	want := "report.html pictures/burst-n-500.png pictures/burst-n-500-series.png pictures/start-n-5000.png pictures/steady-load-20.png " +
+		"pictures/steady-load-50.png pictures/idle-n-500.png report.md"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("written: %s\nnot: %s", got, want)
+	}
+	// The line of Bellerophon is drawn as it is, the bar of its median half transparent.
+	for name, drawn := range map[string]color.RGBA{"burst-n-500-series": {0, 0x72, 0xb2, 255}, "burst-n-500": {0x83, 0xb9, 0xd7, 255}} {
+		if count := pixels(t, filepath.Join(dir, "pictures", name+".png"), drawn); count < 500 {
+			t.Errorf("in %s %d pixels have the colour of Bellerophon", name, count)
+		}
+	}
+	markdown, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	if err != nil || !strings.Contains(string(markdown), "](pictures/burst-n-500-series.png)") {
+		t.Errorf("report.md does not show the pictures: %v", err)
+	}
+}
+
+// pixels counts those of a picture that have a colour, or one that is nearly the same.
+func pixels(t *testing.T, file string, wanted color.RGBA) (count int) {
+	t.Helper()
+	opened, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	picture, err := png.Decode(opened)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	isNear := func(a uint32, b uint8) bool { return max(a>>8, uint32(b))-min(a>>8, uint32(b)) <= 2 }
+	for y := picture.Bounds().Min.Y; y < picture.Bounds().Max.Y; y++ {
+		for x := picture.Bounds().Min.X; x < picture.Bounds().Max.X; x++ {
+			if r, g, b, _ := picture.At(x, y).RGBA(); isNear(r, wanted.R) && isNear(g, wanted.G) && isNear(b, wanted.B) {
+				count++
+			}
+		}
+	}
+	return count
+}

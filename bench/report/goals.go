@@ -1,0 +1,94 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// Goal is a goal and what the run says of it.
+type Goal struct {
+	Name     string `json:"name"`
+	Peer     string `json:"peer"`     // a contender; floor and none are goals without one
+	Measured string `json:"measured"` // with the rounds it is from, and why it is not what was asked for
+	Target   string `json:"target"`
+	Met      bool   `json:"met"`
+}
+
+// Verdict is met or missed. What was not measured is missed.
+func (g Goal) Verdict() string {
+	if g.Met {
+		return "met"
+	}
+	return "missed"
+}
+
+// Line is the goal as one line with tabs.
+func (g Goal) Line() string {
+	return strings.Join([]string{"goal", g.Name, g.Peer, g.Measured, g.Target, g.Verdict()}, "\t")
+}
+
+// way is how a goal is measured.
+type way int
+
+const (
+	ratio   way = iota // our median by that of the peer
+	level              // our median
+	ceiling            // the largest of our rounds: what has to be 0 always has to be so
+)
+
+// goal is a row of the table of goals.
+type goal struct {
+	name      string
+	measure   string
+	scenarios []string // the first with rounds of both sides is taken
+	suits     func(variant string) bool
+	n         float64 // objects that the goal names; 0 takes the largest number
+	targets   []target
+}
+
+type target struct {
+	peer  string
+	by    way
+	sign  string // <=, >= or =
+	bound float64
+}
+
+func atMost(peer string, bound float64) target { return target{peer, ratio, "<=", bound} }
+
+func anyVariant(string) bool       { return true }
+func halfLoad(variant string) bool { return variantValue(variant, "load") == 50 }
+func lowLoad(variant string) bool {
+	load := variantValue(variant, "load")
+	return load > 0 && load < 50
+}
+
+// goals are the goals of the project, in the order of its table.
+var goals = []goal{
+	{"peak-memory", string(outcome.PeakMemory), []string{"start", "burst"}, anyVariant, 50000, []target{
+		atMost("controller-runtime", 0.5), atMost("controller-runtime-tuned", 0.7), atMost("quarkus", 0.25), atMost("kube-rs", 1),
+	}},
+	{"contender-cpu-per-1000", "contender_cpu_seconds_per_1000", []string{"burst"}, anyVariant, 0, []target{
+		atMost("controller-runtime", 0.5), atMost("quarkus", 0.3), atMost("kube-rs", 1.2),
+	}},
+	{"server-cpu-per-object", "server_cpu_seconds_per_object", []string{"burst"}, anyVariant, 0, []target{
+		atMost("controller-runtime", 0.7), atMost("quarkus", 0.7), atMost("kube-rs", 0.8), atMost("ideal", 1.1),
+	}},
+	{"writes-per-object", "writes_per_object", []string{"burst"}, anyVariant, 0, []target{
+		{"floor", level, "=", 4}, {"ideal", ratio, "=", 1},
+	}},
+	{"reaction-p99-half-load", string(outcome.Reaction99), []string{"steady"}, halfLoad, 0, []target{
+		atMost("controller-runtime", 0.5), atMost("quarkus", 0.3), atMost("kube-rs", 1),
+	}},
+	{"create-to-ready-p50-low-load", string(outcome.ReadyMedian), []string{"steady"}, lowLoad, 0, []target{
+		atMost("controller-runtime", 0.8), atMost("quarkus", 0.6), atMost("kube-rs", 1),
+	}},
+	{"exec-to-first-write", string(outcome.FirstWrite), []string{"start"}, anyVariant, 50000, []target{
+		atMost("controller-runtime", 0.5), atMost("quarkus", 0.2), atMost("kube-rs", 1),
+	}},
+	{"converge-rate", "share_of_ideal_rate", []string{"burst"}, anyVariant, 5000, []target{{"ideal", level, ">=", 0.85}}},
+	{"writes-while-idle", string(outcome.Writes), []string{"idle"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
+	{"reads-while-idle", string(outcome.Reads), []string{"idle"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
+	{"writes-after-restart", string(outcome.Writes), []string{"restart"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
+	{"reads-after-restart", string(outcome.Reads), []string{"restart"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
+}

@@ -1,0 +1,212 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// enough is how many rounds the median of a goal should have.
+const enough = 5
+
+// judge measures all goals.
+func judge(run outcome.Run, rounds []outcome.Round) []Goal {
+	var judged []Goal
+	for _, goal := range goals {
+		for _, target := range goal.targets {
+			judged = append(judged, goal.judge(target, run, rounds))
+		}
+	}
+	return judged
+}
+
+func (g goal) judge(target target, run outcome.Run, rounds []outcome.Round) Goal {
+	result := Goal{Name: g.name, Peer: target.peer, Target: target.sign + " " + exact(target.bound)}
+	value, from, is := g.measured(target, run, rounds)
+	if !is {
+		result.Measured = "not measured" + whyNot(run, rounds, g, target)
+		return result
+	}
+	result.Measured = fmt.Sprintf("%s (%s)", exact(value), from)
+	switch target.sign {
+	case "<=":
+		result.Met = value <= target.bound
+	case ">=":
+		result.Met = value >= target.bound
+	default:
+		result.Met = value == target.bound
+	}
+	return result
+}
+
+// measured takes the rounds that suit the goal best, and says where the value is from.
+func (g goal) measured(target target, run outcome.Run, rounds []outcome.Round) (value float64, from string, is bool) {
+	counting := slices.DeleteFunc(slices.Clone(rounds), func(round outcome.Round) bool {
+		return !round.Counts() || !g.suits(round.Variant) || !slices.Contains(g.scenarios, round.Scenario)
+	})
+	kinds := kindsOf(run, counting)
+	slices.SortStableFunc(kinds, func(a, b kind) int {
+		return cmp.Or(cmp.Compare(g.distance(a.variant), g.distance(b.variant)), byPlace(g.scenarios, a.scenario, b.scenario))
+	})
+	for _, kind := range kinds {
+		value, notes, is := g.compare(target, ofKind(counting, kind))
+		if !is {
+			continue
+		}
+		where := strings.TrimSpace(kind.scenario + " " + kind.variant)
+		if g.n > 0 && variantValue(kind.variant, "n") != g.n {
+			where += fmt.Sprintf(" instead of n=%.0f", g.n)
+		}
+		return value, strings.Join(append([]string{where}, notes...), ", "), true
+	}
+	return 0, "", false
+}
+
+// distance says how far a variant is from what the goal asks for.
+func (g goal) distance(variant string) float64 {
+	n := variantValue(variant, "n")
+	if g.n == 0 {
+		return -n
+	}
+	return max(g.n-n, n-g.n)
+}
+
+// compare measures a goal in rounds of one kind, and notes what they are.
+func (g goal) compare(target target, rounds []outcome.Round) (value float64, notes []string, is bool) {
+	starts := g.measure == string(outcome.FirstWrite) // No process is warm before it starts.
+	if target.by != ratio {
+		ours := g.sampleOf(Ours, rounds, !starts)
+		switch {
+		case len(ours.values) == 0:
+			return 0, nil, false
+		case target.by == ceiling:
+			return slices.Max(ours.values), append(ours.notes, "largest value", roundsIn(len(ours.values))), true
+		}
+		return median(ours.values), append(ours.notes, roundsIn(len(ours.values))), true
+	}
+	theirs := g.sampleOf(target.peer, rounds, !starts)
+	ours := g.sampleOf(Ours, rounds, theirs.warm)
+	if len(theirs.values) == 0 || len(ours.values) == 0 {
+		return 0, nil, false
+	}
+	if target.peer == "quarkus" && !theirs.warm && !starts {
+		theirs.notes = append(theirs.notes, "the JVM was not warm")
+	}
+	notes = append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(len(ours.values), len(theirs.values)))
+	over, under := median(ours.values), median(theirs.values)
+	switch {
+	case over == under:
+		return 1, notes, true
+	case under == 0:
+		return 0, nil, false // Nothing can be divided by nothing.
+	}
+	return over / under, notes, true
+}
+
+// sample is what a goal takes of a contender's rounds.
+type sample struct {
+	values []float64
+	warm   bool
+	notes  []string
+}
+
+// sampleOf takes the rounds of one setting: of the default one if there are any, then of
+// those that are as warm as asked for, then of most.
+func (g goal) sampleOf(contender string, rounds []outcome.Round, warm bool) sample {
+	by := measureNamed(g.measure)
+	type side struct {
+		setting string
+		warm    bool
+	}
+	values := map[side][]float64{}
+	var sides []side
+	for _, round := range rounds {
+		value, is := by.of(round)
+		if round.Contender != contender || !is {
+			continue
+		}
+		of := side{round.Setting, round.Warm}
+		if values[of] == nil {
+			sides = append(sides, of)
+		}
+		values[of] = append(values[of], value)
+	}
+	if len(sides) == 0 {
+		return sample{}
+	}
+	points := func(of side) (points int) {
+		if isDefault(of.setting) {
+			points += 2
+		}
+		if of.warm == warm {
+			points++
+		}
+		return points
+	}
+	best := slices.MaxFunc(sides, func(a, b side) int {
+		return cmp.Or(cmp.Compare(points(a), points(b)), cmp.Compare(len(values[a]), len(values[b])))
+	})
+	taken := sample{values: values[best], warm: best.warm}
+	if !isDefault(best.setting) {
+		taken.notes = []string{contender + " " + best.setting}
+	}
+	return taken
+}
+
+func isDefault(setting string) bool { return setting == "" || setting == "default" }
+
+// roundsIn writes how many rounds a median is from.
+func roundsIn(count int) string {
+	switch {
+	case count == 1:
+		return "only 1 round"
+	case count < enough:
+		return fmt.Sprintf("only %d rounds", count)
+	}
+	return fmt.Sprintf("%d rounds", count)
+}
+
+// roundsOfBoth writes how many rounds the medians of us and of a peer are from.
+func roundsOfBoth(ours, theirs int) string {
+	if ours == theirs {
+		return roundsIn(ours)
+	}
+	return roundsIn(ours) + " of ours and " + roundsIn(theirs) + " of the peer"
+}
+
+// whyNot says why a goal was not measured, where the run knows.
+func whyNot(run outcome.Run, rounds []outcome.Round, g goal, target target) string {
+	for _, contender := range []string{Ours, target.peer} {
+		if reason, is := run.Skipped[contender]; is {
+			return ": " + contender + " was skipped: " + reason
+		}
+		for _, round := range rounds {
+			if round.Contender == contender && slices.Contains(g.scenarios, round.Scenario) && !round.Counts() {
+				return ": " + contender + ": " + cmp.Or(round.Failed, round.Rejected)
+			}
+		}
+	}
+	return ""
+}
+
+// exact writes a number with up to four decimals.
+func exact(value float64) string {
+	text := strconv.FormatFloat(value, 'f', 4, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// variantValue finds a number in a variant such as "n=5000,load=50"; -1 where it is not.
+func variantValue(variant, name string) float64 {
+	for _, part := range strings.FieldsFunc(variant, func(c rune) bool { return strings.ContainsRune(", ;_", c) }) {
+		if text, is := strings.CutPrefix(part, name+"="); is {
+			if value, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64); err == nil {
+				return value
+			}
+		}
+	}
+	return -1
+}

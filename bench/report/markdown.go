@@ -1,0 +1,48 @@
+package report
+
+import (
+	_ "embed" // for the template
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+//go:embed page/report.md.tmpl
+var markdownText string
+
+var markdown = template.Must(template.New("report.md").Funcs(template.FuncMap{"cell": cell}).Parse(markdownText))
+
+// Markdown writes the summary as Markdown.
+func (s Summary) Markdown(out io.Writer) error {
+	if err := markdown.Execute(out, s); err != nil {
+		return fmt.Errorf("writing the report as Markdown: %w", err)
+	}
+	return nil
+}
+
+// Repeat is the command that runs the same again.
+func (s Summary) Repeat() string {
+	arguments := []string{"go run ./bench run"}
+	for _, flag := range s.Run.Flags {
+		if strings.ContainsAny(flag, " '\"$\\*?[]();&|<>`") {
+			flag = "'" + strings.ReplaceAll(flag, "'", `'\''`) + "'"
+		}
+		arguments = append(arguments, flag)
+	}
+	return strings.Join(arguments, " ")
+}
+
+// WrittenRatio is the ratio with two decimals, or nothing where there is none.
+func (r Row) WrittenRatio() string {
+	if r.Ratio == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(r.Ratio, 'f', 2, 64)
+}
+
+// cell keeps a text in its cell of a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", "", "<", `\<`).Replace(text)
+}

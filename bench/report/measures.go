@@ -1,0 +1,164 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// unit says how a value is written.
+type unit string
+
+const (
+	inSeconds   unit = "s"
+	inBytes     unit = "bytes"
+	plainNumber unit = ""
+)
+
+// measure is a column of the comparison: a measurement, or one divided by another.
+type measure struct {
+	name, title     string
+	unit            unit
+	larger, smaller string // what Bellerophon is when its value is that
+	higherIsGood    bool
+	// of says what a round measured of it, and whether it did.
+	of func(outcome.Round) (float64, bool)
+}
+
+// measures are all columns, in the order of the tables.
+var measures = []measure{
+	timed("converge", outcome.Converge),
+	{
+		name: "share_of_ideal_rate", title: "rate, as a share of the ideal client's in the same round (more is better)", unit: plainNumber,
+		larger: "faster", smaller: "slower", higherIsGood: true, of: divided(outcome.IdealConverge, outcome.Converge, 1),
+	},
+	timed("create to Ready, median", outcome.ReadyMedian),
+	timed("create to Ready, p99", outcome.Ready99),
+	timed("reaction, median", outcome.ReactionMedian),
+	timed("reaction, p99", outcome.Reaction99),
+	timed("exec to first write", outcome.FirstWrite),
+	timed("exec to settled", outcome.Settled),
+	perObject("contender_cpu_seconds_per_1000", "contender's CPU time for 1,000 objects", inSeconds, outcome.ContenderCPU, 1000),
+	counted("contender's CPU time", inSeconds, outcome.ContenderCPU, withoutObjects),
+	perObject("server_cpu_seconds_per_object", "API server's and etcd's CPU time for an object", inSeconds, outcome.ServerCPU, 1),
+	counted("API server's and etcd's CPU time", inSeconds, outcome.ServerCPU, withoutObjects),
+	counted("peak memory (RSS)", inBytes, outcome.PeakMemory, always),
+	counted("settled memory (RSS)", inBytes, outcome.SettledMemory, always),
+	perObject("writes_per_object", "writes for an object", plainNumber, outcome.Writes, 1),
+	counted("writes", plainNumber, outcome.Writes, withoutObjects),
+	counted("writes that change nothing", plainNumber, outcome.NeedlessWrites, always),
+	counted("reads", plainNumber, outcome.Reads, always),
+	counted("bytes sent", inBytes, outcome.RequestBytes, always),
+	counted("bytes received", inBytes, outcome.ResponseBytes, always),
+}
+
+func timed(title string, of outcome.Measure) measure {
+	return measure{name: string(of), title: title, unit: inSeconds, larger: "slower", smaller: "faster", of: plain(of, always)}
+}
+
+func counted(title string, in unit, of outcome.Measure, where func(outcome.Round) bool) measure {
+	return measure{name: string(of), title: title, unit: in, larger: "more", smaller: "less", of: plain(of, where)}
+}
+
+func perObject(name, title string, in unit, of outcome.Measure, objects float64) measure {
+	return measure{name: name, title: title, unit: in, larger: "more", smaller: "less", of: divided(of, outcome.Objects, objects)}
+}
+
+func always(outcome.Round) bool { return true }
+
+// withoutObjects are rounds that nothing can be divided by.
+func withoutObjects(round outcome.Round) bool { return round.Measured[outcome.Objects] == 0 }
+
+func plain(of outcome.Measure, where func(outcome.Round) bool) func(outcome.Round) (float64, bool) {
+	return func(round outcome.Round) (float64, bool) {
+		value, is := round.Measured[of]
+		return value, is && where(round)
+	}
+}
+
+func divided(dividend, divisor outcome.Measure, times float64) func(outcome.Round) (float64, bool) {
+	return func(round outcome.Round) (float64, bool) {
+		value, is := round.Measured[dividend]
+		if by := round.Measured[divisor]; is && by > 0 {
+			return value / by * times, true
+		}
+		return 0, false
+	}
+}
+
+// measureNamed finds a measure that the goals name.
+func measureNamed(name string) measure {
+	for _, candidate := range measures {
+		if candidate.name == name {
+			return candidate
+		}
+	}
+	panic("report: no measure is named " + name)
+}
+
+// write writes a value with three digits and a unit that people read.
+func (u unit) write(value float64) string {
+	if value == 0 {
+		return "0"
+	}
+	if u == plainNumber {
+		return digits(value)
+	}
+	type scale struct {
+		from   float64
+		suffix string
+	}
+	scales := []scale{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}}
+	if u == inBytes {
+		scales = []scale{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}}
+	}
+	at := slices.IndexFunc(scales, func(s scale) bool { return value >= s.from })
+	if at < 0 {
+		at = len(scales) - 1
+	}
+	return digits(value/scales[at].from) + " " + scales[at].suffix
+}
+
+// digits writes three significant digits, and all of a large or whole number before its
+// point.
+func digits(value float64) string {
+	if math.Abs(value) >= 100 || value == math.Trunc(value) {
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	}
+	decimals := 2
+	if size := math.Abs(value); size > 0 {
+		decimals = min(6, max(0, 2-int(math.Floor(math.Log10(size)))))
+	}
+	return strconv.FormatFloat(value, 'f', decimals, 64)
+}
+
+// verdict says in words what Bellerophon is, beside a contender with this statistic.
+func (m measure) verdict(ours, theirs Statistic) string {
+	if ours.Median == theirs.Median {
+		return "the same"
+	}
+	word, ratio := m.larger, ours.Median/theirs.Median
+	if ours.Median < theirs.Median {
+		word, ratio = m.smaller, theirs.Median/ours.Median
+	}
+	if ours.Median == 0 || theirs.Median == 0 {
+		return fmt.Sprintf("%s: %s against %s", word, m.unit.write(ours.Median), m.unit.write(theirs.Median))
+	}
+	text := fmt.Sprintf("%.2fx %s", ratio, word)
+	if overlap(ours, theirs) {
+		text += " (spreads overlap)"
+	}
+	return text
+}
+
+// lost says whether Bellerophon is worse, and won whether it is better.
+func (m measure) lost(ours, theirs Statistic) bool {
+	return ours.Median != theirs.Median && (ours.Median > theirs.Median) != m.higherIsGood
+}
+
+func (m measure) won(ours, theirs Statistic) bool {
+	return ours.Median != theirs.Median && (ours.Median > theirs.Median) == m.higherIsGood
+}

@@ -1,0 +1,134 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/chromedp/chromedp"
+)
+
+// errNoPictures is why the charts are not there as pictures. What wraps it says a way out.
+var errNoPictures = errors.New("no pictures")
+
+// drawPictures takes pictures of the charts of a page and returns their files, relative to
+// the folder, by the names of the tables.
+func drawPictures(ctx context.Context, dir, page string, data pageData) (map[string][]string, error) {
+	absolute, err := filepath.Abs(page)
+	if err != nil {
+		return nil, fmt.Errorf("finding %s: %w", page, err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "pictures"), 0o755); err != nil {
+		return nil, fmt.Errorf("making a folder for pictures: %w", err)
+	}
+	drawn := map[string][]string{}
+	err = inBrowser(ctx, func(tab context.Context) error {
+		address := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute)}
+		if err := chromedp.Do(tab, chromedp.EmulateViewport(1240, 900, chromedp.EmulateScale(1.5)), chromedp.Navigate(address.String())); err != nil {
+			return fmt.Errorf("opening %s: %w", page, err)
+		}
+		take := func(name, suffix, selector string) error {
+			content, err := chromedp.Run(tab, chromedp.Screenshot(chromedp.CSS(selector), chromedp.NodeVisible))
+			if err != nil {
+				return fmt.Errorf("taking a picture of %s: %w", name, err)
+			}
+			file := filepath.Join("pictures", fileName(name)+suffix+".png")
+			drawn[name] = append(drawn[name], file)
+			if err := os.WriteFile(filepath.Join(dir, file), content, 0o644); err != nil {
+				return fmt.Errorf("writing a picture: %w", err)
+			}
+			return nil
+		}
+		for i, table := range data.Tables {
+			if err := take(table.Name(), "", fmt.Sprintf(`[data-table="%d"]`, i)); err != nil {
+				return err
+			}
+		}
+		for _, group := range data.Groups {
+			if !hasPoints(data.Series[group.Key]) {
+				continue
+			}
+			if err := chromedp.Do(tab, pick("scenario", group.Name), waitShown(group.Key, "")); err != nil {
+				return fmt.Errorf("showing the time series of %s: %w", group.Name, err)
+			}
+			if err := take(group.Name, "-series", "#panels"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return drawn, err
+}
+
+func hasPoints(records map[string][]line) bool {
+	for _, lines := range records {
+		if slices.ContainsFunc(lines, func(l line) bool { return len(l.Points) > 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
+// pick chooses in a picker of the page, as a person does.
+func pick(picker, value string) chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
+		const select = document.getElementById("pick-%s");
+		select.value = %s;
+		select.dispatchEvent(new Event("change"));
+	}`, picker, strconv.Quote(value)))
+}
+
+// waitShown waits until the page has drawn a group, and of it one record or, if that is
+// empty, all.
+func waitShown(group, record string) chromedp.Action[chromedp.Void] {
+	return chromedp.WaitReady(chromedp.CSS(fmt.Sprintf(`#panels[data-shown=%s]`, strconv.Quote(group+"|"+record))))
+}
+
+var notInFileNames = regexp.MustCompile(`[^A-Za-z0-9.]+`)
+
+func fileName(name string) string {
+	return strings.Trim(notInFileNames.ReplaceAllString(name, "-"), "-")
+}
+
+// inBrowser starts a Chromium without a window and calls a function with a tab of it. When
+// it returns, the browser and its folder are gone.
+func inBrowser(ctx context.Context, use func(tab context.Context) error) (err error) {
+	var program string
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if program, err = exec.LookPath(name); err == nil {
+			break
+		}
+	}
+	if program == "" {
+		return fmt.Errorf("%w: there is no program chromium on the PATH; install it (on Debian: apt-get install chromium)", errNoPictures)
+	}
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(program), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless, chromedp.DisableGPU,
+		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-dev-shm-usage", true),
+	}
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's sandbox refuses root. The page is ours, and loads nothing.
+	}
+	allocator, stop := chromedp.NewExecAllocator(ctx, options...)
+	defer stop()
+	tab, closeTab := chromedp.NewContext(allocator)
+	defer closeTab()
+	defer func() {
+		if ended := chromedp.Cancel(tab); err == nil && ended != nil && ctx.Err() == nil {
+			err = fmt.Errorf("ending %s: %w", program, ended)
+		}
+	}()
+	if err := chromedp.Do(tab); err != nil {
+		return fmt.Errorf("starting %s: %w", program, err)
+	}
+	return use(tab)
+}

@@ -1,0 +1,146 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/prometheus/client_golang/api"
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
+)
+
+// errNoSeries is why time series cannot be shown. What wraps it says a way out.
+var errNoSeries = errors.New("no time series")
+
+const (
+	startLimit = 30 * time.Second       // of a Prometheus, to be ready
+	stopLimit  = 10 * time.Second       // to end once it is told to
+	readyEvery = 100 * time.Millisecond // it tells nobody when it is ready
+)
+
+// running is a Prometheus that runs.
+type running struct {
+	url     string
+	querier querier
+}
+
+// withPrometheus runs a Prometheus on a copy of the data of a run, on loopback, and calls a
+// function with it. When withPrometheus returns, the process and the copy are gone.
+func withPrometheus(ctx context.Context, dir string, use func(context.Context, running) error) (err error) {
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		return fmt.Errorf("%w: there is no program prometheus on the PATH; install it (on Debian: apt-get install prometheus)", errNoSeries)
+	}
+	data := filepath.Join(dir, "prometheus")
+	if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: there is no folder %s: the run was not scraped; install Prometheus and repeat the run", errNoSeries, data)
+	}
+	own, err := os.MkdirTemp("", "bellerophon-inspect-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the copy of %s: %w", data, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(own)) }()
+	if err := os.CopyFS(filepath.Join(own, "data"), os.DirFS(data)); err != nil {
+		return fmt.Errorf("copying %s, which Prometheus would change: %w", data, err)
+	}
+	config := filepath.Join(own, "prometheus.yml")
+	if err := os.WriteFile(config, []byte("# Nothing is scraped: the run is over.\n"), 0o600); err != nil {
+		return fmt.Errorf("configuring Prometheus: %w", err)
+	}
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return err
+	}
+	expressions, err := expressions()
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client, err := api.NewClient(api.Config{Address: "http://" + address, RoundTripper: transport})
+	if err != nil {
+		return fmt.Errorf("making a client of Prometheus: %w", err)
+	}
+
+	group := lifecycle.New(ctx)
+	output := filepath.Join(own, "output")
+	group.Go("Prometheus", func(ctx context.Context) error {
+		return runPrometheus(ctx, output, program,
+			"--config.file="+config, "--storage.tsdb.path="+filepath.Join(own, "data"), "--web.listen-address="+address,
+			"--storage.tsdb.retention.time=100y", // The run may be older than the 15 days that are kept by default.
+			"--query.lookback-delta=5s",          // No value outlives its round.
+			"--log.level=warn")
+	})
+	group.Go("what Prometheus is for", func(ctx context.Context) error {
+		defer group.Stop()
+		started := running{"http://" + address, querier{v1.NewAPI(client), expressions}}
+		if err := waitReady(ctx, transport, started.url); err != nil {
+			return err
+		}
+		return use(ctx, started)
+	})
+	return group.Wait()
+}
+
+// runPrometheus returns when the process is gone.
+func runPrometheus(ctx context.Context, output, program string, arguments ...string) error {
+	log, err := os.Create(output)
+	if err != nil {
+		return fmt.Errorf("making the log of Prometheus: %w", err)
+	}
+	defer log.Close()
+	command := exec.CommandContext(ctx, program, arguments...)
+	command.Stdout, command.Stderr = log, log
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = stopLimit
+	err = command.Run()
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // It ends because it was told to.
+	}
+	text, _ := os.ReadFile(output)
+	return fmt.Errorf("%s ended by itself (%w); its output:\n%s", program, err, strings.TrimSpace(string(text)))
+}
+
+func waitReady(ctx context.Context, transport http.RoundTripper, url string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("prometheus is not ready after %v; free the machine and try again", startLimit))
+	defer cancel()
+	every := time.NewTicker(readyEvery)
+	defer every.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/-/ready", nil)
+		if err != nil {
+			return fmt.Errorf("asking whether Prometheus is ready: %w", err)
+		}
+		if answer, err := transport.RoundTrip(request); err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// freeAddress finds a port of loopback: Prometheus does not tell which one it took.
+func freeAddress(ctx context.Context) (string, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("finding a free port for Prometheus: %w", err)
+	}
+	return listener.Addr().String(), listener.Close()
+}

@@ -1,0 +1,130 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+)
+
+// group is the rounds whose lines are drawn side by side: one turn of one scenario.
+type group struct {
+	Key  string `json:"key"`
+	Name string `json:"name"` // scenario and variant
+	Turn int    `json:"turn"`
+
+	rounds []outcome.Round // also those that do not count
+}
+
+// line is one contender in a group.
+type line struct {
+	Label     string       `json:"label"`
+	Contender string       `json:"contender"`
+	Points    [][2]float64 `json:"points"` // second since the round's start, value
+}
+
+// groupsOf finds the groups, in the order of the tables.
+func groupsOf(run outcome.Run, rounds []outcome.Round) []group {
+	var groups []group
+	for _, kind := range kindsOf(run, rounds) {
+		at := len(groups)
+		for _, round := range ofKind(rounds, kind) {
+			i := slices.IndexFunc(groups[at:], func(g group) bool { return g.Turn == round.Turn }) + at
+			if i < at {
+				i = len(groups)
+				name := strings.TrimSpace(kind.scenario + " " + kind.variant)
+				groups = append(groups, group{Key: fmt.Sprintf("%s, turn %d", name, round.Turn), Name: name, Turn: round.Turn})
+			}
+			groups[i].rounds = append(groups[i].rounds, round)
+		}
+		slices.SortFunc(groups[at:], func(a, b group) int { return a.Turn - b.Turn })
+	}
+	for _, group := range groups {
+		order := append([]string{Ours}, run.Contenders...)
+		slices.SortStableFunc(group.rounds, func(a, b outcome.Round) int { return byPlace(order, a.Contender, b.Contender) })
+	}
+	return groups
+}
+
+// querier asks a Prometheus. Its methods may be called from any goroutine.
+type querier struct {
+	api         prometheus.API
+	expressions map[string]string
+}
+
+// lines asks for a record in the time of each round of a group, with no more than the
+// given number of points in each line.
+func (q querier) lines(ctx context.Context, of group, record string, points int) ([]line, error) {
+	expression, is := q.expressions[record]
+	if !is {
+		return nil, fmt.Errorf("there is no series %q", record)
+	}
+	found := make([]line, len(of.rounds))
+	for i, round := range of.rounds {
+		found[i] = line{label(round.Contender, round.Setting, round.Warm) + fate(round), round.Contender, [][2]float64{}}
+		if !round.End.After(round.Start) {
+			continue
+		}
+		step := max(time.Second, round.End.Sub(round.Start)/time.Duration(points)).Truncate(time.Millisecond)
+		answer, _, _, err := q.api.QueryRange(ctx, expression, prometheus.Range{Start: round.Start, End: round.End, Step: step})
+		if err != nil {
+			return nil, fmt.Errorf("asking Prometheus for %s of %s: %w", record, found[i].Label, err)
+		}
+		matrix, is := answer.(model.Matrix)
+		if !is {
+			return nil, fmt.Errorf("asking Prometheus for %s: it answers with a %s, not with a range", record, answer.Type())
+		}
+		found[i].Points = pointsOf(matrix, round)
+	}
+	return found, nil
+}
+
+// fate marks the line of a round that does not count.
+func fate(round outcome.Round) string {
+	switch {
+	case round.Failed != "":
+		return " (failed)"
+	case round.Rejected != "":
+		return " (rejected)"
+	}
+	return ""
+}
+
+// pointsOf takes the stream of the round's contender, or the one that is of nobody: that of
+// the servers. NaN, such as a quantile of nothing, is no point.
+func pointsOf(matrix model.Matrix, round outcome.Round) [][2]float64 {
+	points := [][2]float64{}
+	for _, stream := range matrix {
+		of := string(stream.Metric["contender"])
+		if of != "" && of != round.Contender {
+			continue
+		}
+		for _, pair := range stream.Values {
+			value := float64(pair.Value)
+			if math.IsNaN(value) || math.IsInf(value, 0) {
+				continue
+			}
+			points = append(points, [2]float64{pair.Timestamp.Time().Sub(round.Start).Seconds(), rounded(value)})
+		}
+	}
+	slices.SortFunc(points, func(a, b [2]float64) int { return int(math.Copysign(1, a[0]-b[0])) })
+	return points
+}
+
+// rounded keeps four digits: more cannot be seen, and make the page large.
+func rounded(value float64) float64 {
+	if value == 0 {
+		return 0
+	}
+	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(value))))
+	if scale == 0 || math.IsInf(scale, 0) {
+		return value
+	}
+	return math.Round(value*scale) / scale
+}

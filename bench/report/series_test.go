@@ -1,0 +1,164 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// runWithSeries is a copy of the run in testdata, with made-up time series for the rounds of
+// its first turn of burst. promtool writes them in the format of Prometheus.
+func runWithSeries(t *testing.T) string {
+	t.Helper()
+	promtool := tool(t, "promtool", "prometheus")
+	dir := copyOfRun(t)
+	_, rounds, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, family := range []string{
+		"controller_runtime_reconcile_total counter", "workqueue_depth gauge", "process_resident_memory_bytes gauge", "process_cpu_seconds_total counter",
+		"reconciliations_started_total counter", "reconciliations_queue gauge",
+	} {
+		name, kind, _ := strings.Cut(family, " ")
+		fmt.Fprintf(&text, "# TYPE %s %s\n", strings.TrimSuffix(name, "_total"), kind)
+		for _, round := range rounds {
+			isJava := strings.HasPrefix(name, "reconciliations")
+			if round.Scenario != "burst" || round.Turn != 0 || isJava != (round.Contender == "quarkus") {
+				continue
+			}
+			for second := range int(round.End.Sub(round.Start).Seconds()) + 1 {
+				fmt.Fprintf(&text, "%s{contender=%q} %g %d\n", name, round.Contender, madeUp(name, round.Contender, second), round.Start.Add(time.Duration(second)*time.Second).Unix())
+			}
+		}
+	}
+	text.WriteString("# EOF\n")
+	input := filepath.Join(t.TempDir(), "series.txt")
+	if err := os.WriteFile(input, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), promtool, "tsdb", "create-blocks-from", "openmetrics", input, filepath.Join(dir, "prometheus")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("promtool: %v\n%s", err, output)
+	}
+	return dir
+}
+
+// madeUp is a value that grows and falls, and more slowly for those that are not ours.
+func madeUp(name, contender string, second int) float64 {
+	pace := map[string]float64{Ours: 1, "controller-runtime": 0.6, "quarkus": 0.35, "ideal": 1.1}[contender]
+	at := float64(second) * pace
+	switch name {
+	case "controller_runtime_reconcile_total", "reconciliations_started_total":
+		return 500 * math.Min(at, 12)
+	case "workqueue_depth", "reconciliations_queue":
+		return math.Max(0, 400*math.Sin(at/4))
+	case "process_resident_memory_bytes":
+		return (40 + 3*math.Min(at, 12)) / pace * (1 << 20)
+	}
+	return math.Min(at, 12) / pace * 0.8
+}
+
+// copyOfRun is a copy of the run in testdata.
+func copyOfRun(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/run")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// tool finds a program, or skips the test.
+func tool(t *testing.T, program, debianPackage string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Skipf("there is no %s; on Debian: apt-get install %s", program, debianPackage)
+	}
+	return path
+}
+
+func TestARoundsPointsAreThoseOfItsContender(t *testing.T) {
+	dir := runWithSeries(t)
+	tool(t, "prometheus", "prometheus")
+	run, rounds, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := groupsOf(run, rounds)[0]
+	if first.Key != "burst n=500, turn 0" || len(first.rounds) != 4 || first.rounds[0].Contender != Ours {
+		t.Fatalf("the first group is %+v", first)
+	}
+	err = withPrometheus(t.Context(), dir, func(ctx context.Context, prometheus running) error {
+		lines, err := prometheus.querier.lines(ctx, first, "bench:queue_depth", 100)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			metric := "workqueue_depth"
+			if line.Contender == "quarkus" {
+				metric = "reconciliations_queue"
+			}
+			if len(line.Points) != 31 {
+				t.Errorf("%s has %d points, not one for each of the seconds 0 to 30", line.Label, len(line.Points))
+				continue
+			}
+			for second, point := range line.Points {
+				if want := [2]float64{float64(second), rounded(madeUp(metric, line.Contender, second))}; point != want {
+					t.Errorf("%s has the point %v, not %v", line.Label, point, want)
+				}
+			}
+		}
+		if lines[2].Label != "quarkus (warm)" {
+			t.Errorf("the lines are not in the order of the run: %v", lines[2].Label)
+		}
+		_, err = prometheus.querier.lines(ctx, first, "up", 100)
+		if err == nil || !strings.Contains(err.Error(), `no series "up"`) {
+			t.Errorf("a series that has no rule: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGroupsAreTurnsInOrder(t *testing.T) {
+	run := outcome.Run{Scenarios: []string{"burst"}, Contenders: []string{"b", Ours}}
+	round := func(variant, contender string, turn int) outcome.Round {
+		return outcome.Round{Scenario: "burst", Variant: variant, Contender: contender, Turn: turn, Failed: strings.Repeat("x", turn)}
+	}
+	groups := groupsOf(run, []outcome.Round{round("n=50", "b", 1), round("n=50", Ours, 1), round("n=50", "b", 0), round("n=6", "b", 0)})
+	var got []string
+	for _, group := range groups {
+		got = append(got, group.Key+":")
+		for _, round := range group.rounds {
+			got = append(got, round.Contender+fate(round))
+		}
+	}
+	want := "burst n=6, turn 0: b burst n=50, turn 0: b burst n=50, turn 1: bellerophon (failed) b (failed)"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got %q", strings.Join(got, " "))
+	}
+	if taken := fullest(groups); len(taken) != 2 || taken[1].Key != "burst n=50, turn 0" {
+		t.Errorf("taken for the file: %+v", taken)
+	}
+}
+
+func TestFourDigitsAreKept(t *testing.T) {
+	for value, want := range map[float64]float64{0: 0, 123456: 123500, 0.00123456: 0.001235, -7.77777: -7.778, 5e-324: 5e-324} {
+		if got := rounded(value); got != want {
+			t.Errorf("%v became %v, not %v", value, got, want)
+		}
+	}
+}

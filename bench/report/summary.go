@@ -1,0 +1,259 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// Ours is the contender that all others are compared with.
+const Ours = "bellerophon"
+
+// Summary is all that a run says. It is what --json prints.
+type Summary struct {
+	Run    outcome.Run `json:"run"`
+	Rounds int         `json:"rounds"`         // all that are over
+	Counts int         `json:"roundsCounting"` // those in the medians
+	Goals  []Goal      `json:"goals"`
+	Losses []Finding   `json:"losses"` // wherever Bellerophon's median is worse
+	Wins   []Finding   `json:"wins"`   // wherever it is better
+	Tables []Table     `json:"tables"` // in the order in which the scenarios were asked for
+	Left   []Left      `json:"leftOut"`
+}
+
+// Table is one scenario in one variant.
+type Table struct {
+	Scenario string   `json:"scenario"`
+	Variant  string   `json:"variant"`
+	Blocks   []Block  `json:"measures"`
+	Pictures []string `json:"pictures,omitempty"` // files of the charts, beside the report
+}
+
+// Name is the scenario and its variant.
+func (t Table) Name() string { return strings.TrimSpace(t.Scenario + " " + t.Variant) }
+
+// Block is one measure of all contenders.
+type Block struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Unit  string `json:"unit"` // s, bytes, or nothing for a number
+	Rows  []Row  `json:"rows"`
+}
+
+// Row is one contender with one setting.
+type Row struct {
+	Label     string    `json:"label"` // the contender, its setting unless that is the default, and whether it was warm
+	Contender string    `json:"contender"`
+	Setting   string    `json:"setting"`
+	Warm      bool      `json:"warm"`
+	Measured  Statistic `json:"measured"`
+	Ratio     float64   `json:"ratioToOurs,omitempty"` // its median by ours; 0 where there is none
+	Verdict   string    `json:"verdict"`               // in words: what Bellerophon is beside it
+	Median    string    `json:"-"`
+	Spread    string    `json:"-"`
+}
+
+// label names a contender, its setting unless that is the default, and whether it was warm.
+func label(contender, setting string, warm bool) string {
+	if !isDefault(setting) {
+		contender += " " + setting
+	}
+	if warm {
+		contender += " (warm)"
+	}
+	return contender
+}
+
+// Finding is one comparison with one contender.
+type Finding struct {
+	Table, Measure, Contender, Verdict string
+}
+
+// Left is a round that is in no median.
+type Left struct {
+	Round, Fate, Reason string
+}
+
+// Summarize sums up a run. The rounds are in the order of their start.
+func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
+	rounds = withIdeal(rounds)
+	summary := Summary{Run: run, Rounds: len(rounds), Goals: judge(run, rounds)}
+	var counting []outcome.Round
+	for _, round := range rounds {
+		name := strings.Join([]string{round.Scenario, round.Variant, label(round.Contender, round.Setting, round.Warm), "turn " + strconv.Itoa(round.Turn)}, ", ")
+		switch {
+		case round.Failed != "":
+			summary.Left = append(summary.Left, Left{name, "failed", round.Failed})
+		case round.Rejected != "":
+			summary.Left = append(summary.Left, Left{name, "rejected", round.Rejected})
+		default:
+			counting = append(counting, round)
+		}
+	}
+	summary.Counts = len(counting)
+	for _, kind := range kindsOf(run, counting) {
+		table := Table{Scenario: kind.scenario, Variant: kind.variant}
+		for _, measure := range measures {
+			block := compare(measure, run, ofKind(counting, kind))
+			if len(block.Rows) > 0 {
+				table.Blocks = append(table.Blocks, block)
+			}
+		}
+		summary.Tables = append(summary.Tables, table)
+		summary.find(table)
+	}
+	return summary
+}
+
+// withIdeal gives rounds the time that the ideal client took in the same scenario, variant
+// and turn, unless they have one of their own.
+func withIdeal(rounds []outcome.Round) []outcome.Round {
+	type place struct {
+		kind
+		turn int
+	}
+	ideal := map[place]float64{}
+	for _, round := range rounds {
+		if took, is := round.Measured[outcome.Converge]; is && round.Contender == "ideal" && round.Counts() {
+			ideal[place{kind{round.Scenario, round.Variant}, round.Turn}] = took
+		}
+	}
+	completed := slices.Clone(rounds)
+	for i, round := range completed {
+		took, is := ideal[place{kind{round.Scenario, round.Variant}, round.Turn}]
+		if _, has := round.Measured[outcome.IdealConverge]; !is || has {
+			continue
+		}
+		completed[i].Measured = maps.Clone(round.Measured)
+		completed[i].Measured[outcome.IdealConverge] = took
+	}
+	return completed
+}
+
+// find collects where Bellerophon is worse and where it is better.
+func (s *Summary) find(table Table) {
+	for _, block := range table.Blocks {
+		measure := measureNamed(block.Name)
+		for _, row := range block.Rows {
+			ours, is := baseline(block.Rows, row)
+			if !is || row.Contender == Ours {
+				continue
+			}
+			finding := Finding{table.Name(), block.Title, row.Label, row.Verdict}
+			if measure.lost(ours.Measured, row.Measured) {
+				s.Losses = append(s.Losses, finding)
+			}
+			if measure.won(ours.Measured, row.Measured) {
+				s.Wins = append(s.Wins, finding)
+			}
+		}
+	}
+}
+
+// kind is a scenario in a variant.
+type kind struct{ scenario, variant string }
+
+func ofKind(rounds []outcome.Round, wanted kind) []outcome.Round {
+	return slices.DeleteFunc(slices.Clone(rounds), func(round outcome.Round) bool {
+		return kind{round.Scenario, round.Variant} != wanted
+	})
+}
+
+// kindsOf lists the scenarios and variants: scenarios as they were asked for, variants by
+// their numbers.
+func kindsOf(run outcome.Run, rounds []outcome.Round) []kind {
+	seen := map[kind]bool{}
+	for _, round := range rounds {
+		seen[kind{round.Scenario, round.Variant}] = true
+	}
+	return slices.SortedFunc(maps.Keys(seen), func(a, b kind) int {
+		return cmp.Or(byPlace(run.Scenarios, a.scenario, b.scenario), byNumbers(a.variant, b.variant))
+	})
+}
+
+// byPlace orders by a list, and what is not in it after that, by name.
+func byPlace(order []string, a, b string) int {
+	place := func(name string) int {
+		if at := slices.Index(order, name); at >= 0 {
+			return at
+		}
+		return len(order)
+	}
+	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+}
+
+// byNumbers orders n=500 before n=5000 and n=50 before n=500.
+func byNumbers(a, b string) int {
+	return cmp.Or(cmp.Compare(variantValue(a, "n"), variantValue(b, "n")), cmp.Compare(variantValue(a, "load"), variantValue(b, "load")), cmp.Compare(a, b))
+}
+
+// compare makes the block of one measure of the rounds of one kind.
+func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
+	type side struct {
+		contender, setting string
+		warm               bool
+	}
+	values := map[side][]float64{}
+	for _, round := range rounds {
+		if value, is := by.of(round); is {
+			of := side{round.Contender, round.Setting, round.Warm}
+			values[of] = append(values[of], value)
+		}
+	}
+	block := Block{Name: by.name, Title: by.title, Unit: string(by.unit)}
+	order := append([]string{Ours}, run.Contenders...)
+	for _, of := range slices.SortedFunc(maps.Keys(values), func(a, b side) int {
+		return cmp.Or(byPlace(order, a.contender, b.contender), cmp.Compare(a.setting, b.setting), cmp.Compare(fmt.Sprint(a.warm), fmt.Sprint(b.warm)))
+	}) {
+		measured := statisticOf(values[of])
+		block.Rows = append(block.Rows, Row{
+			Label: label(of.contender, of.setting, of.warm), Contender: of.contender, Setting: of.setting, Warm: of.warm, Measured: measured,
+			Median: by.unit.write(measured.Median), Spread: by.unit.write(measured.Min) + " to " + by.unit.write(measured.Max),
+		})
+	}
+	for i, row := range block.Rows {
+		ours, is := baseline(block.Rows, row)
+		switch {
+		case !is:
+			block.Rows[i].Verdict = "nothing of ours to compare"
+		case ours.Label == row.Label:
+			block.Rows[i].Verdict, block.Rows[i].Ratio = "ours", 1
+		default:
+			block.Rows[i].Verdict = by.verdict(ours.Measured, row.Measured)
+			if ours.Measured.Median != 0 {
+				block.Rows[i].Ratio = row.Measured.Median / ours.Measured.Median
+			}
+		}
+	}
+	return block
+}
+
+// baseline is our row that a row is compared with: that of the same setting, else the
+// default one, else any; and of these that which is as warm.
+func baseline(rows []Row, of Row) (Row, bool) {
+	best, points := Row{}, 0
+	for _, row := range rows {
+		if row.Contender != Ours {
+			continue
+		}
+		mine := 1
+		switch {
+		case row.Setting == of.Setting:
+			mine += 4
+		case isDefault(row.Setting):
+			mine += 2
+		}
+		if row.Warm == of.Warm {
+			mine++
+		}
+		if mine > points {
+			best, points = row, mine
+		}
+	}
+	return best, points > 0
+}
