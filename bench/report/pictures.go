@@ -12,12 +12,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
 
 // errNoPictures is why the charts are not there as pictures. What wraps it says a way out.
 var errNoPictures = errors.New("no pictures")
+
+// drawLimit is how long all pictures may take, on a busy machine.
+const drawLimit = 5 * time.Minute
 
 // drawPictures takes pictures of the charts of a page and returns their files, relative to
 // the folder, by the names of the tables.
@@ -26,11 +30,13 @@ func drawPictures(ctx context.Context, dir, page string, data pageData) (map[str
 	if err != nil {
 		return nil, fmt.Errorf("finding %s: %w", page, err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "pictures"), 0o755); err != nil {
-		return nil, fmt.Errorf("making a folder for pictures: %w", err)
-	}
 	drawn := map[string][]string{}
+	ctx, cancel := context.WithTimeoutCause(ctx, drawLimit, fmt.Errorf("the pictures were not drawn after %v; free the machine and try again", drawLimit))
+	defer cancel()
 	err = inBrowser(ctx, func(tab context.Context) error {
+		if err := os.MkdirAll(filepath.Join(dir, "pictures"), 0o755); err != nil {
+			return fmt.Errorf("making a folder for pictures: %w", err)
+		}
 		address := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute)}
 		if err := chromedp.Do(tab, chromedp.EmulateViewport(1240, 900, chromedp.EmulateScale(1.5)), chromedp.Navigate(address.String())); err != nil {
 			return fmt.Errorf("opening %s: %w", page, err)
@@ -128,7 +134,7 @@ func inBrowser(ctx context.Context, use func(tab context.Context) error) (err er
 		}
 	}()
 	if err := chromedp.Do(tab); err != nil {
-		return fmt.Errorf("starting %s: %w", program, err)
+		return fmt.Errorf("%w: starting %s: %w; look whether it starts at all: %s --headless --dump-dom about:blank", errNoPictures, program, err, program)
 	}
 	return use(tab)
 }

@@ -35,7 +35,8 @@ type running struct {
 }
 
 // withPrometheus runs a Prometheus on a copy of the data of a run, on loopback, and calls a
-// function with it. When withPrometheus returns, the process and the copy are gone.
+// function with it, unless ctx ends before. When withPrometheus returns, the process and the
+// copy are gone.
 func withPrometheus(ctx context.Context, dir string, use func(context.Context, running) error) (err error) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {

@@ -41,7 +41,7 @@ func Write(ctx context.Context, dir string) (Written, error) {
 	if errors.Is(err, errNoSeries) {
 		text.Without, text.Data.Panels, text.Data.Groups = err.Error(), nil, nil
 		written.LeftOut = append(written.LeftOut, err.Error())
-	} else if err != nil {
+	} else if err = errors.Join(err, ctx.Err()); err != nil {
 		return written, err
 	}
 	page := filepath.Join(dir, "report.html")

@@ -18,6 +18,8 @@ type group struct {
 	Key  string `json:"key"`
 	Name string `json:"name"` // scenario and variant
 	Turn int    `json:"turn"`
+	// Seconds is how long the longest round took.
+	Seconds float64 `json:"seconds"`
 
 	rounds []outcome.Round // also those that do not count
 }
@@ -45,7 +47,10 @@ func groupsOf(run outcome.Run, rounds []outcome.Round) []group {
 		}
 		slices.SortFunc(groups[at:], func(a, b group) int { return a.Turn - b.Turn })
 	}
-	for _, group := range groups {
+	for i, group := range groups {
+		for _, round := range group.rounds {
+			groups[i].Seconds = max(groups[i].Seconds, round.End.Sub(round.Start).Seconds())
+		}
 		order := append([]string{Ours}, run.Contenders...)
 		slices.SortStableFunc(group.rounds, func(a, b outcome.Round) int { return byPlace(order, a.Contender, b.Contender) })
 	}
@@ -96,24 +101,22 @@ func fate(round outcome.Round) string {
 	return ""
 }
 
-// pointsOf takes the stream of the round's contender, or the one that is of nobody: that of
-// the servers. NaN, such as a quantile of nothing, is no point.
+// pointsOf takes the stream of the round's contender, or else the one that is of nobody:
+// that of the servers. NaN, such as a quantile of nothing, is no point.
 func pointsOf(matrix model.Matrix, round outcome.Round) [][2]float64 {
 	points := [][2]float64{}
-	for _, stream := range matrix {
-		of := string(stream.Metric["contender"])
-		if of != "" && of != round.Contender {
-			continue
-		}
-		for _, pair := range stream.Values {
-			value := float64(pair.Value)
-			if math.IsNaN(value) || math.IsInf(value, 0) {
-				continue
-			}
+	at := slices.IndexFunc(matrix, func(s *model.SampleStream) bool { return string(s.Metric["contender"]) == round.Contender })
+	if at < 0 {
+		at = slices.IndexFunc(matrix, func(s *model.SampleStream) bool { return s.Metric["contender"] == "" })
+	}
+	if at < 0 {
+		return points
+	}
+	for _, pair := range matrix[at].Values {
+		if value := float64(pair.Value); !math.IsNaN(value) && !math.IsInf(value, 0) {
 			points = append(points, [2]float64{pair.Timestamp.Time().Sub(round.Start).Seconds(), rounded(value)})
 		}
 	}
-	slices.SortFunc(points, func(a, b [2]float64) int { return int(math.Copysign(1, a[0]-b[0])) })
 	return points
 }
 

@@ -117,7 +117,7 @@ function medians(parent, block) {
 }
 
 // lines draws one time series of all contenders, and says who does not have it.
-function lines(parent, panel, found) {
+function lines(parent, panel, found, lasting) {
   const drawn = found.filter((line) => line.points.length > 0);
   if (drawn.length === 0) return undefined;
   const chart = element(parent, "div", undefined, "chart");
@@ -125,7 +125,8 @@ function lines(parent, panel, found) {
   element(chart, "h4", panel.title);
   const lacking = found.filter((line) => line.points.length === 0).map((line) => line.label);
   const looked = [undefined, ...drawn.map((line) => look(line.contender))];
-  const data = uPlot.join(drawn.map((line) => [line.points.map((point) => point[0]), line.points.map((point) => point[1])]));
+  // The ends of the longest round are on the axis of every chart, so that all are alike.
+  const data = uPlot.join([[[0, lasting]]].concat(drawn.map((line) => [line.points.map((point) => point[0]), line.points.map((point) => point[1])])));
   const plot = new uPlot({
     width: chart.clientWidth - 18, height: 240, padding: [8, 24, 0, 0],
     scales: { x: { time: false }, y: { range: fromZero } },
@@ -136,7 +137,7 @@ function lines(parent, panel, found) {
       { label: "second", value: (_, value) => value === null ? "–" : `${Number(value.toFixed(1))} s` },
       ...drawn.map((line, i) => {
         const { colour, dash, width } = looked[i + 1];
-        return { label: line.label, stroke: colour, width, dash, spanGaps: true, points: { show: false }, value: (_, value) => written(value, panel.unit) };
+        return { label: line.label, stroke: colour, width, dash, points: { show: false }, value: (_, value) => written(value, panel.unit) };
       }),
     ],
   }, data, chart);
@@ -175,7 +176,7 @@ async function showSeries() {
     if (mine !== wanted) return;
     charts.forEach((chart) => chart.destroy());
     parent.replaceChildren();
-    charts = shown.map((panel, i) => lines(parent, panel, found[i])).filter(Boolean);
+    charts = shown.map((panel, i) => lines(parent, panel, found[i], group.seconds)).filter(Boolean);
     const without = shown.filter((_, i) => found[i].every((line) => line.points.length === 0)).map((panel) => panel.title);
     if (without.length > 0) element(parent, "p", "Served by no contender in this turn: " + without.join("; ") + ".", "empty");
     state.textContent = "";

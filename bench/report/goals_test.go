@@ -1,0 +1,136 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// of makes a round of one measure for each value.
+func of(scenario, variant, contender string, measure outcome.Measure, values ...float64) []outcome.Round {
+	var rounds []outcome.Round
+	for turn, value := range values {
+		rounds = append(rounds, outcome.Round{Scenario: scenario, Variant: variant, Contender: contender, Setting: "default", Turn: turn,
+			Measured: map[outcome.Measure]float64{measure: value}})
+	}
+	return rounds
+}
+
+func with(change func(*outcome.Round), rounds []outcome.Round) []outcome.Round {
+	for i := range rounds {
+		change(&rounds[i])
+	}
+	return rounds
+}
+
+func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
+	warm := func(round *outcome.Round) { round.Warm = true }
+	rejected := func(round *outcome.Round) { round.Rejected = "the machine was busy" }
+	failed := func(round *outcome.Round) { round.Failed = "it ended" }
+	objects := func(round *outcome.Round) { round.Measured[outcome.Objects] = 100 }
+	for name, test := range map[string]struct {
+		goal, peer string
+		rounds     [][]outcome.Round
+		want       string // measured, target and verdict
+	}{
+		"on the target": {"peak-memory", "controller-runtime", [][]outcome.Round{
+			of("start", "n=50000", Ours, outcome.PeakMemory, 40, 50, 60, 50, 50), of("start", "n=50000", "controller-runtime", outcome.PeakMemory, 100, 100, 90, 110, 100),
+		}, "0.5 (start n=50000, 5 rounds)\t<= 0.5\tmet"},
+		"a little over it": {"peak-memory", "controller-runtime", [][]outcome.Round{
+			of("start", "n=50000", Ours, outcome.PeakMemory, 51), of("start", "n=50000", "controller-runtime", outcome.PeakMemory, 100),
+		}, "0.51 (start n=50000, only 1 round)\t<= 0.5\tmissed"},
+		"fewer objects than the goal names, and the scenario it is about": {"peak-memory", "kube-rs", [][]outcome.Round{
+			of("start", "n=500", Ours, outcome.PeakMemory, 1), of("start", "n=500", "kube-rs", outcome.PeakMemory, 1),
+			of("start", "n=5000", Ours, outcome.PeakMemory, 3), of("start", "n=5000", "kube-rs", outcome.PeakMemory, 4),
+			of("burst", "n=5000", Ours, outcome.PeakMemory, 9), of("burst", "n=5000", "kube-rs", outcome.PeakMemory, 1),
+			of("start", "n=50000", Ours, outcome.PeakMemory, 1),
+		}, "0.75 (start n=5000 instead of n=50000, only 1 round)\t<= 1\tmet"},
+		"rounds that do not count": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
+			of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1, 1, 1), with(rejected, of("start", "n=50000", Ours, outcome.FirstWrite, 9, 9, 9, 9, 9, 9)),
+			of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2, 2, 2),
+		}, "0.5 (start n=50000, 5 rounds of ours and only 3 rounds of the peer)\t<= 1\tmet"},
+		"a peer that failed": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
+			of("start", "n=50000", Ours, outcome.FirstWrite, 1), with(failed, of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2)),
+		}, "not measured: kube-rs: it ended\t<= 1\tmissed"},
+		"a peer that was skipped": {"exec-to-first-write", "quarkus", [][]outcome.Round{
+			of("start", "n=50000", Ours, outcome.FirstWrite, 1),
+		}, "not measured: quarkus was skipped: no Java\t<= 0.2\tmissed"},
+		"a warm JVM": {"contender-cpu-per-1000", "quarkus", [][]outcome.Round{
+			with(objects, of("burst", "n=100", Ours, outcome.ContenderCPU, 1)), with(objects, of("burst", "n=100", "quarkus", outcome.ContenderCPU, 100)),
+			with(objects, with(warm, of("burst", "n=100", "quarkus", outcome.ContenderCPU, 4))),
+		}, "0.25 (burst n=100, only 1 round)\t<= 0.3\tmet"},
+		"a cold JVM": {"contender-cpu-per-1000", "quarkus", [][]outcome.Round{
+			with(objects, of("burst", "n=100", Ours, outcome.ContenderCPU, 1)), with(objects, of("burst", "n=100", "quarkus", outcome.ContenderCPU, 4)),
+		}, "0.25 (burst n=100, the JVM was not warm, only 1 round)\t<= 0.3\tmet"},
+		"another setting than the default": {"contender-cpu-per-1000", "kube-rs", [][]outcome.Round{
+			with(objects, of("burst", "n=100", Ours, outcome.ContenderCPU, 3)),
+			with(objects, with(func(round *outcome.Round) { round.Setting = "workers=8" }, of("burst", "n=100", "kube-rs", outcome.ContenderCPU, 4))),
+		}, "0.75 (burst n=100, kube-rs workers=8, only 1 round)\t<= 1.2\tmet"},
+		"the largest number of objects where none is named": {"server-cpu-per-object", "ideal", [][]outcome.Round{
+			with(objects, of("burst", "n=100", Ours, outcome.ServerCPU, 1)), with(objects, of("burst", "n=100", "ideal", outcome.ServerCPU, 1)),
+			with(objects, of("burst", "n=5000", Ours, outcome.ServerCPU, 12)), with(objects, of("burst", "n=5000", "ideal", outcome.ServerCPU, 10)),
+		}, "1.2 (burst n=5000, only 1 round)\t<= 1.1\tmissed"},
+		"the floor of writes": {"writes-per-object", "floor", [][]outcome.Round{with(objects, of("burst", "n=100", Ours, outcome.Writes, 400, 400, 400, 401, 400))},
+			"4 (burst n=100, 5 rounds)\t= 4\tmet"},
+		"one write above the floor": {"writes-per-object", "floor", [][]outcome.Round{with(objects, of("burst", "n=100", Ours, outcome.Writes, 401))},
+			"4.01 (burst n=100, only 1 round)\t= 4\tmissed"},
+		"half load": {"reaction-p99-half-load", "kube-rs", [][]outcome.Round{
+			of("steady", "load=20", Ours, outcome.Reaction99, 1), of("steady", "load=20", "kube-rs", outcome.Reaction99, 2),
+			of("steady", "load=50", Ours, outcome.Reaction99, 3), of("steady", "load=50", "kube-rs", outcome.Reaction99, 2),
+		}, "1.5 (steady load=50, only 1 round)\t<= 1\tmissed"},
+		"no low load": {"create-to-ready-p50-low-load", "kube-rs", [][]outcome.Round{
+			of("steady", "load=50", Ours, outcome.ReadyMedian, 1), of("steady", "load=50", "kube-rs", outcome.ReadyMedian, 2),
+		}, "not measured\t<= 1\tmissed"},
+		"the rate of the ideal client": {"converge-rate", "ideal", [][]outcome.Round{
+			of("burst", "n=5000", Ours, outcome.Converge, 10, 10, 10, 10, 10), of("burst", "n=5000", "ideal", outcome.Converge, 9, 8.5, 8, 9, 8),
+		}, "0.85 (burst n=5000, 5 rounds)\t>= 0.85\tmet"},
+		"one read of one round": {"reads-while-idle", "none", [][]outcome.Round{of("idle", "n=500", Ours, outcome.Reads, 0, 0, 1, 0, 0)},
+			"1 (idle n=500, largest value, 5 rounds)\t= 0\tmissed"},
+		"no writes after a restart": {"writes-after-restart", "none", [][]outcome.Round{of("restart", "n=500", Ours, outcome.Writes, 0, 0, 0, 0, 0)},
+			"0 (restart n=500, largest value, 5 rounds)\t= 0\tmet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var rounds []outcome.Round
+			for _, some := range test.rounds {
+				rounds = append(rounds, some...)
+			}
+			run := outcome.Run{Skipped: map[string]string{"quarkus": "no Java"}}
+			for _, goal := range Summarize(run, rounds).Goals {
+				if goal.Name != test.goal || goal.Peer != test.peer {
+					continue
+				}
+				if got, want := goal.Line(), "goal\t"+test.goal+"\t"+test.peer+"\t"+test.want; got != want {
+					t.Errorf("got\n%s\nwant\n%s", got, want)
+				}
+				return
+			}
+			t.Errorf("there is no goal %s beside %s", test.goal, test.peer)
+		})
+	}
+}
+
+func TestAGoalWithoutAnyRoundIsMissed(t *testing.T) {
+	found := Summarize(outcome.Run{}, nil).Goals
+	if len(found) != 27 {
+		t.Errorf("there are %d goals, not 27", len(found))
+	}
+	for _, goal := range found {
+		if goal.Met || goal.Measured != "not measured" || strings.Count(goal.Line(), "\t") != 5 {
+			t.Errorf("got %q", goal.Line())
+		}
+	}
+}
+
+func TestNumbersAreFoundInVariants(t *testing.T) {
+	for _, test := range []struct {
+		variant, name string
+		want          float64
+	}{
+		{"n=5000", "n", 5000}, {"n=5000,load=50", "load", 50}, {"load=50%", "load", 50}, {"n=5000 load=12.5", "load", 12.5}, {"children=3", "n", -1}, {"", "n", -1}, {"n=many", "n", -1},
+	} {
+		if got := variantValue(test.variant, test.name); got != test.want {
+			t.Errorf("%s of %q is %v, not %v", test.name, test.variant, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+func TestTheMedianIsInTheMiddle(t *testing.T) {
+	for _, test := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{7}, 7},
+		{[]float64{9, 1}, 5},
+		{[]float64{100, 1, 2}, 2},
+		{[]float64{4, 1, 3, 2}, 2.5},
+		{[]float64{5, 5, 1, 9, 0}, 5},
+	} {
+		if got := statisticOf(test.values).Median; got != test.want {
+			t.Errorf("the median of %v is %v, not %v", test.values, got, test.want)
+		}
+	}
+	values := []float64{3, 1, 2}
+	if got := statisticOf(values); got.Min != 1 || got.Max != 3 || got.N != 3 || values[0] != 3 {
+		t.Errorf("got %+v of %v", got, values)
+	}
+}
+
+func TestALossIsWrittenAsPlainlyAsAWin(t *testing.T) {
+	of := func(values ...float64) Statistic { return statisticOf(values) }
+	converge, rate, writes := measureNamed("converge_seconds"), measureNamed("share_of_ideal_rate"), measureNamed("writes")
+	for _, test := range []struct {
+		by           measure
+		ours, theirs Statistic
+		want         string
+		lost, won    bool
+	}{
+		{converge, of(1.31), of(1), "1.31x slower", true, false},
+		{converge, of(1), of(1.31), "1.31x faster", false, true},
+		{converge, of(2, 3, 4), of(4, 5, 6), "1.67x faster (spreads overlap)", false, true},
+		{converge, of(2, 2), of(2), "the same", false, false},
+		{rate, of(0.5), of(1), "2.00x slower", true, false},
+		{rate, of(1), of(0.5), "2.00x faster", false, true},
+		{writes, of(0), of(12), "less: 0 against 12", false, true},
+		{writes, of(12), of(0), "more: 12 against 0", true, false},
+	} {
+		if got := test.by.verdict(test.ours, test.theirs); got != test.want {
+			t.Errorf("%s, %v beside %v: %q, not %q", test.by.name, test.ours.Rounds, test.theirs.Rounds, got, test.want)
+		}
+		if lost, won := test.by.lost(test.ours, test.theirs), test.by.won(test.ours, test.theirs); lost != test.lost || won != test.won {
+			t.Errorf("%s, %v beside %v: lost %v, won %v", test.by.name, test.ours.Rounds, test.theirs.Rounds, lost, won)
+		}
+	}
+}
+
+func TestValuesAreWrittenWithThreeDigitsAndAUnit(t *testing.T) {
+	for _, test := range []struct {
+		in    unit
+		value float64
+		want  string
+	}{
+		{inSeconds, 0, "0"}, {inSeconds, 12.345, "12.3 s"}, {inSeconds, 0.0012345, "1.23 ms"}, {inSeconds, 0.0000009, "0.900 µs"},
+		{inBytes, 512, "512 B"}, {inBytes, 1536, "1.50 KiB"}, {inBytes, 3 << 30, "3 GiB"},
+		{plainNumber, 4, "4"}, {plainNumber, 4.0004, "4.00"}, {plainNumber, 123456, "123456"},
+	} {
+		if got := test.in.write(test.value); got != test.want {
+			t.Errorf("%v in %q is %q, not %q", test.value, test.in, got, test.want)
+		}
+	}
+}
+
+func TestOurRowIsTheOneOfTheSameSetting(t *testing.T) {
+	rows := []Row{{Label: "a", Contender: Ours, Setting: "default"}, {Label: "b", Contender: Ours, Setting: "workers=8"}, {Label: "c", Contender: Ours, Setting: "default", Warm: true}}
+	for _, test := range []struct {
+		of   Row
+		want string
+	}{
+		{Row{Contender: "x", Setting: "default"}, "a"},
+		{Row{Contender: "x", Setting: "default", Warm: true}, "c"},
+		{Row{Contender: "x", Setting: "workers=8", Warm: true}, "b"},
+		{Row{Contender: "x", Setting: "workers=2"}, "a"},
+	} {
+		if got, is := baseline(rows, test.of); !is || got.Label != test.want {
+			t.Errorf("%+v is compared with %q, not %q", test.of, got.Label, test.want)
+		}
+	}
+	if _, is := baseline([]Row{{Contender: "x"}}, Row{Contender: "x"}); is {
+		t.Error("something of somebody else is ours")
+	}
+}
+
+func TestTheIdealClientOfTheSameTurnGivesTheShare(t *testing.T) {
+	round := func(contender string, turn int, took float64) outcome.Round {
+		return outcome.Round{Scenario: "burst", Contender: contender, Turn: turn, Measured: map[outcome.Measure]float64{outcome.Converge: took}}
+	}
+	rejected := round("ideal", 2, 1)
+	rejected.Rejected = "the machine was busy"
+	own := round(Ours, 0, 4)
+	own.Measured[outcome.IdealConverge] = 2
+	rounds := withIdeal([]outcome.Round{round(Ours, 0, 4), round("ideal", 0, 3), round(Ours, 1, 4), round("ideal", 1, 1), round(Ours, 2, 4), rejected, own})
+	share := measureNamed("share_of_ideal_rate")
+	for i, want := range map[int]float64{0: 0.75, 2: 0.25, 4: 0, 6: 0.5} {
+		if got, is := share.of(rounds[i]); got != want || is != (want > 0) {
+			t.Errorf("round %d has the share %v, not %v", i, got, want)
+		}
+	}
+}
