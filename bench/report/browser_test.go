@@ -27,7 +27,7 @@ const browserLimit = 3 * time.Minute
 var screenshots = flag.String("screenshots", "", "write what the browser shows into this `folder`")
 
 // show lets people see what a test sees.
-func show(t *testing.T, tab context.Context, name string) {
+func show(tab context.Context, t *testing.T, name string) {
 	t.Helper()
 	if *screenshots == "" {
 		return
@@ -63,7 +63,7 @@ func filesOf(t *testing.T, dir string) string {
 
 // colours counts the pixels of a chart that have the colour of a contender, as the page
 // draws it now.
-func colours(t *testing.T, tab context.Context, chart, contender string) int {
+func colours(tab context.Context, t *testing.T, chart, contender string) int {
 	t.Helper()
 	count, err := chromedp.Run(tab, chromedp.Evaluate[int](fmt.Sprintf(`{
 		const canvas = document.querySelector(%q + " canvas");
@@ -80,7 +80,7 @@ func colours(t *testing.T, tab context.Context, chart, contender string) int {
 }
 
 // records are the charts of time series that the page shows.
-func records(t *testing.T, tab context.Context) []string {
+func records(tab context.Context, t *testing.T) []string {
 	t.Helper()
 	shown, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#panels .chart")].map((chart) => chart.dataset.record)`))
 	if err != nil {
@@ -110,33 +110,33 @@ func TestABrowserDrawsTheTimeSeriesAndItsPickersWork(t *testing.T) {
 			return err
 		}
 		want := []string{"bench:reconciles:rate", "bench:queue_depth", "bench:cpu_seconds:rate", "bench:rss_bytes"}
-		if got := records(t, tab); !slices.Equal(got, want) {
+		if got := records(tab, t); !slices.Equal(got, want) {
 			t.Errorf("the page shows %q, not %q", got, want)
 		}
 		for _, contender := range []string{Ours, "controller-runtime", "quarkus", "ideal"} {
-			if count := colours(t, tab, `[data-record="bench:queue_depth"]`, contender); count < 100 {
+			if count := colours(tab, t, `[data-record="bench:queue_depth"]`, contender); count < 100 {
 				t.Errorf("of %s, %d pixels are drawn", contender, count)
 			}
 		}
-		if count := colours(t, tab, `[data-record="bench:rss_bytes"]`, "quarkus"); count != 0 {
+		if count := colours(tab, t, `[data-record="bench:rss_bytes"]`, "quarkus"); count != 0 {
 			t.Errorf("quarkus has no such series, but %d pixels", count)
 		}
 		lacks, err := chromedp.Run(tab, chromedp.Text(chromedp.CSS(`[data-record="bench:rss_bytes"] .empty`)))
 		if err != nil || lacks != "Not served by quarkus (warm)." {
 			t.Errorf("the page says %q of what quarkus lacks: %v", lacks, err)
 		}
-		show(t, tab, "light")
+		show(tab, t, "light")
 
 		if err := chromedp.Do(tab, pick("series", "bench:rss_bytes"), waitShown("burst n=500, turn 0", "bench:rss_bytes")); err != nil {
 			return err
 		}
-		if got := records(t, tab); !slices.Equal(got, []string{"bench:rss_bytes"}) {
+		if got := records(tab, t); !slices.Equal(got, []string{"bench:rss_bytes"}) {
 			t.Errorf("after one series was picked, the page shows %q", got)
 		}
 		if err := chromedp.Do(tab, pick("turn", "burst n=500, turn 1"), waitShown("burst n=500, turn 1", "bench:rss_bytes")); err != nil {
 			return err
 		}
-		if got := records(t, tab); len(got) != 0 {
+		if got := records(tab, t); len(got) != 0 {
 			t.Errorf("the second turn has no series, but the page shows %q", got)
 		}
 		if err := chromedp.Do(tab, pick("scenario", "idle n=500"), waitShown("idle n=500, turn 0", "bench:rss_bytes")); err != nil {
@@ -155,10 +155,10 @@ func TestABrowserDrawsTheTimeSeriesAndItsPickersWork(t *testing.T) {
 		if err != nil || ground != "rgb(13, 17, 23)" {
 			t.Errorf("in the dark the ground is %s: %v", ground, err)
 		}
-		if count := colours(t, tab, `[data-record="bench:queue_depth"]`, Ours); count < 100 {
+		if count := colours(tab, t, `[data-record="bench:queue_depth"]`, Ours); count < 100 {
 			t.Errorf("in the dark %d pixels are drawn", count)
 		}
-		show(t, tab, "dark")
+		show(tab, t, "dark")
 		return nil
 	})
 	if err != nil {

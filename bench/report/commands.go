@@ -60,8 +60,8 @@ func goalsCommand() *cobra.Command {
 		Short: "Say which goals of the project a run meets",
 		Long: `Prints a line for each goal: goal, its name, the peer, what was measured, the target, and
 met or missed, with tabs between them. What was measured is a ratio of medians, Bellerophon's by
-the peer's, except where the peer is floor or none, and for converge-rate, which is the rate as a
-share of the ideal client's. A goal that was not measured is missed.`,
+the peer's, except where the peer is floor or none, and for converge-rate, which is our rate by
+the ideal client's. A goal that was not measured is missed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			run, rounds, err := read(arguments[0])

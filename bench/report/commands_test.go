@@ -40,7 +40,7 @@ func TestReportWithoutToolsWritesTextAndSaysWhatIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := filepath.Join(dir, "report.html") + "\n" + filepath.Join(dir, "report.md") + "\n" +
-		"34 of 36 rounds count; Bellerophon is worse in 6 comparisons and better in 20\n"
+		"34 of 36 rounds count; Bellerophon is worse in 5 comparisons and better in 18\n"
 	if out != want {
 		t.Errorf("it prints\n%s\nnot\n%s", out, want)
 	}

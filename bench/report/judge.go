@@ -78,7 +78,7 @@ func (g goal) distance(variant string) float64 {
 // compare measures a goal in rounds of one kind, and notes what they are.
 func (g goal) compare(target target, rounds []outcome.Round) (value float64, notes []string, is bool) {
 	starts := g.measure == string(outcome.FirstWrite) // No process is warm before it starts.
-	if target.by != ratio {
+	if target.by == level || target.by == ceiling {
 		ours := g.sampleOf(Ours, rounds, !starts)
 		switch {
 		case len(ours.values) == 0:
@@ -98,6 +98,9 @@ func (g goal) compare(target target, rounds []outcome.Round) (value float64, not
 	}
 	notes = append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(len(ours.values), len(theirs.values)))
 	over, under := median(ours.values), median(theirs.values)
+	if target.by == rate {
+		over, under = under, over
+	}
 	switch {
 	case over == under:
 		return 1, notes, true

@@ -18,12 +18,13 @@ const (
 	plainNumber unit = ""
 )
 
-// measure is a column of the comparison: a measurement, or one divided by another.
+// measure is a column of the comparison: a measurement, or one divided by another. Less is
+// better.
 type measure struct {
 	name, title     string
 	unit            unit
 	larger, smaller string // what Bellerophon is when its value is that
-	higherIsGood    bool
+	isFact          bool   // of the round, and nobody's merit
 	// of says what a round measured of it, and whether it did.
 	of func(outcome.Round) (float64, bool)
 }
@@ -31,62 +32,76 @@ type measure struct {
 // measures are all columns, in the order of the tables.
 var measures = []measure{
 	timed("converge", outcome.Converge),
-	{
-		name: "share_of_ideal_rate", title: "rate, as a share of the ideal client's in the same round (more is better)", unit: plainNumber,
-		larger: "faster", smaller: "slower", higherIsGood: true, of: divided(outcome.IdealConverge, outcome.Converge, 1),
-	},
-	timed("create to Ready, median", outcome.ReadyMedian),
-	timed("create to Ready, p99", outcome.Ready99),
+	timed("create to Ready, or change to repair, median", outcome.ReadyMedian),
+	timed("create to Ready, or change to repair, p99", outcome.Ready99),
 	timed("reaction, median", outcome.ReactionMedian),
 	timed("reaction, p99", outcome.Reaction99),
 	timed("exec to first write", outcome.FirstWrite),
 	timed("exec to settled", outcome.Settled),
 	perObject("contender_cpu_seconds_per_1000", "contender's CPU time for 1,000 objects", inSeconds, outcome.ContenderCPU, 1000),
-	counted("contender's CPU time", inSeconds, outcome.ContenderCPU, withoutObjects),
+	whole("contender's CPU time", inSeconds, outcome.ContenderCPU),
 	perObject("server_cpu_seconds_per_object", "API server's and etcd's CPU time for an object", inSeconds, outcome.ServerCPU, 1),
-	counted("API server's and etcd's CPU time", inSeconds, outcome.ServerCPU, withoutObjects),
-	counted("peak memory (RSS)", inBytes, outcome.PeakMemory, always),
-	counted("settled memory (RSS)", inBytes, outcome.SettledMemory, always),
+	whole("API server's and etcd's CPU time", inSeconds, outcome.ServerCPU),
+	counted("peak memory (RSS)", inBytes, outcome.PeakMemory),
+	counted("settled memory (RSS)", inBytes, outcome.SettledMemory),
 	perObject("writes_per_object", "writes for an object", plainNumber, outcome.Writes, 1),
-	counted("writes", plainNumber, outcome.Writes, withoutObjects),
-	counted("writes that change nothing", plainNumber, outcome.NeedlessWrites, always),
-	counted("reads", plainNumber, outcome.Reads, always),
-	counted("bytes sent", inBytes, outcome.RequestBytes, always),
-	counted("bytes received", inBytes, outcome.ResponseBytes, always),
+	whole("writes", plainNumber, outcome.Writes),
+	counted("writes that change nothing", plainNumber, outcome.NeedlessWrites),
+	counted("writes that fail", plainNumber, "failed_writes"),
+	counted("events that no write followed", plainNumber, "unanswered_events"),
+	counted("reads", plainNumber, outcome.Reads),
+	counted("bytes sent", inBytes, outcome.RequestBytes),
+	counted("bytes received", inBytes, outcome.ResponseBytes),
+	fact("objects", plainNumber, outcome.Objects),
+	fact("objects offered a second", plainNumber, "offered_per_second"),
+	fact("time that CPU, requests and bytes are of", inSeconds, "window_seconds"),
+	fact("the ideal client's time for its own objects, before: how fast the machine was", inSeconds, outcome.IdealConverge),
 }
 
 func timed(title string, of outcome.Measure) measure {
-	return measure{name: string(of), title: title, unit: inSeconds, larger: "slower", smaller: "faster", of: plain(of, always)}
+	return measure{name: string(of), title: title, unit: inSeconds, larger: "slower", smaller: "faster", of: plain(of)}
 }
 
-func counted(title string, in unit, of outcome.Measure, where func(outcome.Round) bool) measure {
-	return measure{name: string(of), title: title, unit: in, larger: "more", smaller: "less", of: plain(of, where)}
+func counted(title string, in unit, of outcome.Measure) measure {
+	return measure{name: string(of), title: title, unit: in, larger: "more", smaller: "less", of: plain(of)}
 }
 
-func perObject(name, title string, in unit, of outcome.Measure, objects float64) measure {
-	return measure{name: name, title: title, unit: in, larger: "more", smaller: "less", of: divided(of, outcome.Objects, objects)}
+func fact(title string, in unit, of outcome.Measure) measure {
+	return measure{name: string(of), title: title, unit: in, isFact: true, of: plain(of)}
 }
 
-func always(outcome.Round) bool { return true }
-
-// withoutObjects are rounds that nothing can be divided by.
-func withoutObjects(round outcome.Round) bool { return round.Measured[outcome.Objects] == 0 }
-
-func plain(of outcome.Measure, where func(outcome.Round) bool) func(outcome.Round) (float64, bool) {
+func plain(of outcome.Measure) func(outcome.Round) (float64, bool) {
 	return func(round outcome.Round) (float64, bool) {
 		value, is := round.Measured[of]
-		return value, is && where(round)
+		return value, is
 	}
 }
 
-func divided(dividend, divisor outcome.Measure, times float64) func(outcome.Round) (float64, bool) {
-	return func(round outcome.Round) (float64, bool) {
-		value, is := round.Measured[dividend]
-		if by := round.Measured[divisor]; is && by > 0 {
-			return value / by * times, true
+// perObject divides by the objects that converged, and multiplies by a number of objects.
+func perObject(name, title string, in unit, of outcome.Measure, objects float64) measure {
+	divided := func(round outcome.Round) (float64, bool) {
+		value, is := round.Measured[of]
+		if !is || !converges(round) {
+			return 0, false
 		}
-		return 0, false
+		return value / round.Measured[outcome.Objects] * objects, true
 	}
+	return measure{name: name, title: title, unit: in, larger: "more", smaller: "less", of: divided}
+}
+
+// whole is what is left where nothing can be divided by objects.
+func whole(title string, in unit, of outcome.Measure) measure {
+	measured := func(round outcome.Round) (float64, bool) {
+		value, is := round.Measured[of]
+		return value, is && !converges(round)
+	}
+	return measure{name: string(of), title: title, unit: in, larger: "more", smaller: "less", of: measured}
+}
+
+// converges says whether objects have to converge in a round. Idle and restarted
+// contenders have objects, but nothing is to be done for them.
+func converges(round outcome.Round) bool {
+	return round.Measured[outcome.Objects] > 0 && round.Scenario != "idle" && round.Scenario != "restart"
 }
 
 // measureNamed finds a measure that the goals name.
@@ -105,6 +120,9 @@ func (u unit) write(value float64) string {
 		return "0"
 	}
 	if u == plainNumber {
+		if value == math.Trunc(value) {
+			return strconv.FormatFloat(value, 'f', 0, 64)
+		}
 		return digits(value)
 	}
 	type scale struct {
@@ -122,10 +140,9 @@ func (u unit) write(value float64) string {
 	return digits(value/scales[at].from) + " " + scales[at].suffix
 }
 
-// digits writes three significant digits, and all of a large or whole number before its
-// point.
+// digits writes three significant digits, and all of a large number before its point.
 func digits(value float64) string {
-	if math.Abs(value) >= 100 || value == math.Trunc(value) {
+	if math.Abs(value) >= 100 {
 		return strconv.FormatFloat(value, 'f', 0, 64)
 	}
 	decimals := 2
@@ -152,13 +169,4 @@ func (m measure) verdict(ours, theirs Statistic) string {
 		text += " (spreads overlap)"
 	}
 	return text
-}
-
-// lost says whether Bellerophon is worse, and won whether it is better.
-func (m measure) lost(ours, theirs Statistic) bool {
-	return ours.Median != theirs.Median && (ours.Median > theirs.Median) != m.higherIsGood
-}
-
-func (m measure) won(ours, theirs Statistic) bool {
-	return ours.Median != theirs.Median && (ours.Median > theirs.Median) == m.higherIsGood
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -102,6 +103,9 @@ func runPrometheus(ctx context.Context, output, program string, arguments ...str
 	defer log.Close()
 	command := exec.CommandContext(ctx, program, arguments...)
 	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = childAttributes()
+	runtime.LockOSThread() // See childAttributes: the process ends with this thread.
+	defer runtime.UnlockOSThread()
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = stopLimit
 	err = command.Run()

@@ -35,8 +35,8 @@ var panels = []panel{
 	{"bench:cpu_seconds:rate", "processors that the contender uses", plainNumber},
 	{"bench:rss_bytes", "memory of the contender (RSS)", inBytes},
 	{"bench:heap_bytes", "memory on the contender's heap", inBytes},
-	{"bench:server_cpu_seconds:rate", "processors that API server and etcd use", plainNumber},
-	{"bench:server_rss_bytes", "memory of API server and etcd (RSS)", inBytes},
+	{"bench:server_cpu_seconds:rate", "processors that the API server uses", plainNumber},
+	{"bench:server_rss_bytes", "memory of the API server (RSS)", inBytes},
 }
 
 // expressions reads what the rules record. The page asks for the expressions and not for

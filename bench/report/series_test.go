@@ -37,7 +37,7 @@ func runWithSeries(t *testing.T) string {
 				continue
 			}
 			for second := range int(round.End.Sub(round.Start).Seconds()) + 1 {
-				fmt.Fprintf(&text, "%s{contender=%q} %g %d\n", name, round.Contender, madeUp(name, round.Contender, second), round.Start.Add(time.Duration(second)*time.Second).Unix())
+				fmt.Fprintf(&text, "%s{job=\"contender\",contender=%q} %g %d\n", name, round.Contender, madeUp(name, round.Contender, second), round.Start.Add(time.Duration(second)*time.Second).Unix())
 			}
 		}
 	}

@@ -1,10 +1,6 @@
 package report
 
-import (
-	"testing"
-
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
-)
+import "testing"
 
 func TestTheMedianIsInTheMiddle(t *testing.T) {
 	for _, test := range []struct {
@@ -29,27 +25,21 @@ func TestTheMedianIsInTheMiddle(t *testing.T) {
 
 func TestALossIsWrittenAsPlainlyAsAWin(t *testing.T) {
 	of := func(values ...float64) Statistic { return statisticOf(values) }
-	converge, rate, writes := measureNamed("converge_seconds"), measureNamed("share_of_ideal_rate"), measureNamed("writes")
+	converge, writes := measureNamed("converge_seconds"), measureNamed("writes")
 	for _, test := range []struct {
 		by           measure
 		ours, theirs Statistic
 		want         string
-		lost, won    bool
 	}{
-		{converge, of(1.31), of(1), "1.31x slower", true, false},
-		{converge, of(1), of(1.31), "1.31x faster", false, true},
-		{converge, of(2, 3, 4), of(4, 5, 6), "1.67x faster (spreads overlap)", false, true},
-		{converge, of(2, 2), of(2), "the same", false, false},
-		{rate, of(0.5), of(1), "2.00x slower", true, false},
-		{rate, of(1), of(0.5), "2.00x faster", false, true},
-		{writes, of(0), of(12), "less: 0 against 12", false, true},
-		{writes, of(12), of(0), "more: 12 against 0", true, false},
+		{converge, of(1.31), of(1), "1.31x slower"},
+		{converge, of(1), of(1.31), "1.31x faster"},
+		{converge, of(2, 3, 4), of(4, 5, 6), "1.67x faster (spreads overlap)"},
+		{converge, of(2, 2), of(2), "the same"},
+		{writes, of(0), of(12), "less: 0 against 12"},
+		{writes, of(12), of(0), "more: 12 against 0"},
 	} {
 		if got := test.by.verdict(test.ours, test.theirs); got != test.want {
 			t.Errorf("%s, %v beside %v: %q, not %q", test.by.name, test.ours.Rounds, test.theirs.Rounds, got, test.want)
-		}
-		if lost, won := test.by.lost(test.ours, test.theirs), test.by.won(test.ours, test.theirs); lost != test.lost || won != test.won {
-			t.Errorf("%s, %v beside %v: lost %v, won %v", test.by.name, test.ours.Rounds, test.theirs.Rounds, lost, won)
 		}
 	}
 }
@@ -61,7 +51,7 @@ func TestValuesAreWrittenWithThreeDigitsAndAUnit(t *testing.T) {
 		want  string
 	}{
 		{inSeconds, 0, "0"}, {inSeconds, 12.345, "12.3 s"}, {inSeconds, 0.0012345, "1.23 ms"}, {inSeconds, 0.0000009, "0.900 µs"},
-		{inBytes, 512, "512 B"}, {inBytes, 1536, "1.50 KiB"}, {inBytes, 3 << 30, "3 GiB"},
+		{inBytes, 512, "512 B"}, {inBytes, 1536, "1.50 KiB"}, {inBytes, 3 << 30, "3.00 GiB"},
 		{plainNumber, 4, "4"}, {plainNumber, 4.0004, "4.00"}, {plainNumber, 123456, "123456"},
 	} {
 		if got := test.in.write(test.value); got != test.want {
@@ -87,22 +77,5 @@ func TestOurRowIsTheOneOfTheSameSetting(t *testing.T) {
 	}
 	if _, is := baseline([]Row{{Contender: "x"}}, Row{Contender: "x"}); is {
 		t.Error("something of somebody else is ours")
-	}
-}
-
-func TestTheIdealClientOfTheSameTurnGivesTheShare(t *testing.T) {
-	round := func(contender string, turn int, took float64) outcome.Round {
-		return outcome.Round{Scenario: "burst", Contender: contender, Turn: turn, Measured: map[outcome.Measure]float64{outcome.Converge: took}}
-	}
-	rejected := round("ideal", 2, 1)
-	rejected.Rejected = "the machine was busy"
-	own := round(Ours, 0, 4)
-	own.Measured[outcome.IdealConverge] = 2
-	rounds := withIdeal([]outcome.Round{round(Ours, 0, 4), round("ideal", 0, 3), round(Ours, 1, 4), round("ideal", 1, 1), round(Ours, 2, 4), rejected, own})
-	share := measureNamed("share_of_ideal_rate")
-	for i, want := range map[int]float64{0: 0.75, 2: 0.25, 4: 0, 6: 0.5} {
-		if got, is := share.of(rounds[i]); got != want || is != (want > 0) {
-			t.Errorf("round %d has the share %v, not %v", i, got, want)
-		}
 	}
 }

@@ -42,7 +42,9 @@ type Block struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	Unit  string `json:"unit"` // s, bytes, or nothing for a number
-	Rows  []Row  `json:"rows"`
+	// IsFact says that it is of the round, and nobody's merit.
+	IsFact bool  `json:"isFact,omitempty"`
+	Rows   []Row `json:"rows"`
 }
 
 // Row is one contender with one setting.
@@ -81,7 +83,6 @@ type Left struct {
 
 // Summarize sums up a run. The rounds are in the order of their start.
 func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
-	rounds = withIdeal(rounds)
 	summary := Summary{Run: run, Rounds: len(rounds), Goals: judge(run, rounds)}
 	var counting []outcome.Round
 	for _, round := range rounds {
@@ -110,45 +111,19 @@ func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
 	return summary
 }
 
-// withIdeal gives rounds the time that the ideal client took in the same scenario, variant
-// and turn, unless they have one of their own.
-func withIdeal(rounds []outcome.Round) []outcome.Round {
-	type place struct {
-		kind
-		turn int
-	}
-	ideal := map[place]float64{}
-	for _, round := range rounds {
-		if took, is := round.Measured[outcome.Converge]; is && round.Contender == "ideal" && round.Counts() {
-			ideal[place{kind{round.Scenario, round.Variant}, round.Turn}] = took
-		}
-	}
-	completed := slices.Clone(rounds)
-	for i, round := range completed {
-		took, is := ideal[place{kind{round.Scenario, round.Variant}, round.Turn}]
-		if _, has := round.Measured[outcome.IdealConverge]; !is || has {
-			continue
-		}
-		completed[i].Measured = maps.Clone(round.Measured)
-		completed[i].Measured[outcome.IdealConverge] = took
-	}
-	return completed
-}
-
 // find collects where Bellerophon is worse and where it is better.
 func (s *Summary) find(table Table) {
 	for _, block := range table.Blocks {
-		measure := measureNamed(block.Name)
 		for _, row := range block.Rows {
 			ours, is := baseline(block.Rows, row)
-			if !is || row.Contender == Ours {
+			if !is || row.Contender == Ours || block.IsFact {
 				continue
 			}
 			finding := Finding{table.Name(), block.Title, row.Label, row.Verdict}
-			if measure.lost(ours.Measured, row.Measured) {
+			switch {
+			case ours.Measured.Median > row.Measured.Median:
 				s.Losses = append(s.Losses, finding)
-			}
-			if measure.won(ours.Measured, row.Measured) {
+			case ours.Measured.Median < row.Measured.Median:
 				s.Wins = append(s.Wins, finding)
 			}
 		}
@@ -205,7 +180,7 @@ func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
 			values[of] = append(values[of], value)
 		}
 	}
-	block := Block{Name: by.name, Title: by.title, Unit: string(by.unit)}
+	block := Block{Name: by.name, Title: by.title, Unit: string(by.unit), IsFact: by.isFact}
 	order := append([]string{Ours}, run.Contenders...)
 	for _, of := range slices.SortedFunc(maps.Keys(values), func(a, b side) int {
 		return cmp.Or(byPlace(order, a.contender, b.contender), cmp.Compare(a.setting, b.setting), cmp.Compare(fmt.Sprint(a.warm), fmt.Sprint(b.warm)))
@@ -219,6 +194,7 @@ func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
 	for i, row := range block.Rows {
 		ours, is := baseline(block.Rows, row)
 		switch {
+		case by.isFact:
 		case !is:
 			block.Rows[i].Verdict = "nothing of ours to compare"
 		case ours.Label == row.Label:

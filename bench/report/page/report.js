@@ -194,7 +194,7 @@ function showTables() {
   for (const figure of document.querySelectorAll(".figure")) {
     const parent = figure.querySelector(".blocks");
     parent.replaceChildren();
-    tables.push(...page.tables[figure.dataset.table].measures.map((block) => medians(parent, block)));
+    tables.push(...page.tables[figure.dataset.table].measures.filter((block) => !block.isFact).map((block) => medians(parent, block)));
   }
 }
 
