@@ -79,8 +79,7 @@ func withPrometheus(ctx context.Context, dir string, use func(context.Context, r
 	group.Go("Prometheus", func(ctx context.Context) error {
 		return runPrometheus(ctx, output, program,
 			"--config.file="+config, "--storage.tsdb.path="+filepath.Join(own, "data"), "--web.listen-address="+address,
-			"--storage.tsdb.retention.time=100y", // The run may be older than the 15 days that are kept by default.
-			"--query.lookback-delta=5s",          // No value outlives its round.
+			"--query.lookback-delta=5s", // No value outlives its round.
 			"--log.level=warn")
 	})
 	group.Go("what Prometheus is for", func(ctx context.Context) error {
