@@ -11,7 +11,7 @@ GENERATE := go tool -modfile=tools/generate/go.mod controller-gen
 TEST_TIMEOUT := 40m
 TEST_FLAGS ?=
 
-.PHONY: help run test generate lint bench bench-core build clean
+.PHONY: help run test generate lint bench-operators bench-core build clean
 
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,8 +34,8 @@ generate: ## Generate deep copies, resource definitions and the role.
 lint: ## Check the code with golangci-lint.
 	$(LINT) run
 
-bench: ## Run the benchmarks of the pipeline.
-	go test -run '^$$' -bench . -benchmem ./streams ./operators ./bench
+bench-operators: ## Run the benchmarks of the pipeline.
+	go test -run '^$$' -bench . -benchmem ./streams ./operators ./bench/pipeline
 
 bench-core: ## Compare the core with client-go, side by side; under 10 minutes.
 	@mkdir -p bin

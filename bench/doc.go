@@ -1,6 +1,0 @@
-// Package bench measures the whole pipeline in one process, without an API server:
-//
-//	go test -run '^$' -bench . -benchmem ./bench
-//
-// The benchmarks of single operators are beside them.
-package bench

@@ -1,0 +1,6 @@
+// Package pipeline measures the whole pipeline in one process, without an API server:
+//
+//	go test -run '^$' -bench . -benchmem ./bench/pipeline
+//
+// The benchmarks of single operators are beside them.
+package pipeline

@@ -1,0 +1,409 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/gobwas/ws"
+	"github.com/gobwas/ws/wsutil"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a proxy between a client and a server of a test.
+type world struct {
+	proxy  *Proxy
+	client *http.Client
+	config *rest.Config
+	direct *httptest.Server
+}
+
+func newWorld(t testing.TB, answer http.HandlerFunc) *world {
+	t.Helper()
+	server := httptest.NewUnstartedServer(answer)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	proxy, err := New(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(path, "secret"); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		if err := proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &world{proxy: proxy, client: client, config: config, direct: server}
+}
+
+// do sends a request and returns the body of its answer.
+func (w *world) do(t testing.TB, method, path, body string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, w.config.Host+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := w.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.ProtoMajor != 2 {
+		t.Errorf("the proxy speaks %s, want HTTP/2", response.Proto)
+	}
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// object is JSON of one.
+func object(name string, version, generation int) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"n","resourceVersion":"%d","generation":%d},"spec":{"metadata":{"name":"other"}}}`, name, version, generation)
+}
+
+const heroes = "/apis/stable.simple-bellerophon.io/v1/namespaces/n/sheroes"
+
+func TestACallIsRecordedAndPassedOnUnchanged(t *testing.T) {
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"metadata":{"resourceVersion":"7"},"got":"%s %s %s %s"}`, r.Proto, r.Method, r.Header.Get("Authorization"), body)
+	})
+	before := time.Now()
+	answer := w.do(t, http.MethodPost, "/api/v1/namespaces/n/configmaps", `{"metadata":{"name":"a"}}`)
+	if want := `{"metadata":{"resourceVersion":"7"},"got":"HTTP/2.0 POST Bearer secret {"metadata":{"name":"a"}}"}`; answer != want {
+		t.Errorf("the answer is %s, want %s", answer, want)
+	}
+	calls := w.ended(t, 1)
+	got := calls[0]
+	if got.At.Before(before) || got.End.Before(got.At) {
+		t.Errorf("it came at %v and ended at %v", got.At, got.End)
+	}
+	got.At, got.End = time.Time{}, time.Time{}
+	if want := (Call{Verb: "create", Resource: "configmaps", Namespace: "n", Name: "a", Code: 201, In: 25, Out: int64(len(answer)), Version: 7}); got != want {
+		t.Errorf("recorded %+v, want %+v", got, want)
+	}
+	if !got.IsWrite() || got.IsRead() || got.IsWatch() {
+		t.Error("a creation is not a write")
+	}
+}
+
+// ended waits for calls to be over: the client has the answer before.
+func (w *world) ended(t *testing.T, n int) []Call {
+	t.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if calls := w.proxy.Record().Calls; len(calls) >= n {
+			return calls
+		}
+		select {
+		case <-ticker.C:
+		case <-t.Context().Done():
+			t.Fatal("the calls do not end")
+		}
+	}
+}
+
+func TestAWriteIsNeedlessIfItsAnswerHasAVersionThatWasThereBefore(t *testing.T) {
+	var version int
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, object("a", version, 1))
+	})
+	for i, test := range []struct {
+		version int
+		query   string
+		want    bool
+	}{{5, "", false}, {6, "", false}, {6, "", true}, {5, "", true}, {9, "?resourceVersion=9", true}, {10, "", false}} {
+		version = test.version
+		w.do(t, http.MethodPatch, heroes+"/a"+test.query, `{"spec":{}}`)
+		if got := w.ended(t, i+1)[i]; got.Needless != test.want {
+			t.Errorf("write %d, answered with version %d: needless %v, want %v", i, test.version, got.Needless, test.want)
+		}
+	}
+	w.proxy.Saw(11)
+	version = 11
+	w.do(t, http.MethodPatch, heroes+"/a", `{}`)
+	if got := w.ended(t, 7)[6]; !got.Needless {
+		t.Error("a write whose version somebody else saw before it is not needless")
+	}
+	version = 11
+	w.do(t, http.MethodDelete, heroes+"/a", ``)
+	if got := w.ended(t, 8)[7]; got.Needless {
+		t.Error("a deletion is needless")
+	}
+}
+
+func TestEventsOfAWatchAreStampedBeforeTheyReachTheClient(t *testing.T) {
+	next := make(chan string)
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.(http.Flusher).Flush()
+		for piece := range next {
+			fmt.Fprint(w, piece)
+			w.(http.Flusher).Flush()
+		}
+	})
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.config.Host+heroes+"?watch=true&resourceVersion=3", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := w.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if !w.proxy.IsWatched("sheroes") || w.proxy.IsWatched("configmaps") {
+		t.Error("the proxy does not know what is watched")
+	}
+	first := `{"type":"ADDED","object":` + object("a", 4, 1) + "}\n"
+	next <- first
+	received := make([]byte, len(first))
+	if _, err := io.ReadFull(response.Body, received); err != nil || string(received) != first {
+		t.Fatalf("received %q: %v", received, err)
+	}
+	arrived := time.Now()
+	second := `{"type":"MODIFIED","object":` + object("b", 5, 2) + "}\n"
+	next <- second[:20]
+	next <- second[20:] + first + first[:5]
+	close(next)
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Fatal(err)
+	}
+	call := w.ended(t, 1)[0]
+	if !call.IsWatch() || call.IsRead() || call.IsWrite() || w.proxy.IsWatched("sheroes") {
+		t.Errorf("the watch is recorded as %+v", call)
+	}
+	events := w.proxy.Record().Events
+	if len(events) != 3 {
+		t.Fatalf("recorded %d events, want 3", len(events))
+	}
+	if at := events[0].At; at.After(arrived) || at.Before(call.At) {
+		t.Errorf("the first event is stamped %v, want a time between the call, %v, and the arrival, %v", at, call.At, arrived)
+	}
+	if at := events[1].At; at.Before(arrived) {
+		t.Errorf("the second event is stamped %v, want a time after that of the first", at)
+	}
+	second2 := events[1]
+	second2.At = time.Time{}
+	if want := (Event{Type: "MODIFIED", Group: "stable.simple-bellerophon.io", Resource: "sheroes", Namespace: "n", Name: "b", Version: 5, Generation: 2, Bytes: int64(len(second))}); second2 != want {
+		t.Errorf("recorded %+v, want %+v", second2, want)
+	}
+}
+
+func TestEventsAreReadFromProtobuf(t *testing.T) {
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf;stream=watch")
+		encoded := protobufEvent(t, "a", "12")
+		size := binary.BigEndian.AppendUint32(nil, uint32(len(encoded)))
+		_, _ = w.Write(append(append(size, encoded...), 0, 0))
+	})
+	w.do(t, http.MethodGet, "/apis/apps/v1/statefulsets?watch=1", "")
+	w.ended(t, 1)
+	events := w.proxy.Record().Events
+	if len(events) != 1 || events[0].Name != "a" || events[0].Namespace != "n" || events[0].Version != 12 || events[0].Generation != 3 || events[0].Type != "ADDED" {
+		t.Errorf("recorded %+v", events)
+	}
+}
+
+func protobufEvent(t testing.TB, name, version string) []byte {
+	t.Helper()
+	encoded, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: protobufObject(t, name, version)}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
+}
+
+func protobufObject(t testing.TB, name, version string) []byte {
+	t.Helper()
+	partial := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", ResourceVersion: version, Generation: 3}}
+	raw, err := partial.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	envelope, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "StatefulSet"}, Raw: raw}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(bytes.Clone(protobufMagic), envelope...)
+}
+
+func TestACreationInProtobufIsNamed(t *testing.T) {
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	})
+	w.do(t, http.MethodPost, "/apis/apps/v1/namespaces/n/statefulsets", string(protobufObject(t, "a", "8")))
+	if got := w.ended(t, 1)[0]; got.Name != "a" || got.Version != 8 || got.Resource != "statefulsets" || got.Group != "apps" {
+		t.Errorf("recorded %+v", got)
+	}
+}
+
+func TestEventsAreReadFromAWebSocket(t *testing.T) {
+	event := `{"type":"ADDED","object":` + object(strings.Repeat("a", 200), 4, 1) + "}"
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		connection, _, _, err := ws.UpgradeHTTP(r, w)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close()
+		for _, message := range []string{event, "", event} {
+			if err := wsutil.WriteServerText(connection, []byte(message)); err != nil {
+				t.Error(err)
+			}
+			if err := wsutil.WriteServerMessage(connection, ws.OpPing, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	tlsConfig, err := rest.TLSConfigFor(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialer := ws.Dialer{TLSConfig: tlsConfig}
+	connection, reader, _, err := dialer.Dial(t.Context(), strings.Replace(w.config.Host, "https", "wss", 1)+heroes+"?watch=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source io.Reader = connection
+	if reader != nil {
+		source = reader
+	}
+	message, err := wsutil.ReadServerText(struct {
+		io.Reader
+		io.Writer
+	}{source, connection})
+	if err != nil || string(message) != event {
+		t.Errorf("received %q: %v", message, err)
+	}
+	if _, err := io.Copy(io.Discard, source); err != nil {
+		t.Error(err)
+	}
+	if err := connection.Close(); err != nil {
+		t.Error(err)
+	}
+	w.ended(t, 1)
+	events := w.proxy.Record().Events
+	if len(events) != 2 || len(events[1].Name) != 200 || events[1].Version != 4 {
+		t.Errorf("recorded %+v, want two events", events)
+	}
+}
+
+func TestTheContenderIsNotIdleWhileItWaitsForAnAnswer(t *testing.T) {
+	answer := make(chan struct{})
+	w := newWorld(t, func(http.ResponseWriter, *http.Request) { <-answer })
+	before := w.proxy.IdleSince()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.config.Host+heroes+"/a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := lifecycle.New(t.Context())
+	group.Go("call", func(context.Context) error {
+		response, err := w.client.Do(request)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	})
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for !w.proxy.IdleSince().After(before) {
+		<-ticker.C
+	}
+	first := w.proxy.IdleSince()
+	<-ticker.C
+	if !w.proxy.IdleSince().After(first) {
+		t.Error("it is idle while a call waits")
+	}
+	close(answer)
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	w.ended(t, 1)
+	first = w.proxy.IdleSince()
+	<-ticker.C
+	if w.proxy.IdleSince() != first {
+		t.Error("it is not idle after the call")
+	}
+}
+
+func TestTheRecordIsWrittenAsLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "proxy.jsonl")
+	record := Record{Calls: []Call{{Verb: "get", Resource: "sheroes"}}, Events: []Event{{Type: "ADDED", Resource: "sheroes"}}}
+	if err := record.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	if err != nil || len(lines) != 2 || !strings.HasPrefix(lines[0], `{"call":{`) || !strings.HasPrefix(lines[1], `{"event":{`) {
+		t.Errorf("wrote %s: %v", content, err)
+	}
+}
+
+func BenchmarkAnAnswer(b *testing.B) {
+	w := newWorld(b, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, object("a", 5, 1))
+	})
+	body := object("a", 0, 0) + strings.Repeat(" ", 2000)
+	b.Run("proxied", func(b *testing.B) {
+		for b.Loop() {
+			w.do(b, http.MethodPatch, heroes+"/a", body)
+		}
+	})
+	b.Run("direct", func(b *testing.B) {
+		config := *w.config
+		config.Host = w.direct.URL
+		direct := &world{config: &config, client: w.direct.Client()}
+		for b.Loop() {
+			direct.do(b, http.MethodPatch, heroes+"/a", body)
+		}
+	})
+}
+
+func BenchmarkAnEvent(b *testing.B) {
+	const batch = 100
+	event := `{"type":"ADDED","object":` + object("a", 5, 1)[:90] + `},"padding":"` + strings.Repeat("x", 2000) + "\"}\n"
+	events := strings.Repeat(event, batch)
+	w := newWorld(b, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, events) })
+	b.SetBytes(int64(len(event)))
+	b.ResetTimer() // The certificate took long.
+	for i := 0; i < b.N; i += batch {
+		w.do(b, http.MethodGet, heroes+"?watch=true", "")
+	}
+}
