@@ -84,6 +84,17 @@ func (c *Cluster) Logs() string { return c.directory.path }
 // server's being ready. It does not include a build.
 func (c *Cluster) APIReadyAfter() time.Duration { return c.apiReady }
 
+// PID is the number of the process of a component, such as "etcd" or "kube-apiserver". It
+// is 0 if the cluster has no such component.
+func (c *Cluster) PID(component string) int {
+	for _, child := range c.children.members {
+		if filepath.Base(child.command.Path) == component {
+			return child.command.Process.Pid
+		}
+	}
+	return 0
+}
+
 // Done is closed when a component has died by itself, and when the cluster was stopped.
 // A cluster that has lost a component still needs Stop.
 func (c *Cluster) Done() <-chan struct{} { return c.children.ctx.Done() }
