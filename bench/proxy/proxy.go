@@ -136,8 +136,9 @@ func (p *Proxy) Saw(version uint64) { p.recorder.saw(version) }
 // IsWatched says whether the contender has a watch of a resource open, such as "sheroes".
 func (p *Proxy) IsWatched(resource string) bool { return p.recorder.watches(resource) }
 
-// IdleSince is when the contender last began or ended a call, but for the end of watches,
-// and for events and leases. It is now while a call waits for its answer.
+// IdleSince is when the contender last began or ended a call or got an event of a watch.
+// The end of watches, bookmarks, and calls about Events and leases do not count. It is now
+// while a call waits for its answer.
 func (p *Proxy) IdleSince() time.Time { return p.recorder.idleSince() }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {

@@ -77,7 +77,7 @@ type recorder struct {
 	highest uint64         // version that has passed
 	open    map[string]int // watches, by resource
 	active  int            // calls without an answer, but for watches
-	last    time.Time      // when a call began or ended
+	last    time.Time      // when a call began or ended, or an event came
 }
 
 func newRecorder() *recorder { return &recorder{open: map[string]int{}, last: time.Now()} }
@@ -121,6 +121,9 @@ func (r *recorder) events(passed []Event) {
 	defer r.mu.Unlock()
 	for _, event := range passed {
 		r.highest = max(r.highest, event.Version)
+		if event.Type != "BOOKMARK" {
+			r.last = event.At
+		}
 	}
 	r.record.Events = append(r.record.Events, passed...)
 }
@@ -131,7 +134,8 @@ func (r *recorder) saw(version uint64) {
 	r.highest = max(r.highest, version)
 }
 
-// idleSince is when the contender did something last, or now if it waits for an answer.
+// idleSince is when the contender did something or was told something last, or now if it
+// waits for an answer.
 func (r *recorder) idleSince() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,0 +1,115 @@
+package measure
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func at(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+
+func event(ms int, resource, name string, generation int64, version uint64) proxy.Event {
+	return proxy.Event{At: at(ms), Type: "MODIFIED", Resource: resource, Namespace: "n", Name: name, Generation: generation, Version: version, Bytes: 10}
+}
+
+func write(ms int, resource, name string) proxy.Call {
+	return proxy.Call{At: at(ms), End: at(ms + 1), Verb: "patch", Resource: resource, Namespace: "n", Name: name, Code: 200, In: 3, Out: 5}
+}
+
+func milliseconds(durations []time.Duration) []int {
+	got := make([]int, len(durations))
+	for i, d := range durations {
+		got[i] = int(d.Milliseconds())
+	}
+	return got
+}
+
+func TestAReactionIsFromTheFirstEventOfAGenerationToTheObjectsNextWrite(t *testing.T) {
+	record := proxy.Record{
+		Events: []proxy.Event{
+			event(10, "sheroes", "a", 1, 1),
+			event(11, "sheroes", "a", 1, 2),    // a status: no new generation
+			event(12, "sheroes", "b", 1, 3),    // answered late
+			event(20, "configmaps", "a", 9, 4), // not the resource
+			event(30, "sheroes", "a", 2, 5),
+			event(31, "sheroes", "a", 3, 6), // two generations, one write
+			event(40, "sheroes", "c", 1, 7), // never answered
+			{At: at(41), Type: "DELETED", Resource: "sheroes", Namespace: "n", Name: "a", Generation: 4},
+		},
+		Calls: []proxy.Call{
+			write(50, "configmaps", "b"), // calls are in the order in which they end
+			write(5, "configmaps", "a"),
+			write(13, "configmaps", "a"),
+			write(14, "services", "a"),
+			write(36, "sheroes", "a"),
+			write(37, "events", "c"),
+			{At: at(45), Verb: "get", Resource: "sheroes", Namespace: "n", Name: "c", Code: 200},
+		},
+	}
+	reactions, unanswered := Reactions(record, NewGeneration("sheroes", start, nil))
+	if got := milliseconds(reactions); !slices.Equal(got, []int{3, 6, 5, 38}) || unanswered != 1 {
+		t.Errorf("reactions are %v ms and %d unanswered, want 3, 6, 5 and 38, and 1", got, unanswered)
+	}
+}
+
+func TestAReactionCountsFromWhenTheChangeWasMeantToBeSent(t *testing.T) {
+	record := proxy.Record{
+		Events: []proxy.Event{event(10, "sheroes", "a", 1, 1), event(20, "sheroes", "a", 2, 2)},
+		Calls:  []proxy.Call{write(25, "sheroes", "a")},
+	}
+	intended := map[Change]time.Time{{types.NamespacedName{Namespace: "n", Name: "a"}, 2}: at(15)}
+	reactions, unanswered := Reactions(record, NewGeneration("sheroes", at(20), intended))
+	if got := milliseconds(reactions); !slices.Equal(got, []int{10}) || unanswered != 0 {
+		t.Errorf("reactions are %v ms and %d unanswered, want 10 from the intended time alone: what was before the window does not count", got, unanswered)
+	}
+}
+
+func TestAReactionToDriftIsToTheVersionOfTheDrift(t *testing.T) {
+	record := proxy.Record{
+		Events: []proxy.Event{event(10, "configmaps", "a", 0, 7), event(11, "configmaps", "a", 0, 7), event(12, "sheroes", "a", 0, 7), event(30, "configmaps", "a", 0, 8)},
+		Calls:  []proxy.Call{write(25, "configmaps", "a")},
+	}
+	reactions, unanswered := Reactions(record, Versions("configmaps", map[uint64]bool{7: true}))
+	if got := milliseconds(reactions); !slices.Equal(got, []int{15}) || unanswered != 0 {
+		t.Errorf("reactions are %v ms and %d unanswered, want 15", got, unanswered)
+	}
+}
+
+func TestTrafficIsThatOfTheWindowWithoutWhatIsNotCompared(t *testing.T) {
+	needless, failed := write(12, "services", "a"), write(13, "services", "a")
+	needless.Needless, failed.Code = true, 409
+	record := proxy.Record{
+		Calls: []proxy.Call{
+			write(9, "sheroes", "a"), write(10, "sheroes", "a"), needless, failed, write(20, "sheroes", "a"), write(14, "events", "e"),
+			{At: at(15), Verb: "list", Resource: "pods", Out: 100},
+			{At: at(15), Verb: "watch", Resource: "pods", Out: 1000},
+			{At: at(15), Verb: "", Name: "/version", Out: 7},
+			{At: at(15), Verb: "get", Group: "coordination.k8s.io", Resource: "leases"},
+		},
+		Events: []proxy.Event{event(9, "pods", "a", 1, 1), event(15, "pods", "a", 1, 1)},
+	}
+	want := Traffic{Writes: 3, Needless: 1, Failed: 1, Reads: 1, In: 12, Out: 4*5 + 100 + 7 + 10}
+	if got := TrafficIn(record, at(10), at(20)); got != want {
+		t.Errorf("traffic is %+v, want %+v", got, want)
+	}
+}
+
+func TestQuantilesAreValuesThatWereMeasured(t *testing.T) {
+	values := []int{5, 1, 4, 2, 3}
+	for share, want := range map[float64]int{0.5: 3, 0.99: 5, 1: 5, 0: 1, 0.2: 1, 0.21: 2} {
+		if got := Quantile(values, share); got != want {
+			t.Errorf("quantile %v is %d, want %d", share, got, want)
+		}
+	}
+	if got := Quantile([]int(nil), 0.5); got != 0 {
+		t.Errorf("the median of nothing is %d", got)
+	}
+}
