@@ -26,6 +26,7 @@ type Run struct {
 	Started    time.Time         `json:"started"`
 	Machine    map[string]string `json:"machine"`    // cores, memory, processor, kernel, ...
 	Versions   map[string]string `json:"versions"`   // of contenders, API server, etcd, languages
+	Resync     map[string]string `json:"resync"`     // of contenders' caches: how often they reconcile though nothing changed
 	Flags      []string          `json:"flags"`      // how to repeat it
 	Contenders []string          `json:"contenders"` // in the order asked for
 	Skipped    map[string]string `json:"skipped"`    // contenders that could not run, and why
@@ -35,22 +36,28 @@ type Run struct {
 
 // Round is one contender in one scenario, once.
 type Round struct {
-	Scenario  string              `json:"scenario"` // such as burst, start, storm, steady, drift, churn, idle, restart
-	Variant   string              `json:"variant"`  // of the scenario: n=5000, load=50, ...
-	Contender string              `json:"contender"`
-	Setting   string              `json:"setting"` // of the contender: default, workers=8, memory=256MiB, ...
-	Turn      int                 `json:"turn"`    // from 0; odd ones go through the contenders backwards
-	Warm      bool                `json:"warm"`    // after a warm-up
-	Start     time.Time           `json:"start"`
-	End       time.Time           `json:"end"`
-	Measured  map[Measure]float64 `json:"measured"`
-	Rejected  string              `json:"rejected,omitempty"` // why the round does not count
-	Failed    string              `json:"failed,omitempty"`   // why the contender did not get through
+	Scenario  string    `json:"scenario"` // such as burst, start, storm, steady, drift, churn, idle, restart
+	Variant   string    `json:"variant"`  // of the scenario: n=5000, load=50, ...
+	Contender string    `json:"contender"`
+	Setting   string    `json:"setting"` // of the contender: default, workers=8, memory=256MiB, ...
+	Turn      int       `json:"turn"`    // from 0; odd ones go through the contenders backwards
+	Warm      bool      `json:"warm"`    // after a warm-up
+	Start     time.Time `json:"start"`
+	End       time.Time `json:"end"`
+	Measured  Measured  `json:"measured"`
+	Rejected  string    `json:"rejected,omitempty"` // why the round does not count
+	Failed    string    `json:"failed,omitempty"`   // why the contender did not get through
 }
+
+// Measured are the measurements of a round. What a scenario does not measure is not there.
+type Measured map[Measure]float64
 
 // ID names the files of a round.
 func (r Round) ID() string {
 	name := strings.Join([]string{r.Scenario, r.Variant, r.Contender, r.Setting, fmt.Sprint(r.Turn)}, "_")
+	if r.Warm {
+		name += "_warm"
+	}
 	return strings.Map(func(c rune) rune {
 		if strings.ContainsRune("/ :\\", c) {
 			return '-'
@@ -69,22 +76,27 @@ type Measure string
 const (
 	Objects        Measure = "objects"                // BellerophonSimple objects that converged
 	Converge       Measure = "converge_seconds"       // from the first request of the load to the last finished status
-	IdealConverge  Measure = "ideal_converge_seconds" // of the ideal client in the same round
-	ContenderCPU   Measure = "contender_cpu_seconds"  // user and system, from /proc
-	ServerCPU      Measure = "server_cpu_seconds"     // API server and etcd
-	PeakMemory     Measure = "peak_rss_bytes"         // VmHWM
-	SettledMemory  Measure = "settled_rss_bytes"      // when nothing happens any more
-	Writes         Measure = "writes"                 // requests of the contender that change something, events left out
-	NeedlessWrites Measure = "needless_writes"        // those whose answer has the version that was there before
-	Reads          Measure = "reads"                  // get and list requests; opening a watch is none
-	ReactionMedian Measure = "reaction_p50_seconds"   // watch event out to first write in, from the intended time of the load
+	IdealConverge  Measure = "ideal_converge_seconds" // of the ideal client in the same round, for as many objects as follows
+	IdealObjects   Measure = "ideal_objects"
+	ContenderCPU   Measure = "contender_cpu_seconds" // user and system, from /proc
+	ServerCPU      Measure = "server_cpu_seconds"    // API server and etcd
+	PeakMemory     Measure = "peak_rss_bytes"        // VmHWM
+	SettledMemory  Measure = "settled_rss_bytes"     // when nothing happens any more
+	Writes         Measure = "writes"                // requests of the contender that change something, events left out
+	NeedlessWrites Measure = "needless_writes"       // those whose answer has the version that was there before
+	Reads          Measure = "reads"                 // get and list requests; opening a watch is none
+	ReactionMedian Measure = "reaction_p50_seconds"  // watch event out to first write in, from the intended time of the load
 	Reaction99     Measure = "reaction_p99_seconds"
-	ReadyMedian    Measure = "create_to_ready_p50_seconds" // from the answer to the creation to the finished status
+	ReadyMedian    Measure = "create_to_ready_p50_seconds" // from the answer to the creation, change or drift, or, of an open load, from when it was due, to the finished status or the repair
 	Ready99        Measure = "create_to_ready_p99_seconds"
 	FirstWrite     Measure = "exec_to_first_write_seconds" // from starting the process
-	Settled        Measure = "exec_to_settled_seconds"     // from starting the process to the last write or read
+	Settled        Measure = "exec_to_settled_seconds"     // from starting the process to the last write, read or event
 	RequestBytes   Measure = "request_bytes"
 	ResponseBytes  Measure = "response_bytes"
+	FailedWrites   Measure = "failed_writes"      // writes that were answered with an error, conflicts included; they are among the writes
+	Unanswered     Measure = "unanswered_events"  // events that count for the reaction, but no write came after them
+	OfferedRate    Measure = "offered_per_second" // objects a second of an open load
+	Window         Measure = "window_seconds"     // the time that CPU, requests and bytes are of
 )
 
 // WriteRun writes run.json.

@@ -1,0 +1,194 @@
+package harness
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellerophon-io/bellerophon/bench/contender"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/scenario"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Options of [Run].
+type Options struct {
+	// Contenders are names with commas between them, or all.
+	Contenders string
+	// Scenarios are names with commas between them, each with its size where the usual one
+	// is not meant, such as burst,steady:n=50:load=75; or all.
+	Scenarios string
+	// Full says that the usual sizes are the large ones, which take hours.
+	Full bool
+	// Dir is the folder of the outcome. A run that is there and has the same options goes on.
+	Dir string
+	// Turns is how often everything is measured: 1 to 100.
+	Turns int
+	// Workers are the numbers of reconciles at once to measure beside the defaults, with
+	// commas between them: 1 to 1024 each. May be empty.
+	Workers string
+	// Memory are the limits of the memory to measure beside the defaults, such as
+	// 512Mi,256Mi: 16Mi or more each. May be empty.
+	Memory string
+	// Warm measures every burst and steady load a second time, after a warm-up.
+	Warm bool
+	// Ideal is how many objects the ideal client makes in each round: 1 to 1000; 0 leaves it
+	// out, and no round is rejected for it.
+	Ideal int
+	// Tolerance is by how much of their median the times of the ideal client may differ:
+	// above 0; 0.1 is what the comparison promises.
+	Tolerance float64
+	// Log gets what programs that are built print.
+	Log io.Writer
+}
+
+// setting is how a contender is run.
+type setting struct {
+	workers int
+	memory  int64
+}
+
+func (s setting) String() string {
+	switch {
+	case s.workers > 0:
+		return fmt.Sprintf("workers=%d", s.workers)
+	case s.memory > 0:
+		return fmt.Sprintf("memory=%dMiB", s.memory>>20)
+	default:
+		return "default"
+	}
+}
+
+// choice is what options mean.
+type choice struct {
+	Options
+	contenders []contender.Contender
+	scenarios  []scenario.Chosen
+	workers    []setting
+	limits     []setting
+}
+
+func (o Options) complete() (*choice, error) {
+	if o.Turns < 1 || o.Turns > 100 {
+		return nil, fmt.Errorf("--turns is %d; allowed is 1 to 100", o.Turns)
+	}
+	if o.Ideal < 0 || o.Ideal > 1000 {
+		return nil, fmt.Errorf("--ideal is %d; allowed is 0 to 1000", o.Ideal)
+	}
+	if o.Tolerance <= 0 {
+		return nil, fmt.Errorf("--tolerance is %v; it must be above 0, such as 0.1 for 10 %%", o.Tolerance)
+	}
+	if o.Dir == "" {
+		return nil, fmt.Errorf("--out is missing; give the folder for the outcome")
+	}
+	c := &choice{Options: o, contenders: contender.All()}
+	if o.Contenders != "all" {
+		var err error
+		if c.contenders, err = contender.Named(o.Contenders); err != nil {
+			return nil, fmt.Errorf("--contenders: %w", err)
+		}
+	}
+	names := o.Scenarios
+	if names == "all" {
+		names = strings.Join(scenario.Names(), ",")
+	}
+	for text := range strings.SplitSeq(names, ",") {
+		chosen, err := scenario.Parse(text, o.Full)
+		if err != nil {
+			return nil, fmt.Errorf("--scenarios: %w", err)
+		}
+		if o.Ideal == 0 && len(chosen) > 0 && chosen[0].Paced {
+			return nil, fmt.Errorf("--ideal is 0, but %s needs the rate of the ideal client; leave one of them out", chosen[0].Name)
+		}
+		c.scenarios = append(c.scenarios, chosen...)
+	}
+	for text := range listed(o.Workers) {
+		workers, err := strconv.Atoi(text)
+		if err != nil || workers < 1 || workers > 1024 {
+			return nil, fmt.Errorf("--workers has %q; allowed are numbers from 1 to 1024 with commas between them", text)
+		}
+		c.workers = append(c.workers, setting{workers: workers})
+	}
+	for text := range listed(o.Memory) {
+		limit, err := resource.ParseQuantity(text)
+		if err != nil || limit.Value() < 16<<20 {
+			return nil, fmt.Errorf("--memory has %q; allowed are quantities from 16Mi with commas between them", text)
+		}
+		c.limits = append(c.limits, setting{memory: limit.Value()})
+	}
+	return c, nil
+}
+
+// listed are the parts of a list with commas.
+func listed(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for part := range strings.SplitSeq(text, ",") {
+			if part = strings.TrimSpace(part); part != "" && !yield(part) {
+				return
+			}
+		}
+	}
+}
+
+// planned is a round that is to be made.
+type planned struct {
+	outcome.Round
+	contender contender.Contender
+	scenario  scenario.Chosen
+	setting   setting
+}
+
+// group are the rounds that are compared with each other: of one scenario in one variant.
+type group struct {
+	scenario scenario.Chosen
+	turns    [][]planned
+}
+
+// plan is all rounds, in their order. Odd turns are backwards.
+func (c *choice) plan() []group {
+	var groups []group
+	for _, s := range c.scenarios {
+		g := group{scenario: s}
+		for turn := range c.Turns {
+			g.turns = append(g.turns, c.turn(s, turn))
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// turn is one way through the contenders.
+func (c *choice) turn(s scenario.Chosen, turn int) []planned {
+	settings := []setting{{}}
+	if s.Sweeps {
+		settings = append(settings, c.workers...)
+	}
+	if s.Limits {
+		settings = append(settings, c.limits...)
+	}
+	var rounds []planned
+	for _, warm := range []bool{false, true} {
+		if warm && (!c.Warm || !s.Sweeps) {
+			continue
+		}
+		for _, setting := range settings {
+			for _, one := range c.contenders {
+				if one.CreatesOnly && (!s.Creates || warm) {
+					continue
+				}
+				rounds = append(rounds, planned{
+					Round: outcome.Round{
+						Scenario: s.Name, Variant: s.String(), Contender: one.Name, Setting: setting.String(), Turn: turn, Warm: warm,
+					},
+					contender: one, scenario: s, setting: setting,
+				})
+			}
+		}
+	}
+	if turn%2 == 1 {
+		slices.Reverse(rounds)
+	}
+	return rounds
+}

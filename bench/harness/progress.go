@@ -1,0 +1,102 @@
+package harness
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// progress shows how far a run is. step may be called from any goroutine, all else from
+// that of the run.
+type progress struct {
+	out         *screen.Screen
+	total, done int
+	made        int // rounds, by this process
+	began       time.Time
+	failed      int
+	rejected    int
+
+	mu    sync.Mutex
+	round string
+	since time.Time
+	drawn time.Time
+}
+
+// redraw is how often the live lines are drawn at most: the load waits for it.
+const redraw = 100 * time.Millisecond
+
+func newProgress(out *screen.Screen) *progress { return &progress{out: out, began: time.Now()} }
+
+func (p *progress) begin(planned planned) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.round, p.since = planned.ID(), time.Now()
+}
+
+// step shows what a round does.
+func (p *progress) step(what string, done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); now.Sub(p.drawn) >= redraw {
+		p.drawn = now
+		line := what
+		if total > 0 {
+			line += " " + bar(done, total)
+		}
+		p.out.Live(fmt.Sprintf("rounds %s %s", bar(p.done, p.total), p.left()),
+			fmt.Sprintf("%s %v: %s", p.round, time.Since(p.since).Round(time.Second), line))
+	}
+}
+
+// left is an estimate.
+func (p *progress) left() string {
+	if p.made == 0 {
+		return ""
+	}
+	each := time.Since(p.began) / time.Duration(p.made)
+	return fmt.Sprintf("about %v left", (each * time.Duration(p.total-p.done)).Round(time.Minute))
+}
+
+func bar(done, total int) string {
+	const width = 20
+	full := width * min(done, total) / max(1, total)
+	return fmt.Sprintf("[%s%s] %d/%d", strings.Repeat("█", full), strings.Repeat("░", width-full), done, total)
+}
+
+// over prints what came of a round.
+func (p *progress) over(round outcome.Round) {
+	p.done++
+	p.made++
+	result := p.out.Paint(screen.Green, "done")
+	switch {
+	case round.Failed != "":
+		p.failed++
+		result = p.out.Paint(screen.Red, "failed: ") + round.Failed
+	case round.Rejected != "":
+		p.rejected++
+		result = p.out.Paint(screen.Yellow, "rejected: ") + round.Rejected
+	}
+	p.out.Println(fmt.Sprintf("%d/%d %s %v %s", p.done, p.total, round.ID(), round.End.Sub(round.Start).Round(time.Second), result))
+}
+
+// judged prints that a round counts no more, or again.
+func (p *progress) judged(round outcome.Round) {
+	if round.Rejected == "" {
+		p.rejected--
+		p.out.Println(round.ID() + " counts: its ideal client is near the median now")
+		return
+	}
+	p.rejected++
+	p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "rejected: ") + round.Rejected)
+}
+
+// end prints the last line.
+func (p *progress) end(dir string) error {
+	p.out.Live()
+	p.out.Println(fmt.Sprintf("%d rounds in %v: %d failed, %d rejected; they are in %s", p.done, time.Since(p.began).Round(time.Second), p.failed, p.rejected, dir))
+	return nil
+}

@@ -1,0 +1,178 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+)
+
+// prometheus scrapes contenders once a second, and the API server every 15 s, as its
+// metrics are large.
+const prometheusConfig = `global:
+  scrape_interval: 1s
+  evaluation_interval: 5s
+rule_files: [rules.yml]
+scrape_configs:
+  - job_name: contender
+    file_sd_configs: [{files: [targets/contender.json]}]
+  - job_name: apiserver
+    scheme: https
+    scrape_interval: 15s
+    scrape_timeout: 10s
+    authorization: {credentials_file: token}
+    tls_config: {ca_file: ca.crt}
+    file_sd_configs: [{files: [targets/apiserver.json]}]
+`
+
+// prometheusGrace is how long Prometheus may take to write what it holds.
+const prometheusGrace = 20 * time.Second
+
+// prometheus is a Prometheus that runs beside the rounds. Its data are in
+// DIR/prometheus, its configuration in DIR/prometheus.d.
+type prometheus struct {
+	config string // the folder
+	group  *lifecycle.Group
+	url    string
+}
+
+// startPrometheus starts one, or returns nil where there is none on PATH.
+func startPrometheus(ctx context.Context, dir string, rules []byte) (*prometheus, error) {
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		return nil, nil //nolint:nilerr // It is optional: the caller says so.
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &prometheus{config: filepath.Join(dir, "prometheus.d"), group: lifecycle.New(context.WithoutCancel(ctx))}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	p.url = "http://127.0.0.1:" + strconv.Itoa(port)
+	if err := os.MkdirAll(filepath.Join(p.config, "targets"), 0o755); err != nil {
+		return nil, fmt.Errorf("making the configuration of Prometheus: %w", err)
+	}
+	err = errors.Join(
+		os.WriteFile(filepath.Join(p.config, "prometheus.yml"), []byte(prometheusConfig), 0o644),
+		os.WriteFile(filepath.Join(p.config, "rules.yml"), rules, 0o644),
+		// They are there from the beginning, so that it watches for their changes.
+		os.WriteFile(filepath.Join(p.config, "token"), nil, 0o600),
+		os.WriteFile(filepath.Join(p.config, "ca.crt"), nil, 0o644),
+		p.noTarget(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("writing the configuration of Prometheus: %w", err)
+	}
+	log, err := os.OpenFile(filepath.Join(p.config, "prometheus.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of Prometheus: %w", err)
+	}
+	started := make(chan error, 1)
+	p.group.Go("prometheus", func(ctx context.Context) error {
+		// The kernel kills it when the thread that started it ends, so also with this process.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer log.Close()
+		command := exec.CommandContext(ctx, program,
+			"--config.file="+filepath.Join(p.config, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "prometheus"),
+			"--storage.tsdb.retention.time=10y", "--web.listen-address=127.0.0.1:"+strconv.Itoa(port), "--log.level=warn")
+		command.Stdout, command.Stderr = log, log
+		command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+		command.WaitDelay = prometheusGrace
+		err := command.Start()
+		started <- err
+		if err != nil {
+			return nil
+		}
+		if err := command.Wait(); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("it ended by itself (%w); see %s", err, log.Name())
+		}
+		return nil
+	})
+	if err := <-started; err != nil {
+		p.group.Stop()
+		return nil, errors.Join(fmt.Errorf("starting %s: %w", program, err), p.group.Wait())
+	}
+	return p, nil
+}
+
+// stop ends Prometheus, and says why if it had ended before.
+func (p *prometheus) stop() error {
+	p.group.Stop()
+	return p.group.Wait()
+}
+
+type targets struct {
+	Targets []string          `json:"targets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// target says what to scrape from now on.
+func (p *prometheus) target(s *stage, round outcome.Round, port int) error {
+	labels := map[string]string{
+		"contender": round.Contender, "scenario": round.Scenario, "variant": round.Variant, "setting": round.Setting, "round": round.ID(),
+	}
+	config := s.cluster.AdminConfig()
+	server, err := serverAddress(config.Host)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		replaceFile(filepath.Join(p.config, "token"), []byte(s.token), 0o600),
+		replaceFile(filepath.Join(p.config, "ca.crt"), config.CAData, 0o644),
+		p.write("contender", targets{Targets: []string{"127.0.0.1:" + strconv.Itoa(port)}, Labels: labels}),
+		p.write("apiserver", targets{Targets: []string{server}, Labels: labels}),
+	)
+}
+
+// noTarget says that there is nothing to scrape.
+func (p *prometheus) noTarget() error {
+	return errors.Join(p.write("contender"), p.write("apiserver"))
+}
+
+func (p *prometheus) write(job string, groups ...targets) error {
+	if groups == nil {
+		groups = []targets{}
+	}
+	content, err := json.Marshal(groups)
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(p.config, "targets", job+".json"), content, 0o644)
+}
+
+// replaceFile writes a file as a whole: Prometheus reads it at any time.
+func replaceFile(path string, content []byte, mode os.FileMode) error {
+	if err := os.WriteFile(path+".new", content, mode); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// freePort finds a port that is free now.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	return port, listener.Close()
+}

@@ -1,0 +1,26 @@
+package harness
+
+import "github.com/bellerophon-io/bellerophon/bench/contender"
+
+// resync says how often each contender's caches reconcile everything again though nothing
+// changed. No scenario is as long as any of them.
+var resync = map[string]string{
+	"bellerophon":              "none",
+	"controller-runtime":       "10 h (cache.Options.SyncPeriod, its default)",
+	"controller-runtime-tuned": "10 h (cache.Options.SyncPeriod, its default)",
+	"kube-rs":                  "none",
+	"quarkus":                  "10 h (maximal reconciliation interval, its default); none of the informers",
+	"tutorial":                 "none",
+	"ideal":                    "none: it has no cache",
+}
+
+func resyncs(contenders []contender.Contender) map[string]string {
+	said := map[string]string{}
+	for _, c := range contenders {
+		said[c.Name] = resync[c.Name]
+		if said[c.Name] == "" {
+			said[c.Name] = "not known"
+		}
+	}
+	return said
+}

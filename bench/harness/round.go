@@ -1,0 +1,225 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/install"
+	"github.com/bellerophon-io/bellerophon/bench/contender"
+	"github.com/bellerophon-io/bellerophon/bench/ideal"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/bench/scenario"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// quiet is longer than the second that a status on its way may wait.
+	quiet = 2 * time.Second
+	// idealInFlight is with how many objects at once the ideal client is fastest.
+	idealInFlight = 16
+	// idealNamespace is where its objects are.
+	idealNamespace = "ideal"
+	// account is who all contenders are.
+	account = "contender"
+	// tokenSeconds is longer than any round.
+	tokenSeconds = 12 * 3600
+	// setUpLimit and idealLimit are how long what comes before the contender may take.
+	setUpLimit = 2 * time.Minute
+	idealLimit = 5 * time.Minute
+)
+
+// stage is a fresh cluster with all that a round needs.
+type stage struct {
+	run     *run
+	dir     string // of the round
+	cluster *localcluster.Cluster
+	clients *scenario.Clients
+	proxy   *proxy.Proxy
+	judge   *scenario.Judge
+	token   string
+	ends    []func() error
+}
+
+// newStage builds a stage. Its caller closes it, also after an error.
+func (r *run) newStage(ctx context.Context, dir string) (*stage, error) {
+	s := &stage{run: r, dir: dir}
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		return s, fmt.Errorf("making the folder of a round: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, setUpLimit, fmt.Errorf("setting up a round took longer than %v", setUpLimit))
+	defer cancel()
+	r.show.step("starting etcd and the API server", 0, 0)
+	var err error
+	if s.cluster, err = localcluster.Start(ctx, localcluster.Options{}); err != nil {
+		return s, err
+	}
+	s.ends = append(s.ends, s.cluster.Stop)
+	config := s.cluster.AdminConfig()
+	if _, err := install.Operator(ctx, config, ""); err != nil {
+		return s, err
+	}
+	if s.clients, err = scenario.NewClients(config); err != nil {
+		return s, err
+	}
+	s.ends = append(s.ends, func() error { s.clients.Close(); return nil })
+	if err := s.populate(ctx); err != nil {
+		return s, err
+	}
+	if s.proxy, err = proxy.New(config); err != nil {
+		return s, err
+	}
+	s.ends = append(s.ends, s.proxy.Close)
+	s.judge = scenario.NewJudge(ctx, s.clients, s.proxy.Saw)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	s.ends = append(s.ends, s.judge.Close, func() error { return os.RemoveAll(kubeconfig) })
+	return s, s.proxy.WriteKubeconfig(kubeconfig, s.token)
+}
+
+// close takes all down, the last first.
+func (s *stage) close() error {
+	var err error
+	for i := len(s.ends) - 1; i >= 0; i-- {
+		err = errors.Join(err, s.ends[i]())
+	}
+	return err
+}
+
+// populate makes the namespaces, and the account that every contender is.
+func (s *stage) populate(ctx context.Context) error {
+	core := s.clients.Core()
+	for _, name := range []string{scenario.Namespace, idealNamespace} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("making the namespace %s: %w", name, err)
+		}
+	}
+	accounts := core.CoreV1().ServiceAccounts(metav1.NamespaceDefault)
+	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("making the contender's account: %w", err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: account},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: account}},
+	}
+	if _, err := core.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("binding the contender's account: %w", err)
+	}
+	seconds := int64(tokenSeconds)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	answer, err := accounts.CreateToken(ctx, account, request, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("requesting the contender's token: %w", err)
+	}
+	s.token = answer.Status.Token
+	return nil
+}
+
+// ideal runs the ideal client, as the contender's user, and removes what it made.
+func (s *stage) ideal(ctx context.Context, objects int) (rate float64, err error) {
+	s.run.show.step("the ideal client", 0, 0)
+	ctx, cancel := context.WithTimeoutCause(ctx, idealLimit, fmt.Errorf("the ideal client took longer than %v", idealLimit))
+	defer cancel()
+	config := rest.AnonymousClientConfig(s.cluster.AdminConfig())
+	config.BearerToken = s.token
+	// The first objects warm up the API server: they are not measured.
+	for _, burst := range []ideal.Burst{
+		{Namespace: idealNamespace, Prefix: "warm", Objects: max(1, objects/4), InFlight: idealInFlight},
+		{Namespace: idealNamespace, Prefix: "ideal", Objects: objects, InFlight: idealInFlight},
+	} {
+		result, err := burst.Run(ctx, config)
+		if err != nil {
+			return 0, err
+		}
+		rate = float64(objects) / result.Elapsed.Seconds()
+	}
+	return rate, s.clients.Clear(ctx, idealNamespace)
+}
+
+// round makes one round. The error is that of a run that was stopped.
+func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
+	round := p.Round
+	round.Start = time.Now()
+	measured, err := r.measure(ctx, p)
+	round.End = time.Now()
+	round.Measured = measured
+	if ctx.Err() != nil {
+		return round, context.Cause(ctx)
+	}
+	var failure *scenario.Failure
+	switch {
+	case errors.As(err, &failure):
+		round.Failed = failure.Error()
+	case err != nil:
+		round.Rejected = err.Error()
+	}
+	return round, nil
+}
+
+func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured, err error) {
+	dir := filepath.Join(r.Dir, "rounds", p.ID())
+	s, err := r.newStage(ctx, dir)
+	defer func() {
+		if cause := s.died(); cause != nil {
+			err = cause // What came of it is no failure of the contender's.
+		}
+		err = errors.Join(err, s.close())
+	}()
+	if err != nil {
+		return nil, err
+	}
+	before := outcome.Measured{}
+	world := &scenario.World{
+		Clients: s.clients, Proxy: s.proxy, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Progress: r.show.step,
+		Servers: []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")},
+		Start: func(ctx context.Context) (scenario.Process, error) {
+			return r.programs[p.Contender].Start(context.WithoutCancel(ctx), contender.Settings{
+				Kubeconfig: filepath.Join(dir, "kubeconfig"), Output: filepath.Join(dir, "contender.log"),
+				Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: r.metricsPort,
+			})
+		},
+	}
+	if r.Ideal > 0 {
+		rate, err := s.ideal(ctx, r.Ideal)
+		if err != nil {
+			return nil, err
+		}
+		before[outcome.IdealConverge] = float64(r.Ideal) / rate
+		before[outcome.IdealObjects] = float64(r.Ideal)
+		if world.Rate, err = r.ceiling(rate); err != nil {
+			return before, err
+		}
+	}
+	if r.prometheus != nil {
+		if err := r.prometheus.target(s, p.Round, r.metricsPort); err != nil {
+			return before, err
+		}
+		defer func() { err = errors.Join(err, r.prometheus.noTarget()) }()
+	}
+	measured, err = p.scenario.Run(ctx, world)
+	if measured == nil {
+		measured = outcome.Measured{}
+	}
+	for measure, value := range before {
+		measured[measure] = value
+	}
+	return measured, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(dir, "proxy.jsonl")))
+}
+
+// died says why the cluster died, if it did.
+func (s *stage) died() error {
+	if s.cluster == nil {
+		return nil
+	}
+	return s.cluster.Err()
+}

@@ -1,0 +1,282 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bench/contender"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/probe"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+)
+
+// repeats is how often a round that was rejected is made again.
+const repeats = 2
+
+// run is a run of the comparison.
+type run struct {
+	*choice
+	show        *progress
+	programs    map[string]*contender.Program
+	prometheus  *prometheus
+	metricsPort int
+}
+
+// Run makes all rounds that are not there yet, and shows how far it is. rules are
+// recording rules for Prometheus. The error says what kept the run from going on; rounds
+// that failed or were rejected are no error.
+func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen) (err error) {
+	chosen, err := options.complete()
+	if err != nil {
+		return err
+	}
+	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}}
+	skipped, err := r.build(ctx, out)
+	if err != nil {
+		return err
+	}
+	if err := r.begin(skipped); err != nil {
+		return err
+	}
+	if r.metricsPort, err = freePort(); err != nil {
+		return err
+	}
+	if r.prometheus, err = startPrometheus(ctx, r.Dir, rules); err != nil {
+		return err
+	}
+	if r.prometheus == nil {
+		out.Println("Prometheus is not installed, so this run has no time series; install it (Debian: apt-get install prometheus) for them")
+	} else {
+		out.Println("Prometheus is at " + r.prometheus.url)
+		defer func() { err = errors.Join(err, r.prometheus.stop()) }()
+	}
+	groups := r.plan()
+	for _, g := range groups {
+		for _, turn := range g.turns {
+			r.show.total += len(turn)
+		}
+	}
+	for _, g := range groups {
+		if err := r.group(ctx, g); err != nil {
+			return fmt.Errorf("the run was stopped: %w; the same command goes on with the rounds that are missing", err)
+		}
+	}
+	return r.show.end(r.Dir)
+}
+
+// build builds the control plane and the contenders, and leaves out those whose toolchain
+// is missing.
+func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string]string, err error) {
+	if err := localcluster.Build(ctx, localcluster.Options{Progress: screen.Progress(out)}); err != nil {
+		return nil, err
+	}
+	skipped = map[string]string{}
+	var there []contender.Contender
+	for _, c := range r.contenders {
+		if missing := c.Missing(); missing != "" {
+			skipped[c.Name] = missing
+			out.Println(missing)
+			continue
+		}
+		r.show.step("building "+c.Name, 0, 0)
+		program, err := c.Build(ctx, r.Log)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			skipped[c.Name] = err.Error()
+			out.Println(c.Name + " is left out: " + err.Error())
+			continue
+		}
+		r.programs[c.Name] = program
+		there = append(there, c)
+	}
+	r.contenders = there
+	if len(there) == 0 {
+		return nil, errors.New("no contender can run on this machine; the lines above say what each needs")
+	}
+	return skipped, nil
+}
+
+// begin writes what is run, unless it is there: then it has to be the same.
+func (r *run) begin(skipped map[string]string) error {
+	described := outcome.Run{
+		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders),
+		Skipped: skipped, Turns: r.Turns, Flags: r.flags(),
+	}
+	described.Machine["etcd"] = "does not sync its data to disk"
+	for _, c := range r.contenders {
+		described.Contenders = append(described.Contenders, c.Name)
+		described.Versions[c.Name] = r.programs[c.Name].Version
+	}
+	for _, s := range r.scenarios {
+		described.Scenarios = append(described.Scenarios, s.Name+" "+s.String())
+	}
+	before, err := outcome.ReadRun(r.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return outcome.WriteRun(r.Dir, described)
+	case err != nil:
+		return err
+	case !reflect.DeepEqual(before.Flags, described.Flags):
+		return fmt.Errorf("--out %s has a run with other flags, %q; give the same flags to go on with it, or another folder", r.Dir, before.Flags)
+	}
+	return nil
+}
+
+// flags are those that repeat the run.
+func (r *run) flags() []string {
+	flags := []string{"--contenders=" + r.Options.Contenders, "--scenarios=" + r.Options.Scenarios, fmt.Sprint("--turns=", r.Turns), fmt.Sprint("--ideal=", r.Ideal)}
+	if r.Workers != "" {
+		flags = append(flags, "--workers="+r.Workers)
+	}
+	if r.Memory != "" {
+		flags = append(flags, "--memory="+r.Memory)
+	}
+	if r.Full {
+		flags = append(flags, "--full")
+	}
+	if r.Warm {
+		flags = append(flags, "--warm")
+	}
+	return flags
+}
+
+// group makes the rounds of a scenario in a variant. Rounds that are rejected are made
+// again, in turns of their own.
+func (r *run) group(ctx context.Context, g group) error {
+	turns := g.turns
+	for attempt := 0; ; attempt++ {
+		for _, turn := range turns {
+			for _, planned := range turn {
+				if err := r.unlessDone(ctx, planned); err != nil {
+					return err
+				}
+			}
+		}
+		lacking, err := r.judge(g)
+		if err != nil || attempt == repeats || len(lacking) == 0 {
+			return err
+		}
+		turns = r.again(g, lacking, attempt)
+		for _, turn := range turns {
+			r.show.total += len(turn)
+		}
+	}
+}
+
+func (r *run) unlessDone(ctx context.Context, p planned) error {
+	if outcome.Done(r.Dir, p.Round) {
+		r.show.done++
+		return nil
+	}
+	r.show.begin(p)
+	round, err := r.round(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := outcome.WriteRound(r.Dir, round); err != nil {
+		return err
+	}
+	r.show.over(round)
+	return nil
+}
+
+// ran identifies the rounds that measure the same.
+type ran struct {
+	contender, setting string
+	warm               bool
+}
+
+// judge judges the rounds of a group, and says how many more each measurement needs.
+func (r *run) judge(g group) (map[ran]int, error) {
+	rounds, err := outcome.ReadRounds(r.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var held []outcome.Round
+	for _, round := range rounds {
+		if round.Scenario == g.scenario.Name && round.Variant == g.scenario.String() {
+			held = append(held, round)
+		}
+	}
+	changed := judge(held, r.Tolerance)
+	for _, round := range changed {
+		if err := outcome.WriteRound(r.Dir, round); err != nil {
+			return nil, err
+		}
+		for i := range held {
+			if held[i].ID() == round.ID() {
+				held[i] = round
+			}
+		}
+		r.show.judged(round)
+	}
+	lacking := map[ran]int{}
+	for _, p := range g.turns[0] {
+		lacking[ran{p.Contender, p.Setting, p.Warm}] = r.Turns
+	}
+	for _, round := range held {
+		key := ran{round.Contender, round.Setting, round.Warm}
+		if round.Rejected == "" && lacking[key] > 0 { // A failure is a result.
+			if lacking[key]--; lacking[key] == 0 {
+				delete(lacking, key)
+			}
+		}
+	}
+	return lacking, nil
+}
+
+// again plans what is lacking, in turns after all that were.
+func (r *run) again(g group, lacking map[ran]int, attempt int) [][]planned {
+	var turns [][]planned
+	for extra := range r.Turns {
+		var turn []planned
+		for _, p := range r.turn(g.scenario, r.Turns*(attempt+1)+extra) {
+			if lacking[ran{p.Contender, p.Setting, p.Warm}] > extra {
+				turn = append(turn, p)
+			}
+		}
+		turns = append(turns, turn)
+	}
+	return turns
+}
+
+// ceiling is the rate of the ideal client that all open loads of the run are a share of.
+// The first round sets it.
+func (r *run) ceiling(measured float64) (float64, error) {
+	type ceiling struct {
+		PerSecond float64 `json:"per_second"`
+	}
+	path := filepath.Join(r.Dir, "ceiling.json")
+	content, err := os.ReadFile(path)
+	if err == nil {
+		var held ceiling
+		if err := json.Unmarshal(content, &held); err != nil || held.PerSecond <= 0 {
+			return 0, fmt.Errorf("reading %s: it holds no rate; remove it, and the next round writes it", path)
+		}
+		return held.PerSecond, nil
+	}
+	if content, err = json.Marshal(ceiling{measured}); err != nil {
+		return 0, err
+	}
+	return measured, replaceFile(path, content, 0o644)
+}
+
+func serverAddress(host string) (string, error) {
+	server, err := url.Parse(host)
+	if err != nil {
+		return "", fmt.Errorf("reading the address of the API server: %w", err)
+	}
+	return server.Host, nil
+}

@@ -1,0 +1,183 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bench/measure"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// counter counts what is done, from any goroutine.
+type counter struct{ done atomic.Int64 }
+
+func (c *counter) next() int { return int(c.done.Add(1)) }
+
+const (
+	warmObjects = 100
+	warmRounds  = 50 // of changes: 5,000 statuses are finished, each of which took a reconcile or more
+	// churnLoad is the share of the ideal client's rate at which objects come and go.
+	churnLoad = 0.25
+)
+
+// warmUp makes the contender reconcile at least 5,000 times, and forget it.
+func (w *World) warmUp(ctx context.Context) error {
+	if _, err := w.createAll(ctx, "warm", warmObjects, 0); err != nil {
+		return err
+	}
+	for round := range warmRounds {
+		if err := w.converge(ctx, w.Judge.finished, fmt.Sprintf("warm (round %d of %d)", round+1, warmRounds), warmObjects); err != nil {
+			return err
+		}
+		if err := w.renameAll(ctx, "warm", warmObjects, fmt.Sprint("warm ", round), func(int) {}); err != nil {
+			return err
+		}
+	}
+	if err := w.converge(ctx, w.Judge.finished, "warm", warmObjects); err != nil {
+		return err
+	}
+	if err := w.settle(ctx, warmObjects); err != nil {
+		return err
+	}
+	w.Progress("clearing up after the warm-up", 0, 0)
+	limited, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, fmt.Errorf("the objects of the warm-up were not deleted within 2m"))
+	defer cancel()
+	if err := w.Clients.Clear(limited, Namespace); err != nil {
+		return err
+	}
+	return w.settle(ctx, warmObjects)
+}
+
+// renameAll changes each object once, and wants the new generations finished.
+func (w *World) renameAll(ctx context.Context, prefix string, n int, horse string, each func(i int)) error {
+	return asFastAsPossible(ctx, n, func(ctx context.Context, i int) error {
+		name := object(prefix, i)
+		generation, err := w.Clients.rename(ctx, name, horse)
+		if err != nil {
+			return err
+		}
+		w.Judge.finished.want(name, uint64(generation))
+		each(i)
+		return nil
+	})
+}
+
+func storm(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+	ctx, err := w.finish(ctx, v.N, v.replicas())
+	if err != nil {
+		return nil, err
+	}
+	win, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	began, answered, sent := time.Now(), newTimes(), counter{}
+	for round := range v.M {
+		err := w.renameAll(ctx, "hero", v.N, fmt.Sprint("storm ", round), func(i int) {
+			answered.set(object("hero", i), time.Now())
+			w.Progress("changing objects", sent.next(), v.N*v.M)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := w.converge(ctx, w.Judge.finished, "finished", v.N); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, v.N); err != nil {
+		return nil, err
+	}
+	measured := outcome.Measured{}
+	addLatencies(measured, w.Judge.finished, began, answered.of)
+	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, nil))
+	return measured, win.close(measured)
+}
+
+func drift(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+	ctx, err := w.finish(ctx, v.N, v.replicas())
+	if err != nil {
+		return nil, err
+	}
+	win, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	began, answered, sent := time.Now(), newTimes(), counter{}
+	var mu sync.Mutex
+	versions := map[uint64]bool{}
+	err = asFastAsPossible(ctx, v.N, func(ctx context.Context, i int) error {
+		name := object("hero", i)
+		version, err := w.Clients.drift(ctx, name)
+		if err != nil {
+			return err
+		}
+		answered.set(name, time.Now())
+		mu.Lock()
+		versions[version] = true
+		mu.Unlock()
+		w.Judge.repaired.want(name, version+1)
+		w.Progress("changing ConfigMaps", sent.next(), v.N)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := w.converge(ctx, w.Judge.repaired, "repaired", v.N); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, v.N); err != nil {
+		return nil, err
+	}
+	measured := outcome.Measured{}
+	addLatencies(measured, w.Judge.repaired, began, answered.of)
+	addReactions(measured, w.Proxy.Record(), measure.Versions("configmaps", versions))
+	return measured, win.close(measured)
+}
+
+func churn(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+	ctx, err := w.finish(ctx, v.N, v.replicas())
+	if err != nil {
+		return nil, err
+	}
+	win, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	began, due, sent := time.Now(), newTimes(), counter{}
+	rate := w.Rate * churnLoad
+	err = atRate(ctx, rate, v.M, func(ctx context.Context, i int, at time.Time) error {
+		// The i-th object has been there for as long as n others took to come.
+		if err := w.Clients.remove(ctx, object("hero", i)); err != nil {
+			return err
+		}
+		name := object("hero", v.N+i)
+		due.set(name, at)
+		if err := w.Clients.create(ctx, name, v.replicas()); err != nil {
+			return err
+		}
+		w.Judge.finished.want(name, 1)
+		w.Progress("objects come and go", sent.next(), v.M)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := w.converge(ctx, w.Judge.finished, "finished", v.N); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, v.N); err != nil {
+		return nil, err
+	}
+	intended := map[measure.Change]time.Time{}
+	for name, at := range due.of {
+		intended[measure.Change{Object: name, Generation: 1}] = at
+	}
+	measured := outcome.Measured{outcome.OfferedRate: rate}
+	addLatencies(measured, w.Judge.finished, began, due.of)
+	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, intended))
+	return measured, win.close(measured)
+}

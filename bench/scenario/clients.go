@@ -1,0 +1,167 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Namespace is where the load's objects are.
+const Namespace = "bench"
+
+const (
+	driftedField = "winged_horse_name" // of a ConfigMap
+	drifted      = "drifted"
+)
+
+// Clients send the load, straight to the API server and without a limit of their rate.
+type Clients struct {
+	http   *http.Client
+	core   kubernetes.Interface // speaks protobuf
+	heroes rest.Interface
+}
+
+// NewClients are clients with one connection.
+func NewClients(config *rest.Config) (*Clients, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	binary := rest.CopyConfig(config)
+	binary.ContentType = runtime.ContentTypeProtobuf
+	core, err := kubernetes.NewForConfigAndClient(binary, shared)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config.APIPath, config.GroupVersion = "/apis", &v1.GroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	heroes, err := rest.RESTClientForConfigAndClient(config, shared)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	return &Clients{http: shared, core: core, heroes: heroes}, nil
+}
+
+// Core is the client of the built-in kinds.
+func (c *Clients) Core() kubernetes.Interface { return c.core }
+
+// Close ends the connection.
+func (c *Clients) Close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
+
+// object is the name of the i-th object of a load.
+func object(prefix string, i int) types.NamespacedName {
+	return types.NamespacedName{Namespace: Namespace, Name: fmt.Sprintf("%s-%05d", prefix, i)}
+}
+
+func (c *Clients) create(ctx context.Context, name types.NamespacedName, replicas int32) error {
+	hero := &v1.BellerophonSimple{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.Kind},
+		ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: name.Namespace},
+		Spec:       v1.BellerophonSimpleSpec{Replicas: &replicas},
+	}
+	if err := c.heroes.Post().Namespace(name.Namespace).Resource(v1.Plural).Body(hero).Do(ctx).Error(); err != nil {
+		return fmt.Errorf("creating %s: %w", name, err)
+	}
+	return nil
+}
+
+// rename changes the horse of an object and returns the object's generation.
+func (c *Clients) rename(ctx context.Context, name types.NamespacedName, horse string) (int64, error) {
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"winged_horse_name": horse}})
+	if err != nil {
+		return 0, err
+	}
+	var changed v1.BellerophonSimple
+	err = c.heroes.Patch(types.MergePatchType).Namespace(name.Namespace).Resource(v1.Plural).Name(name.Name).Body(patch).Do(ctx).Into(&changed)
+	if err != nil {
+		return 0, fmt.Errorf("changing %s: %w", name, err)
+	}
+	return changed.Generation, nil
+}
+
+func (c *Clients) remove(ctx context.Context, name types.NamespacedName) error {
+	if err := c.heroes.Delete().Namespace(name.Namespace).Resource(v1.Plural).Name(name.Name).Do(ctx).Error(); err != nil {
+		return fmt.Errorf("deleting %s: %w", name, err)
+	}
+	return nil
+}
+
+// drift changes a ConfigMap as somebody else would, and returns its version.
+func (c *Clients) drift(ctx context.Context, name types.NamespacedName) (uint64, error) {
+	patch, err := json.Marshal(&corev1.ConfigMap{Data: map[string]string{driftedField: drifted}})
+	if err != nil {
+		return 0, err
+	}
+	changed, err := c.core.CoreV1().ConfigMaps(name.Namespace).Patch(ctx, name.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("changing ConfigMap %s: %w", name, err)
+	}
+	return versionOf(changed), nil
+}
+
+// goneEvery is how often it is asked whether all is gone: there are four resources, and no
+// one event that tells.
+const goneEvery = 100 * time.Millisecond
+
+// Clear deletes all objects of a namespace, and returns when they, their children and
+// pods are gone.
+func (c *Clients) Clear(ctx context.Context, namespace string) error {
+	if err := c.heroes.Delete().Namespace(namespace).Resource(v1.Plural).Do(ctx).Error(); err != nil {
+		return fmt.Errorf("deleting the objects of %s: %w", namespace, err)
+	}
+	ticker := time.NewTicker(goneEvery)
+	defer ticker.Stop()
+	for {
+		left, err := c.left(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until the garbage collector has deleted %d children in %s: %w", left, namespace, context.Cause(ctx))
+		}
+	}
+}
+
+func (c *Clients) left(ctx context.Context, namespace string) (int, error) {
+	children := metav1.ListOptions{LabelSelector: managedBy, ResourceVersion: "0"} // From the API server's cache.
+	sets, err := c.core.AppsV1().StatefulSets(namespace).List(ctx, children)
+	if err != nil {
+		return 0, fmt.Errorf("listing StatefulSets: %w", err)
+	}
+	services, err := c.core.CoreV1().Services(namespace).List(ctx, children)
+	if err != nil {
+		return 0, fmt.Errorf("listing Services: %w", err)
+	}
+	configs, err := c.core.CoreV1().ConfigMaps(namespace).List(ctx, children)
+	if err != nil {
+		return 0, fmt.Errorf("listing ConfigMaps: %w", err)
+	}
+	pods, err := c.core.CoreV1().Pods(namespace).List(ctx, children)
+	if err != nil {
+		return 0, fmt.Errorf("listing Pods: %w", err)
+	}
+	return len(sets.Items) + len(services.Items) + len(configs.Items) + len(pods.Items), nil
+}

@@ -1,0 +1,139 @@
+package scenario
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bench/measure"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// times are points in time by object. Its methods may be called from any goroutine.
+type times struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]time.Time
+}
+
+func newTimes() *times { return &times{of: map[types.NamespacedName]time.Time{}} }
+
+func (t *times) set(name types.NamespacedName, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of[name] = at
+}
+
+// createAll creates objects as fast as possible, wants them finished, and returns when
+// each creation was answered.
+func (w *World) createAll(ctx context.Context, prefix string, n int, replicas int32) (*times, error) {
+	answered, done := newTimes(), counter{}
+	err := asFastAsPossible(ctx, n, func(ctx context.Context, i int) error {
+		name := object(prefix, i)
+		if err := w.Clients.create(ctx, name, replicas); err != nil {
+			return err
+		}
+		answered.set(name, time.Now())
+		w.Judge.finished.want(name, 1)
+		w.Progress("creating objects", done.next(), n)
+		return nil
+	})
+	return answered, err
+}
+
+// finish starts the contender and lets it finish n objects.
+func (w *World) finish(ctx context.Context, n int, replicas int32) (context.Context, error) {
+	ctx, err := w.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.createAll(ctx, "hero", n, replicas); err != nil {
+		return nil, err
+	}
+	if err := w.converge(ctx, w.Judge.finished, "finished", n); err != nil {
+		return nil, err
+	}
+	return ctx, w.settle(ctx, n)
+}
+
+// ready starts the contender, and warms it up where that is wanted.
+func (w *World) ready(ctx context.Context) (context.Context, error) {
+	ctx, err := w.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, 0); err != nil {
+		return nil, err
+	}
+	if w.Warm {
+		return ctx, w.warmUp(ctx)
+	}
+	return ctx, nil
+}
+
+func burst(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+	ctx, err := w.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	win, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	answered, err := w.createAll(ctx, "hero", v.N, v.replicas())
+	if err != nil {
+		return nil, err
+	}
+	if err := w.converge(ctx, w.Judge.finished, "finished", v.N); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, v.N); err != nil {
+		return nil, err
+	}
+	measured := outcome.Measured{}
+	addLatencies(measured, w.Judge.finished, began, answered.of)
+	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, nil))
+	return measured, win.close(measured)
+}
+
+func steady(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+	ctx, err := w.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	win, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	intended, began, sent := newTimes(), time.Now(), counter{}
+	rate := w.Rate * float64(v.Load) / 100
+	err = atRate(ctx, rate, v.N, func(ctx context.Context, i int, due time.Time) error {
+		name := object("hero", i)
+		intended.set(name, due)
+		if err := w.Clients.create(ctx, name, v.replicas()); err != nil {
+			return err
+		}
+		w.Judge.finished.want(name, 1)
+		w.Progress("steady load", sent.next(), v.N)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := w.converge(ctx, w.Judge.finished, "finished", v.N); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, v.N); err != nil {
+		return nil, err
+	}
+	due := map[measure.Change]time.Time{}
+	for name, at := range intended.of {
+		due[measure.Change{Object: name, Generation: 1}] = at
+	}
+	measured := outcome.Measured{outcome.OfferedRate: rate}
+	addLatencies(measured, w.Judge.finished, began, intended.of)
+	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, due))
+	return measured, win.close(measured)
+}

@@ -1,0 +1,136 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// managedBy selects the children.
+const managedBy = "app.kubernetes.io/managed-by=bellerophon"
+
+// Judge watches the cluster and says when objects are finished and drift is undone.
+type Judge struct {
+	group    *lifecycle.Group
+	finished *board // generations of objects
+	repaired *board // versions of ConfigMaps that are as they should be
+	saw      func(version uint64)
+}
+
+// NewJudge starts a judge. It calls saw with each version that it sees. It runs until
+// Close.
+func NewJudge(ctx context.Context, clients *Clients, saw func(version uint64)) *Judge {
+	j := &Judge{group: lifecycle.New(context.WithoutCancel(ctx)), finished: newBoard(), repaired: newBoard(), saw: saw}
+	heroes := cache.NewListWatchFromClient(clients.heroes, v1.Plural, metav1.NamespaceAll, fields.Everything())
+	configs := cache.NewFilteredListWatchFromClient(clients.core.CoreV1().RESTClient(), "configmaps", metav1.NamespaceAll,
+		func(options *metav1.ListOptions) { options.LabelSelector = managedBy })
+	j.follow(heroes, &v1.BellerophonSimple{}, j.hero, j.finished.gone)
+	j.follow(configs, &corev1.ConfigMap{}, j.config, j.repaired.gone)
+	return j
+}
+
+// Close ends the judge's watches.
+func (j *Judge) Close() error {
+	j.group.Stop()
+	return j.group.Wait()
+}
+
+func (j *Judge) hero(object runtime.Object, at time.Time) {
+	hero, ok := object.(*v1.BellerophonSimple)
+	if ok && isFinished(hero) {
+		j.finished.mark(nameOf(hero), uint64(hero.Generation), at)
+	}
+}
+
+// isFinished says whether the status is that of servers that are finished.
+func isFinished(hero *v1.BellerophonSimple) bool {
+	ready := meta.FindStatusCondition(hero.Status.Conditions, v1.ConditionReady)
+	return hero.Status.ObservedGeneration == hero.Generation && ready != nil && ready.Status == metav1.ConditionTrue &&
+		ready.ObservedGeneration == hero.Generation && hero.Spec.Replicas != nil && hero.Status.Replicas == *hero.Spec.Replicas &&
+		hero.Status.ReadyReplicas == *hero.Spec.Replicas
+}
+
+func (j *Judge) config(object runtime.Object, at time.Time) {
+	config, ok := object.(*corev1.ConfigMap)
+	if ok && config.Data[driftedField] != drifted {
+		j.repaired.mark(nameOf(config), versionOf(config), at)
+	}
+}
+
+func nameOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+func versionOf(object metav1.Object) uint64 {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// follow watches a resource until the judge is closed.
+func (j *Judge) follow(source cache.ListerWatcher, expected runtime.Object, each func(runtime.Object, time.Time), gone func(types.NamespacedName)) {
+	quiet := logr.Discard() // The cluster's end is no news.
+	name := fmt.Sprintf("judge of %T", expected)
+	reflector := cache.NewReflectorWithOptions(source, expected, &sink{judge: j, each: each, gone: gone}, cache.ReflectorOptions{Logger: &quiet, Name: name})
+	j.group.Go(name, func(ctx context.Context) error {
+		reflector.RunWithContext(ctx)
+		return nil
+	})
+}
+
+// sink is the "store" of a reflector: it keeps nothing.
+type sink struct {
+	judge *Judge
+	each  func(runtime.Object, time.Time)
+	gone  func(types.NamespacedName)
+}
+
+func (s *sink) see(object any, at time.Time) error {
+	access, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	s.judge.saw(versionOf(access))
+	if one, ok := object.(runtime.Object); ok {
+		s.each(one, at)
+	}
+	return nil
+}
+
+func (s *sink) Add(object any) error    { return s.see(object, time.Now()) }
+func (s *sink) Update(object any) error { return s.see(object, time.Now()) }
+func (s *sink) Resync() error           { return nil }
+
+func (s *sink) Delete(object any) error {
+	access, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	s.judge.saw(versionOf(access))
+	s.gone(nameOf(access))
+	return nil
+}
+
+func (s *sink) Replace(objects []any, _ string) error {
+	at := time.Now()
+	for _, object := range objects {
+		if err := s.see(object, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}

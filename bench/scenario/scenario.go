@@ -1,0 +1,172 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// Variant is the size of a scenario.
+type Variant struct {
+	N       int // objects
+	M       int // changes: of each object in a storm, of all in a churn
+	Load    int // percent of the ideal client's rate
+	Seconds int // of being idle
+}
+
+// manyObjects have no servers: with them, the machine would be busy with pods.
+const manyObjects = 1000
+
+func (v Variant) replicas() int32 {
+	if v.N > manyObjects {
+		return 0
+	}
+	return 1
+}
+
+// Scenario is what contenders are put through.
+type Scenario struct {
+	Name string
+	// Creates says that it is about creations alone, which contenders do that do only those.
+	Creates bool
+	// Sweeps says that numbers of workers are compared in it, and Limits that limits of the
+	// memory are.
+	Sweeps, Limits bool
+	// Paced says that it needs the rate of the ideal client.
+	Paced bool
+
+	parts       []part
+	short, full []Variant
+	run         func(ctx context.Context, w *World, v Variant) (outcome.Measured, error)
+}
+
+// part is one of a variant's numbers.
+type part struct {
+	name    string
+	of      func(*Variant) *int
+	minimum int
+	maximum int
+}
+
+var (
+	partN       = part{"n", func(v *Variant) *int { return &v.N }, 1, 100_000}
+	partM       = part{"m", func(v *Variant) *int { return &v.M }, 1, 100_000}
+	partLoad    = part{"load", func(v *Variant) *int { return &v.Load }, 1, 100}
+	partSeconds = part{"seconds", func(v *Variant) *int { return &v.Seconds }, 1, 3600}
+)
+
+var all = []Scenario{
+	{Name: "burst", Creates: true, Sweeps: true, Limits: true, parts: []part{partN}, run: burst,
+		short: []Variant{{N: 50}}, full: []Variant{{N: 1000}, {N: 5000}}},
+	{Name: "start", Creates: true, parts: []part{{partN.name, partN.of, 0, partN.maximum}}, run: start,
+		short: []Variant{{N: 0}}, full: []Variant{{N: 0}, {N: 10_000}, {N: 50_000}}},
+	{Name: "restart", parts: []part{partN}, run: restart,
+		short: []Variant{{N: 50}}, full: []Variant{{N: 1000}, {N: 10_000}}},
+	{Name: "storm", parts: []part{partN, partM}, run: storm,
+		short: []Variant{{N: 20, M: 5}}, full: []Variant{{N: 500, M: 20}}},
+	{Name: "steady", Creates: true, Sweeps: true, Paced: true, parts: []part{partN, partLoad}, run: steady,
+		short: []Variant{{N: 100, Load: 50}}, full: []Variant{{N: 3000, Load: 50}, {N: 3000, Load: 75}}},
+	{Name: "drift", parts: []part{partN}, run: drift,
+		short: []Variant{{N: 20}}, full: []Variant{{N: 1000}}},
+	{Name: "churn", Paced: true, parts: []part{partN, partM}, run: churn,
+		short: []Variant{{N: 20, M: 40}}, full: []Variant{{N: 500, M: 3000}}},
+	{Name: "idle", parts: []part{partN, partSeconds}, run: idle,
+		short: []Variant{{N: 20, Seconds: 15}}, full: []Variant{{N: 1000, Seconds: 300}, {N: 10_000, Seconds: 300}}},
+}
+
+// Names are those of all scenarios.
+func Names() []string {
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// Chosen is a scenario in a variant.
+type Chosen struct {
+	Scenario
+	Variant Variant
+}
+
+// String is the variant, such as "n=50,load=75".
+func (c Chosen) String() string {
+	var parts []string
+	for _, p := range c.parts {
+		parts = append(parts, fmt.Sprintf("%s=%d", p.name, *p.of(&c.Variant)))
+	}
+	return strings.Join(parts, ",")
+}
+
+// Parse reads one scenario, such as "burst", for its usual variants, or "steady:n=50:load=75".
+// full says which variants are usual.
+func Parse(text string, full bool) ([]Chosen, error) {
+	name, rest, varied := strings.Cut(strings.TrimSpace(text), ":")
+	at := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no scenario %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	found := all[at]
+	usual := found.short
+	if full {
+		usual = found.full
+	}
+	if !varied {
+		chosen := make([]Chosen, len(usual))
+		for i, variant := range usual {
+			chosen[i] = Chosen{found, variant}
+		}
+		return chosen, nil
+	}
+	chosen := Chosen{found, usual[0]}
+	for setting := range strings.SplitSeq(rest, ":") {
+		if err := found.set(&chosen.Variant, setting); err != nil {
+			return nil, err
+		}
+	}
+	return []Chosen{chosen}, nil
+}
+
+func (s Scenario) set(variant *Variant, setting string) error {
+	name, text, _ := strings.Cut(setting, "=")
+	var names []string
+	for _, p := range s.parts {
+		names = append(names, p.name)
+		if p.name != name {
+			continue
+		}
+		value, err := strconv.Atoi(text)
+		if err != nil || value < p.minimum || value > p.maximum {
+			return fmt.Errorf("%s of %s is %q; it must be a number from %d to %d", name, s.Name, text, p.minimum, p.maximum)
+		}
+		*p.of(variant) = value
+		return nil
+	}
+	return fmt.Errorf("scenario %s has no %q; it has %s", s.Name, name, strings.Join(names, ", "))
+}
+
+// Run puts a contender through a scenario, and ends it. The error is a [Failure] if it is
+// the contender's.
+func (c Chosen) Run(ctx context.Context, w *World) (outcome.Measured, error) {
+	judged, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(w.Judge.group.Context(), func() { end(errors.New("the judge's watch has ended")) })()
+	measured, err := c.run(judged, w, c.Variant)
+	// An error that a contender's own end brought about is that.
+	var failure *Failure
+	if err != nil && w.process != nil {
+		select {
+		case <-w.process.Done():
+			if !errors.As(err, &failure) {
+				err = &Failure{fmt.Errorf("the contender ended by itself; see contender.log: %w", err)}
+			}
+		default:
+		}
+	}
+	return measured, errors.Join(err, w.stop(ctx))
+}

@@ -1,0 +1,76 @@
+package scenario
+
+import (
+	"context"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// start: with n=0 there is one object, so that there is something to write.
+func start(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+	n := max(1, v.N)
+	if _, err := w.createAll(ctx, "hero", n, v.replicas()); err != nil {
+		return nil, err
+	}
+	return w.measureStart(ctx, n)
+}
+
+func restart(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+	if _, err := w.finish(ctx, v.N, v.replicas()); err != nil {
+		return nil, err
+	}
+	if err := w.stop(ctx); err != nil {
+		return nil, err
+	}
+	return w.measureStart(ctx, v.N)
+}
+
+// measureStart starts the contender when the objects are there, and measures until it is
+// quiet.
+func (w *World) measureStart(ctx context.Context, n int) (outcome.Measured, error) {
+	server, err := w.openServers()
+	if err != nil {
+		return nil, err
+	}
+	ctx, err = w.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	win := &window{world: w, from: w.started, server: server}
+	if err := w.converge(ctx, w.Judge.finished, "finished", n); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, n); err != nil {
+		return nil, err
+	}
+	measured := outcome.Measured{outcome.Objects: float64(n)}
+	addStart(measured, w.Proxy.Record(), w.started)
+	return measured, win.close(measured)
+}
+
+func idle(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+	ctx, err := w.finish(ctx, v.N, v.replicas())
+	if err != nil {
+		return nil, err
+	}
+	win, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	timer, ticker := time.NewTimer(time.Duration(v.Seconds)*time.Second), time.NewTicker(time.Second)
+	defer timer.Stop()
+	defer ticker.Stop()
+	for over := false; !over; {
+		select {
+		case <-timer.C:
+			over = true
+		case <-ticker.C:
+			w.Progress("idle", int(time.Since(win.from).Seconds()), v.Seconds)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	measured := outcome.Measured{outcome.Objects: float64(v.N)}
+	return measured, win.close(measured)
+}

@@ -1,0 +1,181 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/probe"
+	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+)
+
+// Process is a contender that runs. contender.Process is one.
+type Process interface {
+	PID() int
+	Ready(ctx context.Context) error
+	Done() <-chan struct{}
+	Stop() (time.Duration, error)
+}
+
+// World is what a scenario works with. It belongs to one round.
+type World struct {
+	Clients *Clients
+	Proxy   *proxy.Proxy
+	Judge   *Judge
+	// Start starts the contender.
+	Start func(ctx context.Context) (Process, error)
+	// Servers are the processes of API server and etcd.
+	Servers []int
+	// Rate is that of the ideal client, in objects a second.
+	Rate float64
+	// Warm says that the contender warms up before it is measured.
+	Warm bool
+	// Quiet is how long a contender has to be quiet to count as settled.
+	Quiet time.Duration
+	// Progress is told what is going on, and how far; total may be 0.
+	Progress func(what string, done, total int)
+
+	process Process
+	started time.Time
+	guard   *lifecycle.Group
+}
+
+// Failure is what a contender failed at.
+type Failure struct{ err error }
+
+func (f *Failure) Error() string { return f.err.Error() }
+func (f *Failure) Unwrap() error { return f.err }
+
+// failed makes an error a failure of the contender, unless the harness was stopped or
+// another failure is known.
+func failed(ctx context.Context, err error) error {
+	var known *Failure
+	if err == nil || errors.As(err, &known) || (ctx.Err() != nil && !errors.As(context.Cause(ctx), &known)) {
+		return err
+	}
+	return &Failure{err}
+}
+
+// start starts the contender. The context that it returns ends if the contender does.
+func (w *World) start(ctx context.Context) (context.Context, error) {
+	w.Progress("starting the contender", 0, 0)
+	w.started = time.Now()
+	process, err := w.Start(ctx)
+	if err != nil {
+		return nil, failed(ctx, err)
+	}
+	w.process = process
+	guarded, end := context.WithCancelCause(ctx)
+	w.guard = lifecycle.New(ctx)
+	w.guard.Go("guard", func(ctx context.Context) error {
+		select {
+		case <-process.Done():
+			end(&Failure{errors.New("the contender ended by itself; see contender.log")})
+		case <-ctx.Done():
+			end(ctx.Err())
+		}
+		return nil
+	})
+	return guarded, nil
+}
+
+// stop ends the contender.
+func (w *World) stop(ctx context.Context) error {
+	if w.process == nil {
+		return nil
+	}
+	w.guard.Stop()
+	_ = w.guard.Wait() // It returns no errors.
+	_, err := w.process.Stop()
+	w.process = nil
+	return failed(ctx, err)
+}
+
+// settle waits until the contender serves its metrics, watches, and is quiet.
+func (w *World) settle(ctx context.Context, objects int) error {
+	w.Progress("waiting until the contender is quiet", 0, 0)
+	limit := time.Minute + time.Duration(objects)*20*time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, &Failure{fmt.Errorf("the contender was not quiet for %v within %v", w.Quiet, limit)})
+	defer cancel()
+	if err := w.process.Ready(ctx); err != nil {
+		return failed(ctx, err)
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		left := w.Quiet - time.Since(w.Proxy.IdleSince())
+		switch {
+		case left > 0:
+		case w.Proxy.IsWatched(v1.Plural):
+			return nil
+		default:
+			left = w.Quiet // It has not begun.
+		}
+		timer.Reset(left)
+	}
+}
+
+// converge waits until all objects of a board are as far as is wanted.
+func (w *World) converge(ctx context.Context, b *board, what string, objects int) error {
+	limit := time.Minute + time.Duration(objects)*200*time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, &Failure{fmt.Errorf("not all objects were %s within %v", what, limit)})
+	defer cancel()
+	if err := b.await(ctx, func(missing int) { w.Progress(what, objects-missing, objects) }); err != nil {
+		var failure *Failure
+		if errors.As(err, &failure) {
+			return &Failure{err}
+		}
+		return err
+	}
+	return nil
+}
+
+// window is a time for which usage and requests are measured.
+type window struct {
+	world             *World
+	from              time.Time
+	contender, server probe.Usage
+}
+
+func (w *World) open() (*window, error) {
+	contender, err := probe.Of(w.process.PID())
+	if err != nil {
+		return nil, &Failure{err}
+	}
+	server, err := w.openServers()
+	if err != nil {
+		return nil, err
+	}
+	return &window{world: w, from: time.Now(), contender: contender, server: server}, nil
+}
+
+func (w *World) openServers() (probe.Usage, error) { return probe.Of(w.Servers...) }
+
+// close measures the window.
+func (win *window) close(measured outcome.Measured) error {
+	to := time.Now()
+	contender, err := probe.Of(win.world.process.PID())
+	if err != nil {
+		return &Failure{err}
+	}
+	server, err := win.world.openServers()
+	if err != nil {
+		return err
+	}
+	measured[outcome.ContenderCPU] = (contender.CPU - win.contender.CPU).Seconds()
+	measured[outcome.ServerCPU] = (server.CPU - win.server.CPU).Seconds()
+	measured[outcome.PeakMemory] = float64(contender.Peak)
+	measured[outcome.SettledMemory] = float64(contender.Resident)
+	measured[outcome.Window] = to.Sub(win.from).Seconds()
+	addTraffic(measured, win.world.Proxy.Record(), win.from, to)
+	return nil
+}
