@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
@@ -32,8 +33,12 @@ type Options struct {
 	// Memory are the limits of the memory to measure beside the defaults, such as
 	// 512Mi,256Mi: 16Mi or more each. May be empty.
 	Memory string
-	// Warm measures every burst and steady load a second time, after a warm-up.
+	// Warm measures every burst and steady load a second time, with the contenders'
+	// defaults, after a warm-up.
 	Warm bool
+	// Limit is how long the rounds may take together: no round is begun that would not be
+	// over by then if it took as long as the longest so far. 0 is no limit.
+	Limit time.Duration
 	// Ideal is how many objects the ideal client makes in each round: 1 to 1000; 0 leaves it
 	// out, and no round is rejected for it.
 	Ideal int
@@ -79,6 +84,9 @@ func (o Options) complete() (*choice, error) {
 	}
 	if o.Tolerance <= 0 {
 		return nil, fmt.Errorf("--tolerance is %v; it must be above 0, such as 0.1 for 10 %%", o.Tolerance)
+	}
+	if o.Limit < 0 {
+		return nil, fmt.Errorf("--limit is %v; it must not be negative", o.Limit)
 	}
 	if o.Dir == "" {
 		return nil, fmt.Errorf("--out is missing; give the folder for the outcome")
@@ -162,30 +170,31 @@ func (c *choice) plan() []group {
 // turn is one way through the contenders.
 func (c *choice) turn(s scenario.Chosen, turn int) []planned {
 	settings := []setting{{}}
-	if s.Sweeps {
+	if s.Swept && s.Sweeps {
 		settings = append(settings, c.workers...)
 	}
-	if s.Limits {
+	if s.Swept && s.Limits {
 		settings = append(settings, c.limits...)
 	}
 	var rounds []planned
-	for _, warm := range []bool{false, true} {
-		if warm && (!c.Warm || !s.Sweeps) {
-			continue
-		}
-		for _, setting := range settings {
-			for _, one := range c.contenders {
-				if one.CreatesOnly && (!s.Creates || warm) {
-					continue
-				}
-				rounds = append(rounds, planned{
-					Round: outcome.Round{
-						Scenario: s.Name, Variant: s.String(), Contender: one.Name, Setting: setting.String(), Turn: turn, Warm: warm,
-					},
-					contender: one, scenario: s, setting: setting,
-				})
+	add := func(setting setting, warm bool) {
+		for _, one := range c.contenders {
+			if one.CreatesOnly && (!s.Creates || warm || setting.memory > 0) || (setting.memory > 0 && withoutLimit[one.Name]) {
+				continue
 			}
+			rounds = append(rounds, planned{
+				Round: outcome.Round{
+					Scenario: s.Name, Variant: s.String(), Contender: one.Name, Setting: setting.String(), Turn: turn, Warm: warm,
+				},
+				contender: one, scenario: s, setting: setting,
+			})
 		}
+	}
+	for _, setting := range settings {
+		add(setting, false)
+	}
+	if c.Warm && s.Sweeps {
+		add(setting{}, true)
 	}
 	if turn%2 == 1 {
 		slices.Reverse(rounds)

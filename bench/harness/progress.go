@@ -31,6 +31,13 @@ const redraw = 100 * time.Millisecond
 
 func newProgress(out *screen.Screen) *progress { return &progress{out: out, began: time.Now()} }
 
+// expect adds turns to what is to be done.
+func (p *progress) expect(turns [][]planned) {
+	for _, turn := range turns {
+		p.total += len(turn)
+	}
+}
+
 func (p *progress) begin(planned planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -122,11 +122,14 @@ type targets struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// target says what to scrape from now on.
-func (p *prometheus) target(s *stage, round outcome.Round, port int) error {
-	labels := map[string]string{
-		"contender": round.Contender, "scenario": round.Scenario, "variant": round.Variant, "setting": round.Setting, "round": round.ID(),
-	}
+// contender says which contender to scrape from now on. Prometheus takes up to 5 s to hear
+// of it, so that it is said before the contender is started.
+func (p *prometheus) contender(round outcome.Round, port int) error {
+	return p.write("contender", targets{Targets: []string{"127.0.0.1:" + strconv.Itoa(port)}, Labels: labelsOf(round)})
+}
+
+// server says which API server to scrape from now on.
+func (p *prometheus) server(s *stage, round outcome.Round) error {
 	config := s.cluster.AdminConfig()
 	server, err := serverAddress(config.Host)
 	if err != nil {
@@ -135,9 +138,14 @@ func (p *prometheus) target(s *stage, round outcome.Round, port int) error {
 	return errors.Join(
 		replaceFile(filepath.Join(p.config, "token"), []byte(s.token), 0o600),
 		replaceFile(filepath.Join(p.config, "ca.crt"), config.CAData, 0o644),
-		p.write("contender", targets{Targets: []string{"127.0.0.1:" + strconv.Itoa(port)}, Labels: labels}),
-		p.write("apiserver", targets{Targets: []string{server}, Labels: labels}),
+		p.write("apiserver", targets{Targets: []string{server}, Labels: labelsOf(round)}),
 	)
+}
+
+func labelsOf(round outcome.Round) map[string]string {
+	return map[string]string{
+		"contender": round.Contender, "scenario": round.Scenario, "variant": round.Variant, "setting": round.Setting, "round": round.ID(),
+	}
 }
 
 // noTarget says that there is nothing to scrape.

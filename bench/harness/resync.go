@@ -14,6 +14,10 @@ var resync = map[string]string{
 	"ideal":                    "none: it has no cache",
 }
 
+// withoutLimit are the contenders whose runtime cannot be told a limit of the memory: a
+// sweep would measure the default again.
+var withoutLimit = map[string]bool{"kube-rs": true}
+
 func resyncs(contenders []contender.Contender) map[string]string {
 	said := map[string]string{}
 	for _, c := range contenders {

@@ -150,7 +150,7 @@ func (s *stage) ideal(ctx context.Context, objects int) (rate float64, err error
 func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 	round := p.Round
 	round.Start = time.Now()
-	measured, err := r.measure(ctx, p)
+	measured, err := r.measured(ctx, p)
 	round.End = time.Now()
 	round.Measured = measured
 	if ctx.Err() != nil {
@@ -168,6 +168,12 @@ func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 
 func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured, err error) {
 	dir := filepath.Join(r.Dir, "rounds", p.ID())
+	if r.prometheus != nil {
+		if err := r.prometheus.contender(p.Round, r.metricsPort); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, r.prometheus.noTarget()) }()
+	}
 	s, err := r.newStage(ctx, dir)
 	defer func() {
 		if cause := s.died(); cause != nil {
@@ -201,10 +207,9 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 		}
 	}
 	if r.prometheus != nil {
-		if err := r.prometheus.target(s, p.Round, r.metricsPort); err != nil {
+		if err := r.prometheus.server(s, p.Round); err != nil {
 			return before, err
 		}
-		defer func() { err = errors.Join(err, r.prometheus.noTarget()) }()
 	}
 	measured, err = p.scenario.Run(ctx, world)
 	if measured == nil {

@@ -30,6 +30,9 @@ type run struct {
 	programs    map[string]*contender.Program
 	prometheus  *prometheus
 	metricsPort int
+	began       time.Time                                                // the first round
+	longest     time.Duration                                            // round so far
+	measured    func(context.Context, planned) (outcome.Measured, error) // measures a round
 }
 
 // Run makes all rounds that are not there yet, and shows how far it is. rules are
@@ -41,6 +44,7 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 		return err
 	}
 	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}}
+	r.measured = r.measure
 	skipped, err := r.build(ctx, out)
 	if err != nil {
 		return err
@@ -60,18 +64,54 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 		out.Println("Prometheus is at " + r.prometheus.url)
 		defer func() { err = errors.Join(err, r.prometheus.stop()) }()
 	}
-	groups := r.plan()
-	for _, g := range groups {
-		for _, turn := range g.turns {
-			r.show.total += len(turn)
+	r.began = time.Now()
+	if err := r.rounds(ctx); err != nil {
+		if errors.Is(err, errLimit) {
+			out.Println(fmt.Sprintf("%v are over; the same command goes on with the rounds that are missing", r.Limit))
+			return r.show.end(r.Dir)
 		}
-	}
-	for _, g := range groups {
-		if err := r.group(ctx, g); err != nil {
-			return fmt.Errorf("the run was stopped: %w; the same command goes on with the rounds that are missing", err)
-		}
+		return fmt.Errorf("the run was stopped: %w; the same command goes on with the rounds that are missing", err)
 	}
 	return r.show.end(r.Dir)
+}
+
+// errLimit says that there is no time for another round.
+var errLimit = errors.New("the limit is reached")
+
+// rounds makes all rounds, and then again those that were rejected, in turns of their own.
+func (r *run) rounds(ctx context.Context) error {
+	groups := r.plan()
+	for _, g := range groups {
+		r.show.expect(g.turns)
+	}
+	for _, g := range groups {
+		if err := r.turns(ctx, g.turns); err != nil {
+			return errors.Join(err, r.judgeAll(groups))
+		}
+	}
+	for attempt := range repeats {
+		for _, g := range groups {
+			lacking, err := r.judge(g)
+			if err != nil {
+				return err
+			}
+			turns := r.again(g, lacking, attempt)
+			r.show.expect(turns)
+			if err := r.turns(ctx, turns); err != nil {
+				return errors.Join(err, r.judgeAll(groups))
+			}
+		}
+	}
+	return r.judgeAll(groups)
+}
+
+func (r *run) judgeAll(groups []group) error {
+	for _, g := range groups {
+		if _, err := r.judge(g); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // build builds the control plane and the contenders, and leaves out those whose toolchain
@@ -152,27 +192,15 @@ func (r *run) flags() []string {
 	return flags
 }
 
-// group makes the rounds of a scenario in a variant. Rounds that are rejected are made
-// again, in turns of their own.
-func (r *run) group(ctx context.Context, g group) error {
-	turns := g.turns
-	for attempt := 0; ; attempt++ {
-		for _, turn := range turns {
-			for _, planned := range turn {
-				if err := r.unlessDone(ctx, planned); err != nil {
-					return err
-				}
+func (r *run) turns(ctx context.Context, turns [][]planned) error {
+	for _, turn := range turns {
+		for _, planned := range turn {
+			if err := r.unlessDone(ctx, planned); err != nil {
+				return err
 			}
 		}
-		lacking, err := r.judge(g)
-		if err != nil || attempt == repeats || len(lacking) == 0 {
-			return err
-		}
-		turns = r.again(g, lacking, attempt)
-		for _, turn := range turns {
-			r.show.total += len(turn)
-		}
 	}
+	return nil
 }
 
 func (r *run) unlessDone(ctx context.Context, p planned) error {
@@ -180,11 +208,15 @@ func (r *run) unlessDone(ctx context.Context, p planned) error {
 		r.show.done++
 		return nil
 	}
+	if r.Limit > 0 && time.Since(r.began)+r.longest > r.Limit {
+		return errLimit
+	}
 	r.show.begin(p)
 	round, err := r.round(ctx, p)
 	if err != nil {
 		return err
 	}
+	r.longest = max(r.longest, round.End.Sub(round.Start))
 	if err := outcome.WriteRound(r.Dir, round); err != nil {
 		return err
 	}

@@ -156,10 +156,10 @@ func churn(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 		}
 		name := object("hero", v.N+i)
 		due.set(name, at)
+		w.Judge.finished.want(name, 1) // Before: it may be deleted before this goes on.
 		if err := w.Clients.create(ctx, name, v.replicas()); err != nil {
 			return err
 		}
-		w.Judge.finished.want(name, 1)
 		w.Progress("objects come and go", sent.next(), v.M)
 		return nil
 	})

@@ -31,11 +31,11 @@ func (w *World) createAll(ctx context.Context, prefix string, n int, replicas in
 	answered, done := newTimes(), counter{}
 	err := asFastAsPossible(ctx, n, func(ctx context.Context, i int) error {
 		name := object(prefix, i)
+		w.Judge.finished.want(name, 1)
 		if err := w.Clients.create(ctx, name, replicas); err != nil {
 			return err
 		}
 		answered.set(name, time.Now())
-		w.Judge.finished.want(name, 1)
 		w.Progress("creating objects", done.next(), n)
 		return nil
 	})
@@ -112,10 +112,10 @@ func steady(ctx context.Context, w *World, v Variant) (outcome.Measured, error) 
 	err = atRate(ctx, rate, v.N, func(ctx context.Context, i int, due time.Time) error {
 		name := object("hero", i)
 		intended.set(name, due)
+		w.Judge.finished.want(name, 1)
 		if err := w.Clients.create(ctx, name, v.replicas()); err != nil {
 			return err
 		}
-		w.Judge.finished.want(name, 1)
 		w.Progress("steady load", sent.next(), v.N)
 		return nil
 	})

@@ -73,7 +73,7 @@ var all = []Scenario{
 		short: []Variant{{N: 100, Load: 50}}, full: []Variant{{N: 3000, Load: 50}, {N: 3000, Load: 75}}},
 	{Name: "drift", parts: []part{partN}, run: drift,
 		short: []Variant{{N: 20}}, full: []Variant{{N: 1000}}},
-	{Name: "churn", Paced: true, parts: []part{partN, partM}, run: churn,
+	{Name: "churn", Paced: true, parts: []part{{partN.name, partN.of, 10, partN.maximum}, partM}, run: churn,
 		short: []Variant{{N: 20, M: 40}}, full: []Variant{{N: 500, M: 3000}}},
 	{Name: "idle", parts: []part{partN, partSeconds}, run: idle,
 		short: []Variant{{N: 20, Seconds: 15}}, full: []Variant{{N: 1000, Seconds: 300}, {N: 10_000, Seconds: 300}}},
@@ -92,6 +92,8 @@ func Names() []string {
 type Chosen struct {
 	Scenario
 	Variant Variant
+	// Swept says that it is the variant for sweeps: the first usual one, or one asked for.
+	Swept bool
 }
 
 // String is the variant, such as "n=50,load=75".
@@ -119,11 +121,11 @@ func Parse(text string, full bool) ([]Chosen, error) {
 	if !varied {
 		chosen := make([]Chosen, len(usual))
 		for i, variant := range usual {
-			chosen[i] = Chosen{found, variant}
+			chosen[i] = Chosen{Scenario: found, Variant: variant, Swept: i == 0}
 		}
 		return chosen, nil
 	}
-	chosen := Chosen{found, usual[0]}
+	chosen := Chosen{Scenario: found, Variant: usual[0], Swept: true}
 	for setting := range strings.SplitSeq(rest, ":") {
 		if err := found.set(&chosen.Variant, setting); err != nil {
 			return nil, err

@@ -45,10 +45,10 @@ type World struct {
 }
 
 // Failure is what a contender failed at.
-type Failure struct{ err error }
+type Failure struct{ Err error }
 
-func (f *Failure) Error() string { return f.err.Error() }
-func (f *Failure) Unwrap() error { return f.err }
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
 
 // failed makes an error a failure of the contender, unless the harness was stopped or
 // another failure is known.

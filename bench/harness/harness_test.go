@@ -1,0 +1,289 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/scenario"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func options(t *testing.T) Options {
+	t.Helper()
+	return Options{Contenders: "bellerophon,controller-runtime,ideal", Scenarios: "burst:n=5", Dir: t.TempDir(), Turns: 2, Ideal: 5, Tolerance: 0.1, Log: io.Discard}
+}
+
+// fake is a run whose rounds take nothing, and the IDs of those that were measured.
+func fake(t *testing.T, o Options, measured func(planned) (outcome.Measured, error)) (r *run, made *[]string) {
+	t.Helper()
+	chosen, err := o.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made = &[]string{}
+	r = &run{choice: chosen, show: newProgress(screen.To(&bytes.Buffer{}))}
+	r.measured = func(_ context.Context, p planned) (outcome.Measured, error) {
+		*made = append(*made, fmt.Sprintf("%s %s %d", p.Contender, p.Setting, p.Turn))
+		return measured(p)
+	}
+	return r, made
+}
+
+func steadyIdeal(planned) (outcome.Measured, error) {
+	return outcome.Measured{outcome.IdealConverge: 1}, nil
+}
+
+func TestTurnsGoThroughTheContendersForwardsAndBackwards(t *testing.T) {
+	o := options(t)
+	o.Workers, o.Turns = "8", 3
+	r, made := fake(t, o, steadyIdeal)
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	forwards := []string{"bellerophon default", "controller-runtime default", "ideal default", "bellerophon workers=8", "controller-runtime workers=8", "ideal workers=8"}
+	var want []string
+	for turn := range 3 {
+		order := slices.Clone(forwards)
+		if turn == 1 {
+			slices.Reverse(order)
+		}
+		for _, one := range order {
+			want = append(want, fmt.Sprint(one, " ", turn))
+		}
+	}
+	if !slices.Equal(*made, want) {
+		t.Errorf("made %q, want %q", *made, want)
+	}
+}
+
+func TestWhoOnlyCreatesIsLeftOutOfOtherScenariosAndSweepsAreThoseOfTheScenario(t *testing.T) {
+	o := options(t)
+	o.Scenarios, o.Turns, o.Workers, o.Memory, o.Warm = "drift:n=5,steady:n=5:load=75,burst:n=5", 1, "1", "64Mi", true
+	r, made := fake(t, o, steadyIdeal)
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	count := func(text string) (n int) {
+		for _, one := range *made {
+			if strings.Contains(one, text) {
+				n++
+			}
+		}
+		return n
+	}
+	// Drift: default alone, of two; steady: default, workers, and warm; burst: memory too.
+	if got, want := []int{count("ideal "), count("bellerophon "), count("workers=1"), count("memory=64MiB")}, []int{4, 8, 6, 2}; !slices.Equal(got, want) {
+		t.Errorf("counts are %v, want %v: %q", got, want, *made)
+	}
+}
+
+func TestARunGoesOnWithTheRoundsThatAreMissing(t *testing.T) {
+	o := options(t)
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	rounds := 0
+	r, made := fake(t, o, func(planned) (outcome.Measured, error) {
+		if rounds++; rounds == 4 {
+			cancel(stopped)
+		}
+		return outcome.Measured{outcome.IdealConverge: 1}, nil
+	})
+	if err := r.rounds(ctx); !errors.Is(err, stopped) || len(*made) != 4 {
+		t.Fatalf("made %q: %v", *made, err)
+	}
+	r, made = fake(t, o, steadyIdeal)
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"ideal default 1", "controller-runtime default 1", "bellerophon default 1"}; !slices.Equal(*made, want) {
+		t.Errorf("it went on with %q, want %q", *made, want)
+	}
+}
+
+func TestNoRoundIsBegunThatWouldNotBeOverAtTheLimit(t *testing.T) {
+	o := options(t)
+	o.Limit = time.Hour
+	r, made := fake(t, o, steadyIdeal)
+	r.began = time.Now()
+	measured := r.measured
+	r.measured = func(ctx context.Context, p planned) (outcome.Measured, error) {
+		if len(*made) == 2 {
+			r.longest = 2 * time.Hour
+		}
+		return measured(ctx, p)
+	}
+	if err := r.rounds(t.Context()); !errors.Is(err, errLimit) || len(*made) != 3 {
+		t.Errorf("made %q: %v, want three rounds and the limit", *made, err)
+	}
+}
+
+func TestARunWithOtherFlagsIsRefused(t *testing.T) {
+	o := options(t)
+	r, _ := fake(t, o, steadyIdeal)
+	r.contenders = nil
+	if err := r.begin(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.begin(nil); err != nil {
+		t.Errorf("the same flags are refused: %v", err)
+	}
+	r.Turns = 4
+	if err := r.begin(nil); err == nil || !strings.Contains(err.Error(), "other flags") {
+		t.Errorf("other flags: %v", err)
+	}
+}
+
+func TestWhatAContenderFailsAtFailsItsRoundAndWhatTheHarnessFailsAtRejectsIt(t *testing.T) {
+	o := options(t)
+	o.Turns = 1
+	r, made := fake(t, o, func(p planned) (outcome.Measured, error) {
+		switch p.Contender {
+		case "bellerophon":
+			return nil, fmt.Errorf("waiting: %w", &scenario.Failure{Err: errors.New("it hangs")})
+		case "ideal":
+			return nil, errors.New("no cluster")
+		}
+		return outcome.Measured{outcome.IdealConverge: 1}, nil
+	})
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"bellerophon default 0", "controller-runtime default 0", "ideal default 0", "ideal default 1", "ideal default 2"}; !slices.Equal(*made, want) {
+		t.Errorf("made %q, want %q: what was rejected is made twice more, and a failure is a result", *made, want)
+	}
+	rounds, err := outcome.ReadRounds(o.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rounds[0].Failed == "" || rounds[0].Rejected != "" || !rounds[1].Counts() || rounds[2].Rejected != "no cluster" || rounds[2].Failed != "" {
+		t.Errorf("rounds are %+v", rounds)
+	}
+}
+
+func idealRounds(seconds ...float64) []outcome.Round {
+	rounds := make([]outcome.Round, len(seconds))
+	for i, s := range seconds {
+		rounds[i] = outcome.Round{Contender: "a", Turn: i, Start: time.Unix(int64(i), 0), Measured: outcome.Measured{outcome.IdealConverge: s}}
+	}
+	return rounds
+}
+
+func TestARoundIsRejectedIfItsIdealClientIsFarFromTheMedian(t *testing.T) {
+	rounds := idealRounds(1.00, 1.09, 0.91, 1.11, 0.89)
+	changed := judge(rounds, 0.1)
+	var turns []int
+	for _, round := range changed {
+		turns = append(turns, round.Turn)
+		if !strings.Contains(round.Rejected, "of the median of 5 rounds") {
+			t.Errorf("the reason is %q", round.Rejected)
+		}
+	}
+	if !slices.Equal(turns, []int{3, 4}) {
+		t.Errorf("rejected %v, want the two that are more than 10 %% off", turns)
+	}
+}
+
+func TestARoundCountsAgainWhenTheMedianHasMovedToIt(t *testing.T) {
+	rounds := idealRounds(1.2, 1.2, 1.2, 1.0)
+	rounds[0].Rejected = moved + "it was off"
+	rounds[1].Rejected = "no cluster"
+	rounds[3].Failed = "it hangs"
+	changed := judge(rounds, 0.1)
+	if len(changed) != 1 || changed[0].Turn != 0 || changed[0].Rejected != "" {
+		t.Errorf("changed %+v, want the first alone to count again", changed)
+	}
+}
+
+func TestRejectedRoundsAreMadeAgainUntilThereAreEnough(t *testing.T) {
+	o := options(t)
+	o.Contenders = "bellerophon,controller-runtime"
+	times := map[string]float64{"bellerophon default 1": 2, "bellerophon default 2": 3}
+	r, made := fake(t, o, nil)
+	r.measured = func(_ context.Context, p planned) (outcome.Measured, error) {
+		key := fmt.Sprintf("%s %s %d", p.Contender, p.Setting, p.Turn)
+		*made = append(*made, key)
+		if time, is := times[key]; is {
+			return outcome.Measured{outcome.IdealConverge: time}, nil
+		}
+		return outcome.Measured{outcome.IdealConverge: 1}, nil
+	}
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := (*made)[4:], []string{"bellerophon default 2", "bellerophon default 4"}; !slices.Equal(got, want) {
+		t.Errorf("made again %q, want %q", got, want)
+	}
+}
+
+func TestTheBestLimitIsTheSmallestThatCostsLittle(t *testing.T) {
+	round := func(setting string, time, cpu float64, failed string) outcome.Round {
+		return outcome.Round{Contender: "a", Setting: setting, Failed: failed, Measured: outcome.Measured{outcome.Converge: time, outcome.ContenderCPU: cpu}}
+	}
+	usual := round("default", 10, 4, "")
+	for name, test := range map[string]struct {
+		rounds []outcome.Round
+		want   string
+	}{
+		"small enough":     {[]outcome.Round{usual, round("memory=64MiB", 10.9, 4.9, ""), round("memory=128MiB", 10, 4, "")}, "memory=64MiB"},
+		"slow":             {[]outcome.Round{usual, round("memory=64MiB", 11.1, 4, ""), round("memory=128MiB", 10, 4, "")}, "memory=128MiB"},
+		"busy":             {[]outcome.Round{usual, round("memory=64MiB", 10, 5.1, "")}, "default"},
+		"failed once":      {[]outcome.Round{usual, round("memory=64MiB", 10, 4, ""), round("memory=64MiB", 0, 0, "out of memory")}, "default"},
+		"default failed":   {[]outcome.Round{round("default", 10, 4, "hangs"), round("memory=64MiB", 10, 4, "")}, "default"},
+		"nothing measured": {nil, "default"},
+	} {
+		if got := BestLimit(test.rounds, "a"); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"turns":      {func(o *Options) { o.Turns = 0 }, "--turns is 0; allowed is 1 to 100"},
+		"ideal":      {func(o *Options) { o.Ideal = -1 }, "--ideal is -1; allowed is 0 to 1000"},
+		"no ideal":   {func(o *Options) { o.Ideal, o.Scenarios = 0, "steady" }, "steady needs the rate of the ideal client"},
+		"tolerance":  {func(o *Options) { o.Tolerance = 0 }, "--tolerance is 0"},
+		"out":        {func(o *Options) { o.Dir = "" }, "--out is missing"},
+		"contenders": {func(o *Options) { o.Contenders = "nobody" }, `--contenders: there is no contender "nobody"`},
+		"scenarios":  {func(o *Options) { o.Scenarios = "flood" }, `--scenarios: there is no scenario "flood"; there are burst`},
+		"workers":    {func(o *Options) { o.Workers = "1,many" }, `--workers has "many"; allowed are numbers from 1 to 1024`},
+		"memory":     {func(o *Options) { o.Memory = "1Mi" }, `--memory has "1Mi"; allowed are quantities from 16Mi`},
+	} {
+		o := options(t)
+		test.change(&o)
+		if _, err := o.complete(); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+func TestTheRateOfOpenLoadsIsSetOnce(t *testing.T) {
+	r, _ := fake(t, options(t), steadyIdeal)
+	for _, measured := range []float64{70, 90} {
+		rate, err := r.ceiling(measured)
+		if err != nil || rate != 70 {
+			t.Errorf("the rate is %v: %v, want 70", rate, err)
+		}
+	}
+	if err := replaceFile(filepath.Join(r.Dir, "ceiling.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ceiling(80); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("a file without a rate: %v", err)
+	}
+}
