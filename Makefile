@@ -11,10 +11,10 @@ GENERATE := go tool -modfile=tools/generate/go.mod controller-gen
 TEST_TIMEOUT := 40m
 TEST_FLAGS ?=
 
-.PHONY: help run test generate lint bench-operators bench-core build clean
+.PHONY: help run test generate lint bench bench-full bench-operators bench-core build clean
 
 help: ## Show this.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Start a local cluster, the operator and samples. Ctrl-C ends it.
 	@exec bin/bellerophon up
@@ -33,6 +33,19 @@ generate: ## Generate deep copies, resource definitions and the role.
 
 lint: ## Check the code with golangci-lint.
 	$(LINT) run
+
+# A run that was interrupted goes on with OUT=<its folder>.
+OUT ?= bin/bench-$(shell date +%Y%m%d-%H%M%S)
+
+bench: ## Compare all operators, small sizes; under 15 minutes once all are built.
+	@mkdir -p bin
+	@go build -o bin/bench ./bench
+	@bin/bench run --scenarios burst,steady,restart,drift --turns 2 --limit 14m --out $(OUT)
+
+bench-full: ## Compare all operators in all scenarios, large sizes and sweeps; about a day.
+	@mkdir -p bin
+	@go build -o bin/bench ./bench
+	@bin/bench run --full --warm --workers 1,8,32 --memory 1Gi,512Mi,256Mi,128Mi,64Mi --turns 2 --ideal 500 --out $(OUT)
 
 bench-operators: ## Run the benchmarks of the pipeline.
 	go test -run '^$$' -bench . -benchmem ./streams ./operators ./bench/pipeline

@@ -96,8 +96,8 @@ func New(config *rest.Config) (*Proxy, error) {
 func (p *Proxy) Close() error {
 	p.group.Stop()
 	err := errors.Join(p.server.Close(), p.group.Wait())
-	p.serving.Lock() // Until the last one is over.
-	p.serving.Unlock()
+	p.serving.Lock()   // Until the last one is over.
+	p.serving.Unlock() //nolint:staticcheck // It was taken to wait.
 	utilnet.CloseIdleConnectionsFor(p.transport)
 	if err != nil {
 		return fmt.Errorf("ending the proxy: %w", err)

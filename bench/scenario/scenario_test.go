@@ -1,0 +1,218 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestEveryUsualVariantIsReadBackFromItsText(t *testing.T) {
+	for _, name := range Names() {
+		for _, full := range []bool{false, true} {
+			usual, err := Parse(name, full)
+			if err != nil || len(usual) == 0 || !usual[0].Swept {
+				t.Fatalf("Parse(%s) = %v, %v", name, usual, err)
+			}
+			for _, chosen := range usual {
+				again, err := Parse(name+":"+strings.ReplaceAll(chosen.String(), ",", ":"), !full)
+				if err != nil || len(again) != 1 || again[0].Variant != chosen.Variant {
+					t.Errorf("%s %s was read as %v: %v", name, chosen, again, err)
+				}
+			}
+		}
+	}
+}
+
+func TestAScenarioThatIsNotThereIsToldWithThoseThatAre(t *testing.T) {
+	for text, want := range map[string]string{
+		"flood":            `there is no scenario "flood"; there are burst, start`,
+		"burst:n=0":        `n of burst is "0"; it must be a number from 1 to 100000`,
+		"burst:m=3":        `scenario burst has no "m"; it has n`,
+		"steady:load=much": `load of steady is "much"; it must be a number from 1 to 100`,
+	} {
+		if _, err := Parse(text, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%s): %v, want %q", text, err, want)
+		}
+	}
+}
+
+func name(text string) types.NamespacedName { return types.NamespacedName{Name: text} }
+
+func TestABoardTellsWhenAllAreAsFarAsWantedWhicheverComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, start := newBoard(), time.Now()
+		b.mark(name("early"), 3, start)
+		b.mark(name("early"), 2, start.Add(time.Second)) // It is no step back.
+		b.want(name("early"), 3)
+		b.want(name("late"), 2)
+		b.want(name("deleted"), 1)
+		var missing []int
+		group := lifecycle.New(t.Context())
+		group.Go("await", func(ctx context.Context) error {
+			return b.await(ctx, func(n int) { missing = append(missing, n) })
+		})
+		synctest.Wait()
+		b.mark(name("late"), 1, start.Add(time.Second))
+		synctest.Wait()
+		b.mark(name("late"), 5, start.Add(2*time.Second))
+		synctest.Wait()
+		b.gone(name("deleted"))
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int{2, 1, 0}; !slices.Equal(missing, want) {
+			t.Errorf("missing were %v, want %v", missing, want)
+		}
+		for text, want := range map[string]time.Duration{"early": 0, "late": 2 * time.Second} {
+			if at, reached := b.at(name(text)); !reached || at.Sub(start) != want {
+				t.Errorf("%s was reached after %v: %v, want %v", text, at.Sub(start), reached, want)
+			}
+		}
+		if _, reached := b.at(name("deleted")); reached {
+			t.Error("what was deleted before it was finished was reached")
+		}
+	})
+}
+
+func TestABoardSaysWhatIsMissingWhenTimeIsOver(t *testing.T) {
+	b := newBoard()
+	b.want(name("a"), 1)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("too late"))
+	if err := b.await(ctx, func(int) {}); err == nil || !strings.Contains(err.Error(), "1 objects are missing, among them /a: too late") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestAnOpenLoadIsSentWhenItIsDueThoughNothingIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, answer := time.Now(), make(chan struct{})
+		var mu sync.Mutex
+		var sent, due []time.Duration
+		group := lifecycle.New(t.Context())
+		group.Go("load", func(ctx context.Context) error {
+			return atRate(ctx, 4, 5, func(_ context.Context, _ int, at time.Time) error {
+				mu.Lock()
+				sent, due = append(sent, time.Since(start)), append(due, at.Sub(start))
+				mu.Unlock()
+				<-answer
+				return nil
+			})
+		})
+		time.AfterFunc(time.Minute, func() { close(answer) })
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		quarter := time.Second / 4
+		want := []time.Duration{0, quarter, 2 * quarter, 3 * quarter, 4 * quarter}
+		if !slices.Equal(sent, want) || !slices.Equal(due, want) {
+			t.Errorf("sent after %v, due after %v, want %v", sent, due, want)
+		}
+	})
+}
+
+func TestAClosedLoadStopsAtTheFirstFailure(t *testing.T) {
+	broken := errors.New("broken")
+	var done counter
+	err := asFastAsPossible(t.Context(), 1000, func(ctx context.Context, i int) error {
+		done.next()
+		if i == 3 {
+			return broken
+		}
+		return nil
+	})
+	if !errors.Is(err, broken) || done.done.Load() == 1000 {
+		t.Errorf("%v after %d requests, want the failure early", err, done.done.Load())
+	}
+	var all counter
+	if err := asFastAsPossible(t.Context(), 100, func(context.Context, int) error { all.next(); return nil }); err != nil || all.done.Load() != 100 {
+		t.Errorf("%v after %d requests, want all 100", err, all.done.Load())
+	}
+}
+
+func TestOnlyAStatusOfTheGenerationIsFinished(t *testing.T) {
+	finished := func() *v1.BellerophonSimple {
+		return &v1.BellerophonSimple{
+			ObjectMeta: metav1.ObjectMeta{Generation: 2},
+			Spec:       v1.BellerophonSimpleSpec{Replicas: new(int32(1))},
+			Status: v1.BellerophonSimpleStatus{ObservedGeneration: 2, Replicas: 1, ReadyReplicas: 1, Conditions: []metav1.Condition{
+				{Type: v1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 2},
+			}},
+		}
+	}
+	if !isFinished(finished()) {
+		t.Error("a finished status is not finished")
+	}
+	for text, spoil := range map[string]func(*v1.BellerophonSimple){
+		"old":                 func(h *v1.BellerophonSimple) { h.Status.ObservedGeneration = 1 },
+		"old condition":       func(h *v1.BellerophonSimple) { h.Status.Conditions[0].ObservedGeneration = 1 },
+		"not ready":           func(h *v1.BellerophonSimple) { h.Status.Conditions[0].Status = metav1.ConditionFalse },
+		"without a condition": func(h *v1.BellerophonSimple) { h.Status.Conditions = nil },
+		"servers missing":     func(h *v1.BellerophonSimple) { h.Status.ReadyReplicas = 0 },
+	} {
+		hero := finished()
+		spoil(hero)
+		if isFinished(hero) {
+			t.Errorf("a status that is %s is finished", text)
+		}
+	}
+}
+
+func TestWhatAContenderDidFirstAndLastSinceItWasStarted(t *testing.T) {
+	start := time.Now()
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	call := func(verb string, from, to int) proxy.Call {
+		return proxy.Call{Verb: verb, Resource: "sheroes", At: at(from), End: at(to)}
+	}
+	record := proxy.Record{
+		Calls: []proxy.Call{call("create", -2, -1), call("patch", 5, 6), call("create", 3, 4), call("list", 1, 7), call("watch", 7, 50)},
+		Events: []proxy.Event{
+			{Type: "ADDED", At: at(8)}, {Type: "BOOKMARK", At: at(9)},
+		},
+	}
+	measured := outcome.Measured{}
+	addStart(measured, record, start)
+	if want := (outcome.Measured{outcome.FirstWrite: 3, outcome.Settled: 8}); fmt.Sprint(measured) != fmt.Sprint(want) {
+		t.Errorf("measured %v, want %v", measured, want)
+	}
+	measured = outcome.Measured{}
+	addStart(measured, proxy.Record{}, start)
+	if len(measured) != 0 {
+		t.Errorf("measured %v of nothing", measured)
+	}
+}
+
+func TestLatenciesLeaveOutWhatWasDeletedBefore(t *testing.T) {
+	b, start := newBoard(), time.Now()
+	since := map[types.NamespacedName]time.Time{}
+	for i := range 4 {
+		one := object("a", i)
+		since[one] = start.Add(time.Duration(i) * time.Second)
+		if i < 3 {
+			b.want(one, 1)
+			b.mark(one, 1, start.Add(4*time.Second))
+		}
+	}
+	measured := outcome.Measured{}
+	addLatencies(measured, b, start, since)
+	want := outcome.Measured{outcome.Objects: 3, outcome.Converge: 4, outcome.ReadyMedian: 3, outcome.Ready99: 4}
+	if fmt.Sprint(measured) != fmt.Sprint(want) {
+		t.Errorf("measured %v, want %v", measured, want)
+	}
+}
