@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bench/report"
 	"github.com/spf13/cobra"
 )
 
@@ -25,6 +26,7 @@ func run() int {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newRun())
+	root.AddCommand(report.Commands()...)
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, screen.New(os.Stderr).Paint(screen.Red, "error:"), err)
 		return 1

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bench/harness"
+	"github.com/bellerophon-io/bellerophon/bench/report"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"github.com/spf13/cobra"
 )
-
-// rulesFile holds the recording rules, from the root of the checkout.
-var rulesFile = filepath.Join("bench", "report", "rules.yml")
 
 func newRun() *cobra.Command {
 	var options harness.Options
@@ -29,12 +23,8 @@ The scenarios are ` + strings.Join(scenario.Names(), ", ") + `. A scenario may h
 burst:n=200, storm:n=100:m=10, steady:n=500:load=75 or idle:n=1000:seconds=300.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			rules, err := os.ReadFile(rulesFile)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("reading the recording rules: %w", err)
-			}
 			options.Log = os.Stderr
-			return harness.Run(command.Context(), options, rules, screen.New(os.Stdout))
+			return harness.Run(command.Context(), options, report.Rules, screen.New(os.Stdout))
 		},
 	}
 	flags := command.Flags()

@@ -124,8 +124,10 @@ type targets struct {
 
 // contender says which contender to scrape from now on. Prometheus takes up to 5 s to hear
 // of it, so that it is said before the contender is started.
-func (p *prometheus) contender(round outcome.Round, port int) error {
-	return p.write("contender", targets{Targets: []string{"127.0.0.1:" + strconv.Itoa(port)}, Labels: labelsOf(round)})
+func (p *prometheus) contender(round outcome.Round, port int, path string) error {
+	labels := labelsOf(round)
+	labels["__metrics_path__"] = path
+	return p.write("contender", targets{Targets: []string{"127.0.0.1:" + strconv.Itoa(port)}, Labels: labels})
 }
 
 // server says which API server to scrape from now on.

@@ -169,7 +169,7 @@ func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured, err error) {
 	dir := filepath.Join(r.Dir, "rounds", p.ID())
 	if r.prometheus != nil {
-		if err := r.prometheus.contender(p.Round, r.metricsPort); err != nil {
+		if err := r.prometheus.contender(p.Round, r.metricsPort, p.contender.MetricsPath()); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, r.prometheus.noTarget()) }()
