@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -193,7 +194,9 @@ func (m *Manager) apply(events []streams.Event) ([]streams.Change, error) {
 	changes := m.cache.Apply(events) // It ends the calm before readers see anything.
 	streams.Recycle(events)
 	m.changes.Add(int64(len(changes)))
-	m.wake()
+	if slices.ContainsFunc(events, func(event streams.Event) bool { return event.Type != streams.Bookmark }) {
+		m.wake() // Bookmarks come every minute, which may be more often than a calm takes.
+	}
 	return changes, nil
 }
 
