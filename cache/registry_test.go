@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -152,8 +153,8 @@ func TestLevelsTellOfKindsThatComeAndGo(t *testing.T) {
 		if err := group.Wait(); err != nil {
 			t.Error(err)
 		}
-		if want := "[OwnWritesVisible Starting OwnWritesVisible]"; fmt.Sprint(got) != want {
-			t.Errorf("got %v, want %s", got, want)
+		if want := []cache.Level{cache.OwnWritesVisible, cache.Starting, cache.OwnWritesVisible}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
 		}
 	})
 }
@@ -166,17 +167,21 @@ func collected(object weak.Pointer[metav1.PartialObjectMetadata]) bool {
 	return object.Value() == nil
 }
 
+// fill adds jobs with an object that is listed, and one that is written.
+func fill(c *cache.Cache) (listed, written weak.Pointer[metav1.PartialObjectMetadata]) {
+	x, y := object("a/x", "u@4"), object("a/y", "u@9")
+	c.Add(jobs, cache.ByOwner).Wrote(y, time.Time{})
+	c.Apply(ofKind(jobs, list("", "5", x)...))
+	return weak.Make(x), weak.Make(y)
+}
+
 func TestTheObjectsOfAKindThatIsRemovedLeaveTheMemory(t *testing.T) {
 	for _, detect := range []bool{false, true} {
 		c, _ := newCache(t)
 		if detect {
 			c.DetectMutations()
 		}
-		big, own := object("a/x", "u@4"), object("a/y", "u@9")
-		listed, written := weak.Make(big), weak.Make(own)
-		c.Add(jobs, cache.ByOwner).Wrote(own, time.Time{})
-		c.Apply(ofKind(jobs, list("", "5", big)...))
-		big, own = nil, nil
+		listed, written := fill(c)
 		if collected(listed) || collected(written) {
 			t.Fatal("an object of the cache has left the memory")
 		}
