@@ -1,10 +1,6 @@
 package controller
 
 import (
-	"fmt"
-	"time"
-
-	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -110,51 +106,4 @@ func newInput(object streams.Object, concerns func(streams.Object) []types.Names
 		option(made)
 	}
 	return made
-}
-
-// Add adds a controller. Its name is that of its metrics and logs.
-func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...Option) error {
-	definition := &definition{}
-	for _, option := range options {
-		option(definition)
-	}
-	if definition.reconciles == nil {
-		return fmt.Errorf("adding controller %q: it has no For; name the kind that it reconciles", name)
-	}
-	if reconciler == nil {
-		return fmt.Errorf("adding controller %q: it has no reconciler", name)
-	}
-	if _, taken := m.controllers[name]; taken {
-		return fmt.Errorf("adding controller %q: the name is taken", name)
-	}
-	var reconciled schema.GroupKind
-	var rules []operators.Rule
-	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
-		watched, err := m.watch(input.object, input.kind, input.watch)
-		if err != nil {
-			return fmt.Errorf("adding controller %q: %w", name, err)
-		}
-		if input == definition.reconciles {
-			reconciled = watched.kind.GroupKind()
-		}
-		concerns := input.concerns
-		if concerns == nil && input != definition.reconciles {
-			concerns = operators.Owner(reconciled)
-		}
-		rules = append(rules, operators.Rule{
-			Controller: name, Kind: watched.kind.GroupKind(), Concerns: concerns, Ignore: input.ignore,
-		})
-	}
-	m.rules = append(m.rules, rules...)
-	m.metrics.expect(name)
-	if m.options.DetectMutations {
-		reconciler = detecting(m.cache, reconciler)
-	}
-	m.attempts[name] = &attempts{stir: m.stir, started: map[*operators.Request]time.Time{}}
-	m.controllers[name] = operators.Controller{
-		Reconcile:    m.attempts[name].counting(reconciler),
-		IgnoreEchoes: definition.ignoreEchoes,
-		Flow:         &operators.Flow{},
-	}
-	return nil
 }

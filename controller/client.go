@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -24,15 +25,17 @@ import (
 // them with the functions of k8s.io/apimachinery/pkg/api/errors.
 type Client struct {
 	manager *Manager
-	forms   map[reflect.Type]*form
+	forms   atomic.Pointer[map[reflect.Type]*form] // Nothing changes the map.
 }
 
 func newClient(manager *Manager) *Client {
-	return &Client{manager: manager, forms: map[reflect.Type]*form{}}
+	made := &Client{manager: manager}
+	made.forms.Store(&map[reflect.Type]*form{})
+	return made
 }
 
-// Get is an object of type T from the cache. It panics if no controller watches T, here as
-// in List and ByIndex; what is watched as a projection or as metadata is read as that.
+// Get is an object of type T from the cache. It panics if no controller watches T, or none any
+// more, here as in List and ByIndex; what is watched as a projection or as metadata is read as that.
 func Get[T streams.Object](c *Client, name types.NamespacedName) (object T, found bool) {
 	held, found := c.read(reflect.TypeFor[T]()).store.Get(name)
 	if !found {

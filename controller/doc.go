@@ -2,7 +2,7 @@
 //
 // A [Manager] has one pipeline for all its controllers:
 //
-//	watches ─► Merge ─► Debounce ─► cache ─► Trigger ─► Reconcile ─► results ─► metrics
+//	watches ─► Inputs ─► Debounce ─► cache ─► Trigger ─► Reconcile ─► results ─► metrics
 //
 // A controller is a name, a reconciler and what it watches:
 //
@@ -11,6 +11,9 @@
 //		controller.For(&v1.Hero{}, controller.Plural("heroes")),
 //		controller.Owns(&appsv1.StatefulSet{}))
 //	err = manager.Run(ctx)
+//
+// Controllers may be added and removed while the manager runs. They share watches: one lasts
+// from the first controller that needs its kind to the last.
 //
 // Reconcilers read from the cache and write through the manager's [Client].
 package controller

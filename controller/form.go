@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 
 	"github.com/bellerophon-io/bellerophon/sources"
@@ -21,8 +22,8 @@ type form struct {
 // kept says whether it is the form that is kept.
 func (f *form) kept() bool { return f.as.Type() == f.kind.Type() }
 
-// add adds the forms of a kind.
-func (c *Client) add(kind *watched) error {
+// add adds the forms of a kind to those of others.
+func (c *Client) add(forms map[reflect.Type]*form, kind *watched) error {
 	made := []*form{{watched: kind, as: kind.kind, requests: kind.client}}
 	if c.manager.scheme.Recognizes(kind.kind.GroupVersionKind) {
 		object, err := c.manager.scheme.New(kind.kind.GroupVersionKind)
@@ -38,15 +39,22 @@ func (c *Client) add(kind *watched) error {
 		}
 	}
 	for _, form := range made {
-		if taken := c.forms[form.as.Type()]; taken != nil {
+		if taken := forms[form.as.Type()]; taken != nil {
 			return fmt.Errorf("%v stands for %v already, and cannot for %v as well; name a type of its own",
 				form.as.Type(), taken.kind.GroupVersionKind, kind.kind.GroupVersionKind)
 		}
 	}
 	for _, form := range made {
-		c.forms[form.as.Type()] = form
+		forms[form.as.Type()] = form
 	}
 	return nil
+}
+
+// forget forgets the forms of a kind.
+func (c *Client) forget(kind *watched) {
+	kept := maps.Clone(*c.forms.Load())
+	maps.DeleteFunc(kept, func(_ reflect.Type, form *form) bool { return form.watched == kind })
+	c.forms.Store(&kept)
 }
 
 // whole is the form of a kind as the scheme has it.
@@ -68,7 +76,7 @@ func (c *Client) whole(kind *watched, object streams.Object) (*form, error) {
 
 // of is the form of a type. A type that is not watched is a mistake in the program.
 func (c *Client) of(object reflect.Type) *form {
-	found := c.forms[object]
+	found := (*c.forms.Load())[object]
 	if found == nil {
 		panic(fmt.Sprintf("controller: no controller of the manager watches %v; name it in For, Owns or Watches", object))
 	}

@@ -7,19 +7,19 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
-	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 )
 
 // Manager runs controllers over one pipeline. Make it with [NewManager], add
-// controllers, then call Run, once.
+// controllers, then call Run, once. Controllers may come and go while it runs.
 type Manager struct {
 	scheme      *runtime.Scheme
 	options     Options
@@ -28,24 +28,22 @@ type Manager struct {
 	log         *slog.Logger
 	cache       *cache.Cache
 	client      *Client
-	watches     []*watched
-	rules       []operators.Rule
-	controllers map[string]operators.Controller
-	attempts    map[string]*attempts
+	inputs      *streams.Inputs[streams.Event]
+	rules       *operators.Rules
+	controllers *operators.Controllers
+	asked       *streams.Inlet[operators.Request] // when controllers join
+	joining     atomic.Int64                      // controllers that join, and what is asked then and on its way
 	debounce    operators.Flow
 	changes     atomic.Int64 // that the cache has made
 	reconcile   operators.Flow
 	activity    chan struct{} // has a token when something happened
 	metrics     *metrics
 	recorder    *Recorder
-}
+	present     atomic.Pointer[present]
 
-// watched is a kind that the manager watches, for one controller or several.
-type watched struct {
-	kind    sources.Kind
-	options sources.WatchOptions
-	client  *rest.RESTClient
-	store   *cache.Store
+	changing sync.Mutex       // of who changes present, and of what follows
+	group    *lifecycle.Group // of Run, while it runs
+	ended    bool
 }
 
 // NewManager makes a manager for the API server of a configuration. The scheme knows
@@ -76,11 +74,14 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 		http:        client,
 		log:         options.Logger,
 		cache:       held,
-		controllers: map[string]operators.Controller{},
-		attempts:    map[string]*attempts{},
+		inputs:      streams.NewInputs[streams.Event](),
+		rules:       operators.NewRules(),
+		controllers: operators.NewControllers(nil),
+		asked:       streams.NewInlet[operators.Request](),
 		activity:    make(chan struct{}, 1),
 		recorder:    &Recorder{},
 	}
+	m.present.Store(&present{members: map[string]*member{}})
 	m.client = newClient(m)
 	if m.metrics, err = newMetrics(m); err != nil {
 		return nil, fmt.Errorf("registering metrics; give each manager a Registry of its own: %w", err)
@@ -94,53 +95,39 @@ func (m *Manager) Client() *Client { return m.client }
 // Cache is what the manager has seen of the cluster, with its level of sync.
 func (m *Manager) Cache() *cache.Cache { return m.cache }
 
-// watch adds a kind to what is watched, or returns it if it is watched already. Then
-// the options must be the same: one cache cannot hold two projections of a kind.
-func (m *Manager) watch(object streams.Object, kindOptions []sources.KindOption, options sources.WatchOptions) (*watched, error) {
-	kind, err := sources.KindOf(m.scheme, object, kindOptions...)
-	if err != nil {
-		return nil, err
-	}
-	options.PageSize = m.options.PageSize
-	if kind.Namespaced {
-		options.Namespaces = m.options.Namespaces
-	}
-	if err := options.Validate(); err != nil {
-		return nil, fmt.Errorf("%v: %w", kind.GroupKind(), err)
-	}
-	for _, known := range m.watches {
-		if known.kind.GroupKind() == kind.GroupKind() {
-			return known, known.same(kind, options)
-		}
-	}
-	client, err := kind.Client(m.config, m.http)
-	if err != nil {
-		return nil, err
-	}
-	options.Status = &sources.Status{}
-	added := &watched{kind: kind, options: options, client: client}
-	if err := m.client.add(added); err != nil {
-		return nil, err
-	}
-	added.store = m.cache.Add(kind.GroupKind(), cache.ByOwner)
-	if len(options.Namespaces) > 0 {
-		added.store.Cover(options.Namespaces...)
-	}
-	m.watches = append(m.watches, added)
-	return added, nil
-}
-
 // Run runs the controllers until ctx ends. Then sources stop, reconciles in flight may
 // finish within the grace period, and when Run returns every goroutine of it has
 // returned. It fails at once if its addresses cannot be listened on. A cluster that
 // does not answer is no failure: sources try again.
+//
+// No reconcile starts before the kinds of the controllers that were added before Run are
+// [cache.Current].
 func (m *Manager) Run(ctx context.Context) error {
-	if len(m.controllers) == 0 {
-		return errors.New("the manager has no controllers; call Add before Run")
-	}
 	servers, err := m.listen(ctx)
 	if err != nil {
 		return err
+	}
+	group, err := m.start(ctx, servers)
+	if err != nil {
+		for _, server := range servers {
+			_ = server.listener.Close() // Nothing was served yet, so nothing is lost.
+		}
+		return err
+	}
+	return group.Wait()
+}
+
+// start starts all that runs. Controllers that are added from then on join at once: until the
+// pipeline has ended, the group may grow.
+func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Group, error) {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	now := m.present.Load()
+	switch {
+	case m.group != nil || m.ended:
+		return nil, errors.New("the manager runs already, or has ended; make another one")
+	case len(now.members) == 0:
+		return nil, errors.New("the manager has no controllers; call Add before Run")
 	}
 	group := lifecycle.New(ctx)
 	for _, server := range servers {
@@ -148,7 +135,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	current := make(chan struct{})
 	group.Go("current", func(ctx context.Context) error {
-		if m.cache.Wait(ctx, cache.Current) == nil {
+		if m.cache.Wait(ctx, cache.Current, kindsOf(now.watches)...) == nil {
 			close(current)
 		}
 		return ctx.Err()
@@ -156,6 +143,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	group.Go("settle", m.followSettled)
 	group.Go("events", m.record)
 	group.Go("pipeline", func(ctx context.Context) error {
+		defer m.end()
 		defer group.Stop()
 		var last error
 		err := streams.ForEach(ctx, m.results(current), m.onResults, func(err error) { last = err; m.onError(err) })
@@ -164,22 +152,26 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		return err
 	})
-	return group.Wait()
+	m.group = group
+	return group, nil
+}
+
+// end lets the group grow no more.
+func (m *Manager) end() {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	m.group, m.ended = nil, true
 }
 
 // results is the pipeline.
 func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result] {
-	var watches []streams.Stream[streams.Event]
-	for _, watched := range m.watches {
-		watches = append(watches, sources.Watch(watched.client, watched.kind, watched.options))
-	}
-	events := operators.Debounce(streams.Merge(watches...), operators.DebounceOptions{
+	events := operators.Debounce(m.inputs.Stream(), operators.DebounceOptions{
 		Window: m.options.Window,
 		Flow:   &m.debounce,
 	})
 	changes := streams.MapBatches(events, m.apply)
-	requests := operators.Trigger(changes, operators.NewRules(m.rules...))
-	return operators.Reconcile(requests, operators.NewControllers(m.controllers), operators.ReconcileOptions{
+	requests := streams.Beside(operators.Trigger(changes, m.rules), m.joined())
+	return operators.Reconcile(requests, m.controllers, operators.ReconcileOptions{
 		Workers: m.options.Workers,
 		Backoff: m.options.Backoff,
 		Timeout: m.options.Timeout,
@@ -230,14 +222,18 @@ func (m *Manager) followSettled(ctx context.Context) error {
 		Quiet: m.cache.Loop().Quiet,
 		// The cache has the last word: it knows of what has happened since Settle looked.
 		Busy: func() bool {
-			return m.debounce.Busy() || m.reconcile.Busy() || !m.cache.Settle(m.cache.Loop().Quiet())
+			return m.debounce.Busy() || m.reconcile.Busy() || m.joining.Load() > 0 || !m.cache.Settle(m.cache.Loop().Quiet())
 		},
 	})
 	return streams.ForEach(ctx, settled, func([]bool) {}, m.onError)
 }
 
 func (m *Manager) onResults(results []operators.Result) {
+	members := m.present.Load().members
 	for _, result := range results {
+		if errors.Is(result.Err, errRemoved) {
+			continue // There was no attempt.
+		}
 		m.metrics.result(result)
 		if len(result.Writes) == 0 && result.Err == nil && len(result.Causes) > 0 {
 			m.cache.Loop().Observe(result.Started.Add(result.Duration).Sub(result.Received))
@@ -245,6 +241,9 @@ func (m *Manager) onResults(results []operators.Result) {
 		m.logResult(result)
 		if m.options.OnResult != nil {
 			m.options.OnResult(result)
+		}
+		if by := members[result.Controller]; by != nil {
+			by.attempts.told()
 		}
 	}
 	streams.Recycle(results)

@@ -74,6 +74,20 @@ func (m *metrics) expect(name string) {
 	m.retries.WithLabelValues(name, name)
 }
 
+// forget drops the series of a controller that is removed.
+func (m *metrics) forget(name string) {
+	of := prometheus.Labels{"controller": name}
+	for _, counter := range []*prometheus.CounterVec{m.reconciles, m.failures, m.terminals, m.panics, m.timeouts, m.adds, m.retries, m.writes} {
+		counter.DeletePartialMatch(of)
+	}
+	for _, histogram := range []*prometheus.HistogramVec{m.duration, m.queued, m.worked} {
+		histogram.DeletePartialMatch(of)
+	}
+}
+
+// forgetKind drops the series of a kind that is not watched any more.
+func (m *metrics) forgetKind(kind schema.GroupKind) { m.echoes.DeleteLabelValues(kind.String()) }
+
 func (m *metrics) result(result operators.Result) {
 	name := result.Controller
 	m.reconciles.WithLabelValues(name, string(result.Outcome)).Inc()

@@ -51,11 +51,12 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(of, prometheus.CounterValue, float64(value), labels...)
 	}
 	m := s.manager
-	for name, controller := range m.controllers {
-		running, total, longest := m.attempts[name].now()
+	present := m.present.Load()
+	for name, member := range present.members {
+		running, total, longest := member.attempts.now()
 		gauge(maxConcurrent, float64(m.options.Workers), name)
 		gauge(activeWorkers, float64(running), name)
-		gauge(queueDepth, float64(controller.Flow.Waiting.Load()), name, name, "0")
+		gauge(queueDepth, float64(member.controller.Flow.Waiting.Load()), name, name, "0")
 		gauge(unfinished, total.Seconds(), name, name)
 		gauge(longestRunning, longest.Seconds(), name, name)
 	}
@@ -81,7 +82,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		gauge(cacheBytes, float64(store.Bytes()), kind)
 		store.Anomalies(func(anomaly cache.Anomaly, count int64) { counter(cacheOdd, count, kind, anomaly.String()) })
 	}
-	for _, watched := range m.watches {
+	for _, watched := range present.watches {
 		kind, status := watched.kind.GroupKind().String(), watched.options.Status
 		current := sources.WatchState(status.State.Load())
 		for _, state := range []sources.WatchState{sources.Listing, sources.Watching, sources.BackingOff} {

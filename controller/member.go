@@ -1,0 +1,186 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/sources"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// member is a controller of a manager.
+type member struct {
+	name       string
+	watches    []*watched // what it needs, each once
+	rules      []operators.Rule
+	controller operators.Controller
+	attempts   *attempts
+
+	leaving bool          // it is being removed
+	leave   func()        // ends the joining, where it joins a manager that runs
+	gone    chan struct{} // is closed when the removal has ended
+	err     error         // of the removal, when gone is closed
+}
+
+// watched is a kind that the manager watches, for one controller or several. It starts with
+// the first of them, and stops with the last.
+type watched struct {
+	kind    sources.Kind
+	options sources.WatchOptions
+	client  *rest.RESTClient
+	store   *cache.Store
+	users   int    // controllers that need it
+	stop    func() // ends the watch, and waits for that
+}
+
+// present is the controllers of a manager, and what they watch, at one time. Nothing changes
+// it.
+type present struct {
+	members map[string]*member
+	watches []*watched
+}
+
+// copy is one that can be changed without changing this one.
+func (p *present) copy() *present {
+	return &present{maps.Clone(p.members), slices.Clone(p.watches)}
+}
+
+// kindsOf is what is watched.
+func kindsOf(watches []*watched) (kinds []schema.GroupKind) {
+	for _, watched := range watches {
+		kinds = append(kinds, watched.kind.GroupKind())
+	}
+	return kinds
+}
+
+// prepare makes a controller, and changes nothing else. What it needs and nobody watches yet
+// has no store; forms are what the client knows with it.
+func (m *Manager) prepare(name string, reconciler operators.Reconciler, definition *definition) (made *member, forms map[reflect.Type]*form, err error) {
+	now := m.present.Load()
+	switch taken := now.members[name]; {
+	case definition.reconciles == nil:
+		return nil, nil, errors.New("it has no For; name the kind that it reconciles")
+	case reconciler == nil:
+		return nil, nil, errors.New("it has no reconciler")
+	case m.ended:
+		return nil, nil, errors.New("the manager has ended; make another one")
+	case taken != nil && taken.leaving:
+		return nil, nil, errors.New("one of the name is being removed; wait until Remove has returned")
+	case taken != nil:
+		return nil, nil, errors.New("the name is taken")
+	}
+	made = &member{name: name, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts(m.stir)}
+	forms = maps.Clone(*m.client.forms.Load())
+	var reconciled schema.GroupKind
+	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
+		watched, err := m.watch(made, forms, input)
+		if err != nil {
+			return nil, nil, err
+		}
+		if input == definition.reconciles {
+			reconciled = watched.kind.GroupKind()
+		}
+		concerns := input.concerns
+		if concerns == nil && input != definition.reconciles {
+			concerns = operators.Owner(reconciled)
+		}
+		made.rules = append(made.rules, operators.Rule{
+			Controller: name, Kind: watched.kind.GroupKind(), Concerns: concerns, Ignore: input.ignore,
+		})
+	}
+	if m.options.DetectMutations {
+		reconciler = detecting(m.cache, reconciler)
+	}
+	made.controller = operators.Controller{
+		Reconcile:    made.attempts.counting(reconciler),
+		IgnoreEchoes: definition.ignoreEchoes,
+		Flow:         &operators.Flow{},
+	}
+	return made, forms, nil
+}
+
+// watch finds the watch that a controller needs, or makes it. Where there is one, the options
+// must be the same: one cache cannot hold two projections of a kind.
+func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input) (*watched, error) {
+	kind, err := sources.KindOf(m.scheme, input.object, input.kind...)
+	if err != nil {
+		return nil, err
+	}
+	options := input.watch
+	options.PageSize = m.options.PageSize
+	if kind.Namespaced {
+		options.Namespaces = m.options.Namespaces
+	}
+	if err := options.Validate(); err != nil {
+		return nil, fmt.Errorf("%v: %w", kind.GroupKind(), err)
+	}
+	for _, known := range slices.Concat(m.present.Load().watches, made.watches) {
+		if known.kind.GroupKind() != kind.GroupKind() {
+			continue
+		}
+		if !slices.Contains(made.watches, known) {
+			made.watches = append(made.watches, known)
+		}
+		return known, known.same(kind, options)
+	}
+	client, err := kind.Client(m.config, m.http)
+	if err != nil {
+		return nil, err
+	}
+	options.Status = &sources.Status{}
+	added := &watched{kind: kind, options: options, client: client}
+	if err := m.client.add(forms, added); err != nil {
+		return nil, err
+	}
+	made.watches = append(made.watches, added)
+	return added, nil
+}
+
+// enter takes a controller in: the watches that it is the first to need begin.
+func (m *Manager) enter(made *member, forms map[reflect.Type]*form) {
+	var first []*watched
+	for _, watched := range made.watches {
+		if watched.users++; watched.users > 1 {
+			continue
+		}
+		first = append(first, watched)
+		watched.store = m.cache.Add(watched.kind.GroupKind(), cache.ByOwner)
+		if len(watched.options.Namespaces) > 0 {
+			watched.store.Cover(watched.options.Namespaces...)
+		}
+	}
+	m.client.forms.Store(&forms)
+	m.metrics.expect(made.name)
+	now := m.present.Load().copy()
+	now.members[made.name] = made
+	now.watches = append(now.watches, first...)
+	m.present.Store(now)
+	for _, watched := range first {
+		watched.stop = m.inputs.Add(sources.Watch(watched.client, watched.kind, watched.options))
+	}
+}
+
+// forget gives up a controller whose last attempt has ended: the watches that it is the last
+// to need stop, and what they told leaves the cache.
+func (m *Manager) forget(left *member) {
+	now := m.present.Load().copy()
+	delete(now.members, left.name)
+	for _, used := range left.watches {
+		if used.users--; used.users > 0 {
+			continue
+		}
+		used.stop() // Before the store goes: it must not tell of anything after that.
+		m.client.forget(used)
+		m.cache.Remove(used.kind.GroupKind())
+		m.metrics.forgetKind(used.kind.GroupKind())
+		now.watches = slices.DeleteFunc(now.watches, func(known *watched) bool { return known == used })
+	}
+	m.present.Store(now)
+	m.metrics.forget(left.name)
+}

@@ -1,0 +1,291 @@
+package controller_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// goroutines is how many there are in bubbles: the process has others, which come and go.
+func goroutines() int {
+	stacks := make([]byte, 1<<20)
+	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("synctest bubble"))
+}
+
+func TestAControllerLeavesNoGoroutineBehind(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.create(config("x"), secret("x"))
+		p.add("configs", ofConfigs)
+		p.run()
+		p.calm()
+		before := goroutines()
+		for range 3 {
+			p.add("secrets", ofSecrets, controller.Owns(&corev1.Pod{}))
+			p.calm()
+			p.watches("meanwhile", 3, p.server.Counts().Requests["watch configmaps"]+2*p.server.Counts().Requests["watch secrets"])
+			p.remove("secrets")
+			synctest.Wait()
+			if after := goroutines(); after != before {
+				p.t.Errorf("there are %d goroutines, want %d as before", after, before)
+			}
+		}
+		p.stop()
+	})
+}
+
+func TestTheObjectsOfAKindThatNobodyNeedsLeaveTheMemory(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.create(config("x"), secret("x"), secret("y"))
+		p.add("configs", ofConfigs)
+		p.run()
+		var kept []weak.Pointer[corev1.Secret]
+		p.add("secrets", controller.For(&corev1.Secret{}, controller.Keep(func(object streams.Object) {
+			kept = append(kept, weak.Make(object.(*corev1.Secret)))
+		})))
+		p.calm()
+		inMemory := func() (left int) {
+			for range 5 {
+				runtime.GC()
+			}
+			for _, object := range kept {
+				if object.Value() != nil {
+					left++
+				}
+			}
+			return left
+		}
+		if left := inMemory(); left < 2 {
+			p.t.Fatalf("%d objects are in the memory, want those of the cache", left)
+		}
+		p.remove("secrets")
+		if left := inMemory(); left > 0 {
+			p.t.Errorf("%d objects are still in the memory", left)
+		}
+		p.stop()
+	})
+}
+
+func TestRemoveWaitsForTheReconcileInFlight(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.create(config("x"), secret("x"))
+		p.add("others", ofSecrets)
+		until := make(chan struct{})
+		p.must(p.manager.Add("slow", held(until), ofConfigs))
+		p.run()
+		synctest.Wait()
+		p.touch("x") // It asks for another attempt, which is not made.
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+		defer cancel()
+		err := p.manager.Remove(ctx, "slow")
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `removing controller "slow": 1 of its reconciles are in flight; it is gone when they have ended`) {
+			p.t.Errorf("the error is %v", err)
+		}
+		p.watches("during the reconcile", 2, 2)
+		err = p.manager.Remove(p.t.Context(), "slow")
+		if err == nil || err.Error() != `removing controller "slow": it is being removed already` {
+			p.t.Errorf("the error of a second Remove is %v", err)
+		}
+		err = p.manager.Add("slow", nothing, ofConfigs)
+		if err == nil || err.Error() != `adding controller "slow": one of the name is being removed; wait until Remove has returned` {
+			p.t.Errorf("the error of Add is %v", err)
+		}
+		if len(p.mentions("slow")) == 0 {
+			p.t.Error("a controller with a reconcile in flight is not in the metrics")
+		}
+		close(until)
+		synctest.Wait()
+		p.want("in all", "others/x", "slow/x")
+		p.watches("after the reconcile", 1, 2)
+		p.gone(configKind)
+		if series := p.mentions("slow"); len(series) > 0 {
+			p.t.Errorf("it is still in %v", series)
+		}
+		p.stop()
+	})
+}
+
+func TestTheResultOfTheLastReconcileIsToldBeforeRemoveReturns(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.create(config("x"))
+		until := make(chan struct{})
+		p.must(p.manager.Add("slow", held(until), ofConfigs))
+		p.run()
+		synctest.Wait()
+		time.AfterFunc(time.Minute, func() { close(until) })
+		p.remove("slow")
+		p.want("when it is removed", "slow/x")
+		p.watches("when it is removed", 0, 1)
+		p.stop()
+	})
+}
+
+func TestWhatBacksOffDoesNotHoldUpTheCalmWhenItsControllerIsRemoved(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.create(config("x"))
+		fails := func(context.Context, operators.Request) (time.Duration, error) { return 0, errors.New("no") }
+		p.must(p.manager.Add("failing", fails, ofConfigs))
+		p.add("others", ofConfigs)
+		p.run()
+		<-time.After(time.Minute)
+		if level := p.manager.Cache().Level(); level == cache.Settled {
+			p.t.Fatal("it is settled, while an object backs off")
+		}
+		p.remove("failing")
+		removed := time.Now()
+		p.calm()
+		if took := time.Since(removed); took > time.Second {
+			p.t.Errorf("it took %v to settle", took)
+		}
+		p.must(p.manager.Add("failing", nothing, ofConfigs)) // It begins without the backoff.
+		p.calm()
+		p.want("in all", "failing/x", "failing/x", "others/x")
+		p.stop()
+	})
+}
+
+func TestAStartThatWaitsForAKindGoesOnWhenItsControllerIsRemoved(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.must(p.server.Uninstall(secret("")))
+		p.create(config("x"))
+		p.add("configs", ofConfigs)
+		p.add("secrets", ofSecrets)
+		p.run()
+		<-time.After(time.Minute)
+		p.want("before all kinds are current")
+		p.remove("secrets")
+		p.calm()
+		p.want("when the others are", "configs/x")
+		p.stop()
+	})
+}
+
+func TestADefinitionThatGoesWithItsControllerLeavesNothingBehind(t *testing.T) {
+	for _, first := range []string{"the definition", "the controller", "at once"} {
+		t.Run(first, func(t *testing.T) {
+			inPark(t, func(p *park) {
+				p.create(config("x"), secret("x"))
+				p.add("configs", ofConfigs)
+				p.add("secrets", ofSecrets)
+				p.run()
+				p.calm()
+				p.want("before", "configs/x", "secrets/x")
+				switch first {
+				case "the definition":
+					p.must(p.server.Uninstall(secret("")))
+					<-time.After(time.Minute) // The watch backs off.
+					p.want("after the end of the definition", "secrets/x")
+					p.remove("secrets")
+				case "the controller":
+					p.remove("secrets")
+					p.must(p.server.Uninstall(secret("")))
+				default:
+					p.must(p.server.Uninstall(secret("")))
+					p.remove("secrets")
+					p.forget() // It may have seen the deletion.
+				}
+				p.gone(secretKind)
+				asked := p.server.Counts().Requests
+				p.calm()
+				<-time.After(time.Hour)
+				for request, times := range p.server.Counts().Requests {
+					if strings.HasSuffix(request, " secrets") && times != asked[request] {
+						p.t.Errorf("%q is still asked", request)
+					}
+				}
+				p.want("after the removal")
+				p.stop()
+			})
+		})
+	}
+}
+
+func TestWhatCannotBeRemovedIsToldWhy(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.add("configs", ofConfigs)
+		p.add("secrets", ofSecrets)
+		check := func(err error, want string) {
+			t.Helper()
+			if err == nil || err.Error() != want {
+				p.t.Errorf("the error is %v, want %s", err, want)
+			}
+		}
+		unknown := `removing controller "horses": there is none of the name; there are: configs, secrets`
+		check(p.manager.Remove(p.t.Context(), "horses"), unknown)
+		asked := make(chan error, 1)
+		p.must(p.manager.Add("suicidal", func(ctx context.Context, _ operators.Request) (time.Duration, error) {
+			asked <- p.manager.Remove(ctx, "suicidal")
+			return 0, p.manager.Remove(ctx, "secrets")
+		}, ofConfigs))
+		p.create(config("x"))
+		p.run()
+		check(<-asked, `removing controller "suicidal": its own reconcile would wait for itself; call Remove from elsewhere`)
+		p.calm() // It has removed another one.
+		check(p.manager.Remove(p.t.Context(), "secrets"), `removing controller "secrets": there is none of the name; there are: configs, suicidal`)
+		p.watches("in the end", 1, 2)
+		check(p.manager.Run(p.t.Context()), "the manager runs already, or has ended; make another one")
+		p.stop()
+		check(p.manager.Add("late", nothing, ofConfigs), `adding controller "late": the manager has ended; make another one`)
+		check(p.manager.Run(p.t.Context()), "the manager runs already, or has ended; make another one")
+		p.remove("suicidal")
+	})
+}
+
+func TestTheEndOfTheManagerEndsARemoval(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.create(config("x"))
+		until := make(chan struct{})
+		p.must(p.manager.Add("slow", held(until), ofConfigs))
+		p.run()
+		synctest.Wait()
+		time.AfterFunc(time.Second, p.group.Stop)
+		time.AfterFunc(2*time.Second, func() { close(until) })
+		err := p.manager.Remove(p.t.Context(), "slow")
+		if err == nil || err.Error() != `removing controller "slow": the manager has ended` {
+			p.t.Errorf("the error is %v", err)
+		}
+		p.stop()
+	})
+}
+
+// After the last controller that reads it a kind may be kept in another form.
+func TestTheFormOfAKindIsFreeWhenItsLastControllerIsRemoved(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.create(config("x"))
+		p.add("configs", ofConfigs)
+		p.run()
+		p.calm()
+		metadata := controller.For(&controller.Metadata[corev1.ConfigMap]{})
+		if err := p.manager.Add("metadata", nothing, metadata); err == nil {
+			p.t.Error("a kind is kept in two forms")
+		}
+		p.remove("configs")
+		p.add("metadata", metadata)
+		p.calm()
+		name := types.NamespacedName{Namespace: "a", Name: "x"}
+		if _, found := controller.Get[*controller.Metadata[corev1.ConfigMap]](p.manager.Client(), name); !found {
+			p.t.Error("it is not in the cache")
+		}
+		if said := panicOf(func() { controller.List[*corev1.ConfigMap](p.manager.Client(), "") }); !strings.Contains(said, "read that") {
+			p.t.Errorf("the form of the controller that is removed is read: %s", said)
+		}
+		p.remove("metadata")
+		if said := panicOf(func() { controller.List[*corev1.ConfigMap](p.manager.Client(), "") }); !strings.Contains(said, "no controller of the manager watches") {
+			p.t.Errorf("a kind that nobody watches is read: %s", said)
+		}
+		p.stop()
+	})
+}
