@@ -18,8 +18,8 @@ type counter struct{ done atomic.Int64 }
 func (c *counter) next() int { return int(c.done.Add(1)) }
 
 const (
-	warmObjects = 100
-	warmRounds  = 50 // of changes: 5,000 statuses are finished, each of which took a reconcile or more
+	warmObjects = 500
+	warmRounds  = 10 // of changes: 5,000 statuses are finished, each of which took a reconcile or more
 	// churnLoad is the share of the ideal client's rate at which objects come and go.
 	churnLoad = 0.25
 )
