@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -122,8 +123,8 @@ type targets struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// contender says which contender to scrape from now on. Prometheus takes up to 5 s to hear
-// of it, so that it is said before the contender is started.
+// contender says which contender to scrape from now on, and on which path. Prometheus
+// takes up to 5 s to hear of it, so that it is said before the contender is started.
 func (p *prometheus) contender(round outcome.Round, port int, path string) error {
 	labels := labelsOf(round)
 	labels["__metrics_path__"] = path
@@ -177,12 +178,24 @@ func replaceFile(path string, content []byte, mode os.FileMode) error {
 	return nil
 }
 
+// Ports are looked for below those that the system gives to outgoing connections: a
+// contender listens seconds later.
+const (
+	firstPort = 20000
+	ports     = 12000
+	attempts  = 100
+)
+
 // freePort finds a port that is free now.
 func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
+	var failed error
+	for range attempts {
+		port := firstPort + rand.IntN(ports)
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, listener.Close()
+		}
+		failed = err
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	return port, listener.Close()
+	return 0, fmt.Errorf("looking for a free port: %w", failed)
 }

@@ -1,9 +1,11 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -168,8 +170,12 @@ func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 
 func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured, err error) {
 	dir := filepath.Join(r.Dir, "rounds", p.ID())
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
 	if r.prometheus != nil {
-		if err := r.prometheus.contender(p.Round, r.metricsPort, p.contender.MetricsPath()); err != nil {
+		if err := r.prometheus.contender(p.Round, port, cmp.Or(r.paths[p.Contender], "/metrics")); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, r.prometheus.noTarget()) }()
@@ -189,10 +195,18 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 		Clients: s.clients, Proxy: s.proxy, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Progress: r.show.step,
 		Servers: []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")},
 		Start: func(ctx context.Context) (scenario.Process, error) {
-			return r.programs[p.Contender].Start(context.WithoutCancel(ctx), contender.Settings{
+			process, err := r.programs[p.Contender].Start(context.WithoutCancel(ctx), contender.Settings{
 				Kubeconfig: filepath.Join(dir, "kubeconfig"), Output: filepath.Join(dir, "contender.log"),
-				Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: r.metricsPort,
+				Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: port,
 			})
+			if err != nil {
+				return nil, err
+			}
+			if err := r.scrape(p, process.MetricsURL(), port); err != nil {
+				_, _ = process.Stop() // That is the harness's failure, whatever this says.
+				return nil, err
+			}
+			return process, nil
 		},
 	}
 	if r.Ideal > 0 {
@@ -219,6 +233,19 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 		measured[measure] = value
 	}
 	return measured, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(dir, "proxy.jsonl")))
+}
+
+// scrape tells Prometheus of the path of a contender's metrics, the first time.
+func (r *run) scrape(p planned, metrics string, port int) error {
+	served, err := url.Parse(metrics)
+	if err != nil {
+		return fmt.Errorf("reading the address of the metrics: %w", err)
+	}
+	if r.prometheus == nil || r.paths[p.Contender] == served.Path {
+		return nil
+	}
+	r.paths[p.Contender] = served.Path
+	return r.prometheus.contender(p.Round, port, served.Path)
 }
 
 // died says why the cluster died, if it did.

@@ -26,13 +26,13 @@ const repeats = 2
 // run is a run of the comparison.
 type run struct {
 	*choice
-	show        *progress
-	programs    map[string]*contender.Program
-	prometheus  *prometheus
-	metricsPort int
-	began       time.Time                                                // the first round
-	longest     time.Duration                                            // round so far
-	measured    func(context.Context, planned) (outcome.Measured, error) // measures a round
+	show       *progress
+	programs   map[string]*contender.Program
+	prometheus *prometheus
+	paths      map[string]string                                        // of contenders' metrics, where known
+	began      time.Time                                                // the first round
+	longest    time.Duration                                            // round so far
+	measured   func(context.Context, planned) (outcome.Measured, error) // measures a round
 }
 
 // Run makes all rounds that are not there yet, and shows how far it is. rules are
@@ -43,16 +43,13 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 	if err != nil {
 		return err
 	}
-	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}}
+	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}, paths: map[string]string{}}
 	r.measured = r.measure
 	skipped, err := r.build(ctx, out)
 	if err != nil {
 		return err
 	}
 	if err := r.begin(skipped); err != nil {
-		return err
-	}
-	if r.metricsPort, err = freePort(); err != nil {
 		return err
 	}
 	if r.prometheus, err = startPrometheus(ctx, r.Dir, rules); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/gobwas/ws"
@@ -55,8 +56,10 @@ func messages(received []byte) ([]byte, int) {
 // it is asked for more: by then, that has gone.
 type tap struct {
 	io.ReadCloser
-	framing  framing
-	received []byte // of events that have not come as a whole
+	framing framing
+
+	mu       sync.Mutex // A WebSocket is closed while it is read.
+	received []byte     // of events that have not come as a whole
 	pieces   []piece
 	passed   func([]arrival)
 }
@@ -78,8 +81,11 @@ func (t *tap) Read(into []byte) (int, error) {
 	t.look()
 	n, err := t.ReadCloser.Read(into)
 	if n > 0 {
+		at := time.Now()
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		t.received = append(t.received, into[:n]...)
-		t.pieces = append(t.pieces, piece{end: len(t.received), at: time.Now()})
+		t.pieces = append(t.pieces, piece{end: len(t.received), at: at})
 	}
 	return n, err
 }
@@ -91,6 +97,8 @@ func (t *tap) Close() error {
 
 // look takes the whole events off what was received.
 func (t *tap) look() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var whole []arrival
 	taken := 0
 	for {

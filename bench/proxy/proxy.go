@@ -158,9 +158,11 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		e.call.Verb, e.call.Name = "", info.Path
 	}
 	p.recorder.saw(versionIn(r.URL.Query()))
-	r = e.begin(r)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	r = e.begin(r.WithContext(ctx))
 	defer e.end() // The forwarder panics when a contender leaves in the middle.
-	p.forward.ServeHTTP(w, r)
+	p.forward.ServeHTTP(&upgradable{w, cancel}, r)
 }
 
 // versionIn is the version that a watch or a list begins at: the contender has seen it.

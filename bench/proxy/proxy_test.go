@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/pem"
 	"fmt"
@@ -283,6 +284,7 @@ func TestEventsAreReadFromAWebSocket(t *testing.T) {
 			return
 		}
 		defer connection.Close()
+		defer func() { _, _ = io.Copy(io.Discard, connection) }() // It stays open until the client goes.
 		for _, message := range []string{event, "", event} {
 			if err := wsutil.WriteServerText(connection, []byte(message)); err != nil {
 				t.Error(err)
@@ -312,13 +314,17 @@ func TestEventsAreReadFromAWebSocket(t *testing.T) {
 	if err != nil || string(message) != event {
 		t.Errorf("received %q: %v", message, err)
 	}
-	if _, err := io.Copy(io.Discard, source); err != nil {
+	if _, err := io.ReadFull(source, make([]byte, len(event))); err != nil { // The last event is among it.
 		t.Error(err)
 	}
-	if err := connection.Close(); err != nil {
+	// The contender closes its half: that ends the watch.
+	if err := connection.(*tls.Conn).CloseWrite(); err != nil {
 		t.Error(err)
 	}
 	w.ended(t, 1)
+	if err := connection.Close(); err != nil {
+		t.Error(err)
+	}
 	events := w.proxy.Record().Events
 	if len(events) != 2 || len(events[1].Name) != 200 || events[1].Version != 4 {
 		t.Errorf("recorded %+v, want two events", events)
