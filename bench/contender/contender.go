@@ -1,7 +1,6 @@
 package contender
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,9 +22,6 @@ type Contender struct {
 	metrics string // the path of its metrics; default /metrics
 	recipe  recipe
 }
-
-// MetricsPath is where it serves its metrics.
-func (c Contender) MetricsPath() string { return cmp.Or(c.metrics, "/metrics") }
 
 // recipe is how the programs of one toolchain are built and run.
 type recipe interface {
