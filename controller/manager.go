@@ -184,11 +184,11 @@ func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result
 // apply brings events into the cache.
 func (m *Manager) apply(events []streams.Event) ([]streams.Change, error) {
 	changes := m.cache.Apply(events) // It ends the calm before readers see anything.
-	streams.Recycle(events)
 	m.changes.Add(int64(len(changes)))
-	if slices.ContainsFunc(events, func(event streams.Event) bool { return event.Type != streams.Bookmark }) {
+	if len(changes) > 0 || slices.ContainsFunc(events, func(event streams.Event) bool { return event.Type != streams.Bookmark }) {
 		m.wake() // Bookmarks come every minute, which may be more often than a calm takes.
 	}
+	streams.Recycle(events) // Last: from here on they are somebody else's.
 	return changes, nil
 }
 
