@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -120,6 +121,43 @@ func TestAControllerThatIsAddedLaterIsAskedForTheSame(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestItIsNotCalmBeforeAControllerThatIsAddedHasJoined(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.create(config("x"))
+		p.add("others", ofConfigs)
+		p.run()
+		p.calm()
+		slowly := func(streams.Object) []types.NamespacedName {
+			<-time.After(time.Minute)
+			return nil
+		}
+		p.add("slow", ofConfigs, controller.Watches(&corev1.ConfigMap{}, slowly))
+		for range 5 {
+			if level := p.manager.Cache().Level(); level == cache.Settled {
+				p.t.Error("it is settled, while a controller joins")
+			}
+			<-time.After(10 * time.Second)
+		}
+		p.calm()
+		p.want("in all", "others/x", "slow/x")
+		p.stop()
+	})
+}
+
+func TestAControllerThatIsAddedDuringTheStartDoesNotHoldItUp(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.must(p.server.Uninstall(secret("")))
+		p.create(config("x"))
+		p.add("configs", ofConfigs)
+		p.run()
+		synctest.Wait()
+		p.add("secrets", ofSecrets)
+		<-time.After(2 * time.Minute)
+		p.want("after the start", "configs/x")
+		p.stop()
+	}, sourcestest.Fault{Action: sourcestest.Slow, Verb: "list", Resource: "configmaps", For: time.Minute})
 }
 
 func TestARuleThatPanicsWhenAControllerJoinsIsTold(t *testing.T) {

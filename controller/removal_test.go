@@ -118,6 +118,53 @@ func TestRemoveWaitsForTheReconcileInFlight(t *testing.T) {
 	})
 }
 
+// Who joins together with others waits for the same kind, and goes alone.
+func TestAControllerThatIsRemovedBeforeItHasJoinedLeavesNothingBehind(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.must(p.server.Uninstall(secret("")))
+		p.create(config("x"))
+		p.add("configs", ofConfigs)
+		p.run()
+		p.add("secrets", ofSecrets)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		before := goroutines()
+		for range 3 {
+			p.add("more", ofSecrets)
+			synctest.Wait()
+			p.remove("more")
+			synctest.Wait()
+			if after := goroutines(); after != before {
+				p.t.Errorf("there are %d goroutines, want %d as before", after, before)
+			}
+		}
+		p.must(p.server.Install(secret("")))
+		p.create(secret("x"))
+		p.calm()
+		p.want("in the end", "configs/x", "secrets/x")
+		p.stop()
+	})
+}
+
+func TestTheRulesOfAControllerThatIsRemovedAreNotAskedAnyMore(t *testing.T) {
+	inPark(t, func(p *park) {
+		p.create(config("x"))
+		p.add("others", ofConfigs)
+		asked := 0
+		p.add("removed", controller.For(&corev1.ConfigMap{}, controller.Ignore(func(streams.Change) bool { asked++; return false })))
+		p.run()
+		p.calm()
+		p.remove("removed")
+		asked = 0
+		p.touch("x")
+		p.calm()
+		if asked > 0 {
+			p.t.Errorf("they were asked %d times", asked)
+		}
+		p.stop()
+	})
+}
+
 func TestTheResultOfTheLastReconcileIsToldBeforeRemoveReturns(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.create(config("x"))

@@ -73,7 +73,7 @@ func TestRequestsForAControllerThatIsRemovedAreDropped(t *testing.T) {
 	})
 }
 
-// Who sends a request sets the controller before, however late Reconcile looks.
+// Who sends a request sets the controller before; Reconcile may look at either first.
 func TestARequestNeverOvertakesItsController(t *testing.T) {
 	for range 1000 {
 		controllers := operators.NewControllers(nil)

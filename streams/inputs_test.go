@@ -120,6 +120,21 @@ func TestRemoveReturnsWhenTheInputHas(t *testing.T) {
 	})
 }
 
+func TestAnInputThatIsAddedWhenTheObservationEndsDoesNotRunInIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		inputs := streams.NewInputs[int]()
+		inputs.Add(slowToEnd(&ended)) // It takes a minute.
+		r := read(t, inputs.Stream())
+		synctest.Wait()
+		r.group.Stop()
+		synctest.Wait()
+		remove := inputs.Add(streams.Create(func(context.Context, streams.Sink[int]) { t.Error("it runs") }))
+		r.stop()
+		remove()
+	})
+}
+
 func TestRemoveDoesNotWaitForTheReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inputs := streams.NewInputs[int]()
