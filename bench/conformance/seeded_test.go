@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -91,16 +90,6 @@ var bugs = map[string]bug{
 			_ = merge(ctx, client, sheroes, object, `{}`, "status")
 		},
 		found: []string{"5.2", "5.4"}, passes: []string{"1.1"},
-	},
-	"Ready is said too early": {
-		resource: sheroes,
-		beside: func(ctx context.Context, client dynamic.Interface, event watch.Event, object *unstructured.Unstructured) {
-			if event.Type == watch.Added {
-				_ = merge(ctx, client, sheroes, object, fmt.Sprintf(`{"status":{"observedGeneration":1,"conditions":[{"type":"Ready","status":"True",
-					"reason":"AllReplicasReady","message":"","observedGeneration":1,"lastTransitionTime":%q}]}}`, time.Now().Format(time.RFC3339)), "status")
-			}
-		},
-		found: []string{"1.1"}, passes: []string{"1.4"},
 	},
 	"lastTransitionTime is that of the write": {
 		alter: patchBody("sheroes", "status", func() func(map[string]any) {
