@@ -3,9 +3,11 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	apieventsv1 "k8s.io/api/events/v1"
 	eventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/tools/events"
 
@@ -45,7 +47,9 @@ func (m *Manager) record(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making a client for events: %w", err)
 	}
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client})
+	sink := &endingSink{to: &events.EventSinkImpl{Interface: client}}
+	defer sink.end()
+	broadcaster := events.NewBroadcaster(sink)
 	defer broadcaster.Shutdown()
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("starting to record events: %w", err)
@@ -55,4 +59,39 @@ func (m *Manager) record(ctx context.Context) error {
 	defer m.recorder.started.Store(nil)
 	<-ctx.Done()
 	return nil
+}
+
+// endingSink sends events until its end. The broadcaster sends from goroutines that it does
+// not wait for: after the end they send nothing, and nothing is on its way.
+type endingSink struct {
+	to    events.EventSink
+	mu    sync.RWMutex // is held for reading by who sends
+	ended bool
+}
+
+func (s *endingSink) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+func (s *endingSink) send(send func() (*apieventsv1.Event, error)) (*apieventsv1.Event, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.ended {
+		return nil, context.Canceled
+	}
+	return send()
+}
+
+func (s *endingSink) Create(ctx context.Context, event *apieventsv1.Event) (*apieventsv1.Event, error) {
+	return s.send(func() (*apieventsv1.Event, error) { return s.to.Create(ctx, event) })
+}
+
+func (s *endingSink) Update(ctx context.Context, event *apieventsv1.Event) (*apieventsv1.Event, error) {
+	return s.send(func() (*apieventsv1.Event, error) { return s.to.Update(ctx, event) })
+}
+
+func (s *endingSink) Patch(ctx context.Context, event *apieventsv1.Event, patch []byte) (*apieventsv1.Event, error) {
+	return s.send(func() (*apieventsv1.Event, error) { return s.to.Patch(ctx, event, patch) })
 }

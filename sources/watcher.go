@@ -98,6 +98,9 @@ func isTooOld(err error) bool {
 func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	w.listing <- struct{}{}
 	defer func() { <-w.listing }()
+	if err := ctx.Err(); err != nil { // The reflector may have returned before its list began.
+		return nil, err
+	}
 	if err := w.failed; err != nil {
 		w.failed = nil
 		return nil, err

@@ -53,6 +53,17 @@ type world struct {
 
 var installOnce sync.Once
 
+// types is the scheme of all operators. It is not client-go's own, which other goroutines read.
+var types = sync.OnceValue(func() *runtime.Scheme {
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1.AddToScheme} {
+		if err := add(types); err != nil {
+			panic(err)
+		}
+	}
+	return types
+})
+
 // newWorld makes a namespace, without an operator.
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -105,11 +116,8 @@ func (w *world) startOperator() *operator {
 
 func (w *world) startOperatorAs(config *rest.Config) *operator {
 	w.t.Helper()
-	if err := v1.AddToScheme(scheme.Scheme); err != nil {
-		w.t.Fatal(err)
-	}
 	o := &operator{errors: make(chan error, 100)}
-	o.manager = must(controller.NewManager(config, scheme.Scheme, controller.Options{
+	o.manager = must(controller.NewManager(config, types(), controller.Options{
 		DetectMutations: true,
 		Namespaces:      []string{w.namespace},
 		Logger:          slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),

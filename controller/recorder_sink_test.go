@@ -1,0 +1,39 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apieventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/tools/events"
+)
+
+// slowSink says when it has been asked, and answers when it is let go.
+type slowSink struct {
+	events.EventSink
+	asked, answer chan struct{}
+	answered      bool
+}
+
+func (s *slowSink) Create(context.Context, *apieventsv1.Event) (*apieventsv1.Event, error) {
+	s.asked <- struct{}{}
+	<-s.answer
+	s.answered = true
+	return nil, nil
+}
+
+func TestAfterTheRecordersEndNoEventIsOnItsWayOrSent(t *testing.T) {
+	to := &slowSink{asked: make(chan struct{}), answer: make(chan struct{})}
+	sink := &endingSink{to: to}
+	go sink.Create(t.Context(), nil)
+	<-to.asked
+	go close(to.answer)
+	sink.end()
+	if !to.answered { // The race detector sees it, too.
+		t.Error("it ended while an event was on its way")
+	}
+	if _, err := sink.Create(t.Context(), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("an event after the end: %v, want that it is not sent", err)
+	}
+}
