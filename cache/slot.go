@@ -49,9 +49,17 @@ func (s *slot) replace(old, object streams.Object) bool {
 // lock, and finds what was there before it began or what came since. It is a hash table
 // with open addressing.
 type table struct {
-	cells atomic.Pointer[[]atomic.Pointer[slot]]
+	cells atomic.Pointer[cells]
 	live  int // slots
 	used  int // cells that hold a slot or did
+}
+
+// cells are the cells of a table. A cell has a tag, a byte of the hash of the name, so that
+// other names are passed by without a look at their objects. A cell is empty while its tag
+// is 0; one whose slot is gone keeps its tag.
+type cells struct {
+	slots []atomic.Pointer[slot]
+	tags  []atomic.Uint32 // four to a word
 }
 
 var (
@@ -64,94 +72,98 @@ const leastCells = 8
 
 func newTable() *table {
 	made := &table{}
-	cells := make([]atomic.Pointer[slot], leastCells)
-	made.cells.Store(&cells)
+	made.cells.Store(newCells(leastCells))
 	return made
+}
+
+func newCells(size int) *cells {
+	return &cells{make([]atomic.Pointer[slot], size), make([]atomic.Uint32, (size+3)/4)}
+}
+
+// place is the cell where a name may be, else it is in one of the next, and its tag.
+func (c *cells) place(name types.NamespacedName) (cell int, tag uint32) {
+	hash := maphash.Comparable(hashSeed, name)
+	index, _ := bits.Mul64(hash, uint64(len(c.slots)))
+	return int(index), max(uint32(hash&0xff), 1)
+}
+
+func (c *cells) next(cell int) int {
+	if cell++; cell < len(c.slots) {
+		return cell
+	}
+	return 0
+}
+
+func (c *cells) tag(cell int) uint32 { return c.tags[cell/4].Load() >> (cell % 4 * 8) & 0xff }
+
+// fill puts a slot into an empty cell: the tag last, which is what readers look at first.
+func (c *cells) fill(cell int, tag uint32, added *slot) {
+	c.slots[cell].Store(added)
+	c.tags[cell/4].Or(tag << (cell % 4 * 8))
+}
+
+// find is the cell of a name and its slot, or nil and the empty cell where it could be.
+func (c *cells) find(name types.NamespacedName) (cell int, tag uint32, found *slot) {
+	cell, tag = c.place(name)
+	for ; ; cell = c.next(cell) {
+		switch c.tag(cell) {
+		case 0:
+			return cell, tag, nil
+		case tag:
+			if found = c.slots[cell].Load(); found != removed && found.name() == name {
+				return cell, tag, found
+			}
+		}
+	}
 }
 
 // find is the slot of a name, or nil.
 func (t *table) find(name types.NamespacedName) *slot {
-	cells := *t.cells.Load()
-	for i := first(name, cells); ; i++ {
-		if i == len(cells) {
-			i = 0
-		}
-		found := cells[i].Load()
-		if found == nil || found != removed && found.name() == name {
-			return found
-		}
-	}
-}
-
-// first is the index of the cell where a name may be; else it is in one of the next.
-func first(name types.NamespacedName, cells []atomic.Pointer[slot]) int {
-	index, _ := bits.Mul64(maphash.Comparable(hashSeed, name), uint64(len(cells)))
-	return int(index)
+	_, _, found := t.cells.Load().find(name)
+	return found
 }
 
 // set puts a slot in, in the place of the one of the same name, if there is one.
 func (t *table) set(added *slot) {
-	name := added.name()
-	cells := *t.cells.Load()
-	if (t.used+1)*5 > len(cells)*4 {
+	cells := t.cells.Load()
+	if (t.used+1)*5 > len(cells.slots)*4 {
 		cells = t.rebuilt()
 	}
-	i := first(name, cells)
-	for ; ; i++ {
-		if i == len(cells) {
-			i = 0
-		}
-		found := cells[i].Load()
-		if found == nil {
-			break
-		}
-		if found != removed && found.name() == name {
-			cells[i].Store(added)
-			return
-		}
+	cell, tag, found := cells.find(added.name())
+	if found != nil {
+		cells.slots[cell].Store(added)
+		return
 	}
-	cells[i].Store(added)
+	cells.fill(cell, tag, added)
 	t.live++
 	t.used++
 }
 
 // remove takes the slot of a name out.
 func (t *table) remove(name types.NamespacedName) {
-	cells := *t.cells.Load()
-	for i := first(name, cells); ; i++ {
-		if i == len(cells) {
-			i = 0
-		}
-		found := cells[i].Load()
-		if found == nil {
-			return
-		}
-		if found != removed && found.name() == name {
-			cells[i].Store(removed)
-			t.live--
-			return
-		}
+	cells := t.cells.Load()
+	if cell, _, found := cells.find(name); found != nil {
+		cells.slots[cell].Store(removed)
+		t.live--
 	}
 }
 
-// rebuilt makes room for a quarter more slots than there are, and shows it to readers.
-func (t *table) rebuilt() []atomic.Pointer[slot] {
-	cells := make([]atomic.Pointer[slot], max(leastCells, t.live+t.live/2+1))
-	old := *t.cells.Load()
-	for i := range old {
-		kept := old[i].Load()
+// rebuilt makes room for half as many slots again as there are, and shows it to readers.
+func (t *table) rebuilt() *cells {
+	made := newCells(max(leastCells, t.live+t.live/2+1))
+	old := t.cells.Load()
+	for i := range old.slots {
+		kept := old.slots[i].Load()
 		if kept == nil || kept == removed {
 			continue
 		}
-		at := first(kept.name(), cells)
-		for cells[at].Load() != nil {
-			if at++; at == len(cells) {
-				at = 0
-			}
+		cell, tag := made.place(kept.name())
+		for made.tag(cell) != 0 {
+			cell = made.next(cell)
 		}
-		cells[at].Store(kept)
+		made.fill(cell, tag, kept)
 	}
 	t.used = t.live
-	t.cells.Store(&cells)
-	return cells
+	t.cells.Store(made)
+	return made
 }

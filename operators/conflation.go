@@ -294,7 +294,7 @@ func (c *conflation) close(key *hotKey, now time.Time) {
 }
 
 // maxSpare bounds the keys that are kept for use by others.
-const maxSpare = 1024
+const maxSpare = 4096
 
 // drop forgets a key, if it is cold and nothing of it waits.
 func (c *conflation) drop(key *hotKey, now time.Time) {

@@ -143,7 +143,7 @@ func (s *schedule) add(request *Request, now time.Time) {
 }
 
 // maxSpareTasks bounds the tasks that are kept for use again.
-const maxSpareTasks = 256
+const maxSpareTasks = 1024
 
 func (s *schedule) newTask(of *line, request *Request) *task {
 	if last := len(s.spare) - 1; last >= 0 {

@@ -44,7 +44,7 @@ func (i *Inlet[T]) Put(ctx context.Context, values ...T) bool {
 		if last.values == nil {
 			last.values = NewBatch[T](max(len(values), min(i.size, maxGuess)))
 		}
-		last.values = append(last.values, values...)
+		last.values = grown(last.values, values...)
 		return len(values)
 	})
 }
