@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +23,7 @@ type input struct {
 	object   streams.Object
 	kind     []sources.KindOption
 	watch    sources.WatchOptions
+	indexers []cache.Indexer
 	concerns func(streams.Object) []types.NamespacedName // nil: by owner, and of reconciles itself
 	ignore   func(streams.Change) bool
 }
@@ -44,6 +46,12 @@ func Fields(selector string) InputOption {
 // See [sources.WatchOptions].
 func Keep(keep func(streams.Object)) InputOption {
 	return func(i *input) { i.watch.Keep = keep }
+}
+
+// Indexed has the cache find objects of the kind by more than their names and owners: see
+// [ByIndex]. All that index a kind must do so before anybody watches it.
+func Indexed(indexers ...cache.Indexer) InputOption {
+	return func(i *input) { i.indexers = append(i.indexers, indexers...) }
 }
 
 // Ignore drops changes that concern nobody. It must be fast.

@@ -237,3 +237,21 @@ func TestAControllerReadsItsProjectionFromTheWatch(t *testing.T) {
 		}
 	})
 }
+
+func TestObjectsAreFoundByTheIndexesOfTheirInputs(t *testing.T) {
+	api := func(*http.Request) *http.Response { return says(http.StatusOK, running("6")) }
+	c := reader(t, api, controller.For(&corev1.Pod{}, controller.Indexed(
+		cache.LabelIndexer("app"),
+		cache.FieldIndexer("phase", func(pod *corev1.Pod) string { return string(pod.Status.Phase) }))))
+	if _, err := controller.Create(t.Context(), c, pod("x", "")); err != nil {
+		t.Fatal(err)
+	}
+	for index, value := range map[string]string{"app": "red", "phase": "Running"} {
+		if found := controller.ByIndex[*corev1.Pod](c, index, value); len(found) != 1 {
+			t.Errorf("by %s %s there are %d, want the one that was created", index, value, len(found))
+		}
+		if found := controller.ByIndex[*corev1.Pod](c, index, "other"); len(found) != 0 {
+			t.Errorf("by another %s there are %d, want none", index, len(found))
+		}
+	}
+}

@@ -101,6 +101,24 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 			},
 			`adding controller "x": Pod is watched twice, as pods of version v1 and as podes of version v1; name it alike everywhere`,
 		},
+		"with an index that comes too late": {
+			func(m *controller.Manager) error {
+				return m.Add("x", nothing, controller.For(&corev1.Secret{}), controller.Owns(&corev1.Pod{}, controller.Indexed(cache.LabelIndexer("app"))))
+			},
+			`adding controller "x": Indexed: Pod is watched already, without the index "app"; let the controller that is added first index it`,
+		},
+		"with two indexes of one name": {
+			func(m *controller.Manager) error {
+				return m.Add("x", nothing, controller.For(&corev1.Secret{}, controller.Indexed(cache.LabelIndexer(cache.OwnerIndex))))
+			},
+			`adding controller "x": Indexed: Secret has the index "owner" already; names must differ`,
+		},
+		"with an index without a name": {
+			func(m *controller.Manager) error {
+				return m.Add("x", nothing, controller.For(&corev1.Secret{}, controller.Indexed(cache.Indexer{})))
+			},
+			`adding controller "x": Indexed: an index of Secret has no name or no Values`,
+		},
 		"with two versions of a kind": {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&autoscalingv2.HorizontalPodAutoscaler{}), controller.Owns(&autoscalingv1.HorizontalPodAutoscaler{}))

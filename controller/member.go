@@ -34,9 +34,10 @@ type watched struct {
 	kind    sources.Kind
 	options sources.WatchOptions
 	client  *rest.RESTClient
-	store   *cache.Store
-	users   int    // controllers that need it
-	stop    func() // ends the watch, and waits for that
+	indexes []cache.Indexer
+	store   *cache.Store // nil until the first controller that needs it has come
+	users   int          // controllers that need it
+	stop    func()       // ends the watch, and waits for that
 }
 
 // present is the controllers of a manager, and what they watch, at one time. Nothing changes
@@ -49,6 +50,24 @@ type present struct {
 // copy is one that can be changed without changing this one.
 func (p *present) copy() *present {
 	return &present{maps.Clone(p.members), slices.Clone(p.watches)}
+}
+
+// index adds indexes that an input asks for.
+func (w *watched) index(indexers []cache.Indexer) error {
+	for _, added := range indexers {
+		named := func(known cache.Indexer) bool { return known.Name == added.Name }
+		switch {
+		case added.Name == "" || added.Values == nil:
+			return fmt.Errorf("Indexed: an index of %v has no name or no Values", w.kind.GroupKind())
+		case w.store != nil && !slices.ContainsFunc(w.indexes, named):
+			return fmt.Errorf("Indexed: %v is watched already, without the index %q; let the controller that is added first index it", w.kind.GroupKind(), added.Name)
+		case w.store == nil && slices.ContainsFunc(w.indexes, named):
+			return fmt.Errorf("Indexed: %v has the index %q already; names must differ", w.kind.GroupKind(), added.Name)
+		case w.store == nil:
+			w.indexes = append(w.indexes, added)
+		}
+	}
+	return nil
 }
 
 // kindsOf is what is watched.
@@ -127,6 +146,9 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 		if !slices.Contains(made.watches, known) {
 			made.watches = append(made.watches, known)
 		}
+		if err := known.index(input.indexers); err != nil {
+			return nil, err
+		}
 		return known, known.same(kind, options)
 	}
 	client, err := kind.Client(m.config, m.http)
@@ -134,7 +156,10 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 		return nil, err
 	}
 	options.Status = &sources.Status{}
-	added := &watched{kind: kind, options: options, client: client}
+	added := &watched{kind: kind, options: options, client: client, indexes: []cache.Indexer{cache.ByOwner}}
+	if err := added.index(input.indexers); err != nil {
+		return nil, err
+	}
 	if err := m.client.add(forms, added); err != nil {
 		return nil, err
 	}
@@ -150,7 +175,7 @@ func (m *Manager) enter(made *member, forms map[reflect.Type]*form) {
 			continue
 		}
 		first = append(first, watched)
-		watched.store = m.cache.Add(watched.kind.GroupKind(), cache.ByOwner)
+		watched.store = m.cache.Add(watched.kind.GroupKind(), watched.indexes...)
 		if len(watched.options.Namespaces) > 0 {
 			watched.store.Cover(watched.options.Namespaces...)
 		}
