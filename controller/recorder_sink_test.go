@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	apieventsv1 "k8s.io/api/events/v1"
 	"k8s.io/client-go/tools/events"
 )
@@ -26,14 +27,24 @@ func (s *slowSink) Create(context.Context, *apieventsv1.Event) (*apieventsv1.Eve
 func TestAfterTheRecordersEndNoEventIsOnItsWayOrSent(t *testing.T) {
 	to := &slowSink{asked: make(chan struct{}), answer: make(chan struct{})}
 	sink := &endingSink{to: to}
-	go sink.Create(t.Context(), nil)
+	group := lifecycle.New(t.Context())
+	group.Go("event", func(ctx context.Context) error {
+		_, err := sink.Create(ctx, nil)
+		return err
+	})
 	<-to.asked
-	go close(to.answer)
+	group.Go("answer", func(context.Context) error {
+		close(to.answer)
+		return nil
+	})
 	sink.end()
 	if !to.answered { // The race detector sees it, too.
 		t.Error("it ended while an event was on its way")
 	}
 	if _, err := sink.Create(t.Context(), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("an event after the end: %v, want that it is not sent", err)
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
 	}
 }
