@@ -152,6 +152,28 @@ func TestApplySendsTheObjectWithItsKindAndWithoutManagedFields(t *testing.T) {
 	}
 }
 
+func TestMergeSendsWhatIsSetOnConditionOfItsVersion(t *testing.T) {
+	answer := pod("x", "6")
+	api, last := answering(t, func() *http.Response { return says(http.StatusOK, answer) })
+	object := pod("x", "5")
+	object.Labels, object.Status.Phase = map[string]string{"app": "red"}, corev1.PodRunning
+	c := client(t, api)
+	merged, err := controller.Merge(t.Context(), c, object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata, _ := last.body["metadata"].(map[string]any)
+	if last.content != string(types.StrategicMergePatchType) || last.method != http.MethodPatch || metadata["resourceVersion"] != "5" {
+		t.Errorf("it sent %s %s with the version %v", last.method, last.content, metadata["resourceVersion"])
+	}
+	if labels, _ := metadata["labels"].(map[string]any); labels["app"] != "red" || last.body["status"] != nil {
+		t.Errorf("it sent the labels %v and the status %v", labels, last.body["status"])
+	}
+	if held, found := controller.Get[*corev1.Pod](c, types.NamespacedName{Namespace: "a", Name: "x"}); !found || held != merged {
+		t.Errorf("the next read sees %v", held)
+	}
+}
+
 func TestLiveReadsPastTheCache(t *testing.T) {
 	api, last := answering(t, func() *http.Response { return says(http.StatusOK, pod("x", "6")) })
 	c := client(t, api)

@@ -11,9 +11,9 @@ import (
 )
 
 // The functions below set, in a copy of what is observed, every field that the operator
-// owns, and no other: what the API server fills in and what other people add stays. If
-// nothing is different then, nothing is written: a write that changes nothing costs the
-// API server as much as one that does. Otherwise the difference is the repair.
+// owns, and no other: what the API server fills in and what other people add stays. The
+// difference is the repair. A field that is set here is one of those in sums.go, which tell
+// whether there is something to repair.
 
 func adjustConfig(want, seen *corev1.ConfigMap) {
 	adjustMeta(want, seen)
@@ -25,15 +25,19 @@ func adjustService(want, seen *corev1.Service) {
 	seen.Spec.PublishNotReadyAddresses = want.Spec.PublishNotReadyAddresses
 	seen.Spec.Selector = maps.Clone(want.Spec.Selector) // One more label would select other pods.
 	for _, port := range want.Spec.Ports {
-		// Neither a name nor a number may be there twice: whatever has one of ours is ours.
-		ours := func(p *corev1.ServicePort) bool {
-			return p.Name == port.Name || (p.Port == port.Port && p.Protocol == port.Protocol)
-		}
-		adjustItem(&seen.Spec.Ports, port, ours, func(held *corev1.ServicePort) {
+		adjustItem(&seen.Spec.Ports, port, isHTTP, func(held *corev1.ServicePort) {
 			held.Name, held.Port, held.Protocol, held.TargetPort = port.Name, port.Port, port.Protocol, port.TargetPort
 		})
 	}
 }
+
+// isHTTP says whether a port of a Service is ours. Neither a name nor a number may be there
+// twice: whatever has one of ours is ours.
+func isHTTP(port *corev1.ServicePort) bool {
+	return port.Name == portName || (port.Port == httpPort && port.Protocol == corev1.ProtocolTCP)
+}
+
+func isServer(container *corev1.Container) bool { return container.Name == containerName }
 
 func adjustServers(want, seen *appsv1.StatefulSet) {
 	adjustMeta(want, seen)
@@ -54,8 +58,7 @@ func adjustServers(want, seen *appsv1.StatefulSet) {
 	pods.Spec.SecurityContext.SeccompProfile = security.SeccompProfile
 	for i := range wanted.Spec.Containers {
 		container := &wanted.Spec.Containers[i]
-		adjustItem(&pods.Spec.Containers, *container, func(c *corev1.Container) bool { return c.Name == container.Name },
-			func(held *corev1.Container) { adjustContainer(container, held) })
+		adjustItem(&pods.Spec.Containers, *container, isServer, func(held *corev1.Container) { adjustContainer(container, held) })
 	}
 	for i := range wanted.Spec.Volumes {
 		volume := &wanted.Spec.Volumes[i]

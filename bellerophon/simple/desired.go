@@ -32,10 +32,21 @@ const configAnnotation = "stable.simple-bellerophon.io/config"
 
 const (
 	containerName = "server"
+	portName      = "http"
 	httpPort      = 8080
+	volumeConfig  = "config"
 	configPath    = "/etc/bellerophon"
+	volumeTmp     = "tmp"
+	tmpPath       = "/tmp"
 	// nobody is the user that distroless images call nonroot.
 	nobody = 65532
+)
+
+// The settings in the ConfigMap.
+const (
+	keyHorse = "winged_horse_name"
+	keyPort  = "http_port"
+	keyPeers = "peers_service"
 )
 
 // desired is what an object asks for. It holds the fields that the operator owns, and
@@ -69,9 +80,9 @@ func desiredOf(hero *v1.BellerophonSimple) desired {
 	config := &corev1.ConfigMap{
 		ObjectMeta: metaOf(hero),
 		Data: map[string]string{
-			"winged_horse_name": hero.Spec.WingedHorseName,
-			"http_port":         strconv.Itoa(httpPort),
-			"peers_service":     hero.Name,
+			keyHorse: hero.Spec.WingedHorseName,
+			keyPort:  strconv.Itoa(httpPort),
+			keyPeers: hero.Name,
 		},
 	}
 	return desired{config: config, service: serviceOf(hero), servers: serversOf(hero, hashOf(config))}
@@ -86,7 +97,7 @@ func serviceOf(hero *v1.BellerophonSimple) *corev1.Service {
 			Selector:                 selectorOf(hero),
 			PublishNotReadyAddresses: true, // Servers find each other before they are ready.
 			Ports: []corev1.ServicePort{{
-				Name: "http", Port: httpPort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http"),
+				Name: portName, Port: httpPort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(portName),
 			}},
 		},
 	}
@@ -119,22 +130,22 @@ func serversOf(hero *v1.BellerophonSimple, config string) *appsv1.StatefulSet {
 					Containers: []corev1.Container{{
 						Name:  containerName,
 						Image: hero.Spec.Image,
-						Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: httpPort, Protocol: corev1.ProtocolTCP}},
+						Ports: []corev1.ContainerPort{{Name: portName, ContainerPort: httpPort, Protocol: corev1.ProtocolTCP}},
 						SecurityContext: &corev1.SecurityContext{
 							AllowPrivilegeEscalation: &no,
 							ReadOnlyRootFilesystem:   &yes,
 							Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 						},
 						VolumeMounts: []corev1.VolumeMount{
-							{Name: "config", MountPath: configPath, ReadOnly: true},
-							{Name: "tmp", MountPath: "/tmp"},
+							{Name: volumeConfig, MountPath: configPath, ReadOnly: true},
+							{Name: volumeTmp, MountPath: tmpPath},
 						},
 					}},
 					Volumes: []corev1.Volume{
-						{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+						{Name: volumeConfig, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 							LocalObjectReference: corev1.LocalObjectReference{Name: hero.Name},
 						}}},
-						{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+						{Name: volumeTmp, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 					},
 				},
 			},

@@ -37,47 +37,28 @@ var pullFailures = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageNam
 // startFailures are its reasons for a container that it cannot start.
 var startFailures = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// problemOf is what is wrong with a pod, if something is.
-func problemOf(pod *corev1.Pod) (problem, bool) {
+// problemOf is what is wrong with a pod, or nil.
+func problemOf(pod *corev1.Pod) *problem {
 	for _, container := range pod.Status.ContainerStatuses {
 		waiting := container.State.Waiting
 		switch {
 		case waiting == nil:
 		case slices.Contains(pullFailures, waiting.Reason):
-			return problem{v1.ReasonImagePullFailed, fmt.Sprintf("pod %s cannot get image %q", pod.Name, container.Image), time.Time{}}, true
+			return &problem{v1.ReasonImagePullFailed, fmt.Sprintf("pod %s cannot get image %q", pod.Name, container.Image), time.Time{}}
 		case slices.Contains(startFailures, waiting.Reason):
 			message := fmt.Sprintf("pod %s cannot start its container: %s", pod.Name, firstLine(waiting.Message))
-			return problem{v1.ReasonCannotStart, message, time.Time{}}, true
+			return &problem{v1.ReasonCannotStart, message, time.Time{}}
 		case waiting.Reason == "CrashLoopBackOff":
-			return problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s ends again and again after its start", pod.Name), time.Time{}}, true
+			return &problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s ends again and again after its start", pod.Name), time.Time{}}
 		}
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
 			message := fmt.Sprintf("pod %s finds no node: %s", pod.Name, condition.Message)
-			return problem{v1.ReasonUnschedulable, message, condition.LastTransitionTime.Time}, true
+			return &problem{v1.ReasonUnschedulable, message, condition.LastTransitionTime.Time}
 		}
 	}
-	return problem{}, false
-}
-
-// keepOfPod drops of a pod what problemOf does not read.
-func keepOfPod(object streams.Object) {
-	pod := object.(*corev1.Pod)
-	pod.ManagedFields, pod.Annotations = nil, nil
-	pod.Spec = corev1.PodSpec{}
-	status := corev1.PodStatus{Phase: pod.Status.Phase}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled {
-			status.Conditions = append(status.Conditions, condition)
-		}
-	}
-	for _, container := range pod.Status.ContainerStatuses {
-		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
-			Name: container.Name, Image: container.Image, State: corev1.ContainerState{Waiting: container.State.Waiting},
-		})
-	}
-	pod.Status = status
+	return nil
 }
 
 // ignorePod says of a change of a pod that it is news for nobody: the StatefulSet counts
@@ -87,12 +68,10 @@ func ignorePod(change streams.Change) bool {
 }
 
 func worry(object streams.Object) problem {
-	pod, _ := object.(*corev1.Pod)
-	if pod == nil {
-		return problem{}
+	if held, _ := object.(*pod); held != nil && held.problem != nil {
+		return *held.problem
 	}
-	found, _ := problemOf(pod)
-	return found
+	return problem{}
 }
 
 // heroOfPod names the object whose server a pod is.

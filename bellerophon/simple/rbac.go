@@ -10,7 +10,8 @@
 // +kubebuilder:rbac:groups=stable.simple-bellerophon.io,resources=sheroes/finalizers,verbs=update
 
 // It makes these three for each object, and leaves their deletion to the garbage collector.
-// It gets one by name only where it cannot create it because the name is taken.
+// It gets one by name only where it cannot create it because the name is taken, or where
+// the API server finds a repair invalid.
 // +kubebuilder:rbac:groups="",resources=configmaps;services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch
 

@@ -10,8 +10,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/operators"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,11 +31,11 @@ func AddTo(manager *controller.Manager) error {
 		stalled: map[types.NamespacedName]stall{}}
 	return manager.Add(Name, r.reconcile,
 		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes")),
-		controller.Owns(&corev1.ConfigMap{}, controller.Labelled(selector)),
-		controller.Owns(&corev1.Service{}, controller.Labelled(selector)),
-		controller.Owns(&appsv1.StatefulSet{}, controller.Labelled(selector)),
-		controller.Watches(&corev1.Pod{}, heroOfPod,
-			controller.Labelled(selector), controller.Keep(keepOfPod), controller.Ignore(ignorePod)),
+		controller.Owns(&config{}, controller.Project(keepConfig), controller.Labelled(selector)),
+		controller.Owns(&service{}, controller.Project(keepService), controller.Labelled(selector)),
+		controller.Owns(&servers{}, controller.Project(keepServers), controller.Labelled(selector)),
+		controller.Watches(&pod{}, heroOfPod,
+			controller.Project(keepPod), controller.Labelled(selector), controller.Ignore(ignorePod)),
 		controller.IgnoreEchoes(), // One call does all that the state allows.
 	)
 }
@@ -59,17 +57,17 @@ type stall struct {
 
 // missing is the problem of servers that the StatefulSet does not get created, or nil. It
 // counts from when the last one was.
-func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet) *problem {
+func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *servers) *problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name, want := nameOf(hero), replicasOf(hero)
-	if servers == nil || servers.Status.ObservedGeneration < servers.Generation || servers.Status.Replicas >= want {
+	if servers == nil || servers.observed < servers.Generation || servers.replicas >= want {
 		delete(r.stalled, name)
 		return nil
 	}
 	known, stalls := r.stalled[name]
-	if !stalls || known.servers != servers.Status.Replicas {
-		known = stall{servers.Status.Replicas, time.Now()}
+	if !stalls || known.servers != servers.replicas {
+		known = stall{servers.replicas, time.Now()}
 		r.stalled[name] = known
 	}
 	message := fmt.Sprintf("%d of %d servers exist; the Events of the StatefulSet say what keeps the others from being created", known.servers, want)
@@ -85,9 +83,9 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		return 0, nil // The garbage collector deletes what it owns.
 	}
 	servers, done := ensureAll(ctx, r.client, hero)
-	var pods []*corev1.Pod
+	var pods []*pod
 	if servers != nil {
-		pods = controller.ByIndex[*corev1.Pod](r.client, cache.OwnerIndex, string(servers.UID))
+		pods = controller.ByIndex[*pod](r.client, cache.OwnerIndex, string(servers.UID))
 	}
 	r.tell(hero, done)
 	status, settled, recheck := statusOf(hero, servers, pods, r.missing(hero, servers), done)

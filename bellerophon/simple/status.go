@@ -7,8 +7,6 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,13 +16,13 @@ import (
 // what came of the last writes. missing is the problem of servers that were not created, or
 // nil. settled says that it stays so without a further event;
 // otherwise, after recheck, if that is not 0, it may change without one.
-func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*corev1.Pod, missing *problem, done []ensured) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
+func statusOf(hero *v1.BellerophonSimple, servers *servers, pods []*pod, missing *problem, done []ensured) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
 	status = *hero.Status.DeepCopy()
 	status.ObservedGeneration = hero.Generation
 	status.Selector = labels.SelectorFromSet(selectorOf(hero)).String()
 	status.Replicas, status.ReadyReplicas = 0, 0
 	if servers != nil {
-		status.Replicas, status.ReadyReplicas = servers.Status.Replicas, servers.Status.ReadyReplicas
+		status.Replicas, status.ReadyReplicas = servers.replicas, servers.ready
 	}
 	want := replicasOf(hero)
 	count := fmt.Sprintf("%d of %d servers are ready", status.ReadyReplicas, want)
@@ -61,18 +59,16 @@ func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet, pods []*c
 }
 
 // isFinished says whether the StatefulSet has done all that it was asked for.
-func isFinished(servers *appsv1.StatefulSet, want int32) bool {
-	if servers == nil || servers.Status.ObservedGeneration < servers.Generation {
+func isFinished(servers *servers, want int32) bool {
+	if servers == nil || servers.observed < servers.Generation {
 		return false
 	}
-	status := &servers.Status
-	return status.Replicas == want && status.ReadyReplicas == want && status.UpdatedReplicas == want &&
-		(want == 0 || status.CurrentRevision == status.UpdateRevision)
+	return servers.replicas == want && servers.ready == want && servers.updated == want && (want == 0 || servers.revised)
 }
 
 // troubleOf is the first thing that is wrong: with a write, or else with a pod. Where
 // something is about to count as wrong, it says when.
-func troubleOf(servers *appsv1.StatefulSet, pods []*corev1.Pod, missing *problem, done []ensured) (trouble problem, is bool, recheck time.Duration) {
+func troubleOf(servers *servers, pods []*pod, missing *problem, done []ensured) (trouble problem, is bool, recheck time.Duration) {
 	for _, child := range done {
 		switch {
 		case child.err == nil || errors.Is(child.err, errLeaving):
@@ -87,13 +83,12 @@ func troubleOf(servers *appsv1.StatefulSet, pods []*corev1.Pod, missing *problem
 	}
 	now := time.Now()
 	for _, pod := range pods {
-		found, is := problemOf(pod)
-		if !is || pod.DeletionTimestamp != nil {
+		if pod.problem == nil || pod.DeletionTimestamp != nil {
 			continue
 		}
-		counts, left := found.counts(now)
+		counts, left := pod.problem.counts(now)
 		if counts {
-			return found, true, 0
+			return *pod.problem, true, 0
 		}
 		recheck = sooner(recheck, left)
 	}
