@@ -15,10 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// progressEvery is how often a status on its way is written: a state that lasts less is
-// no news, and each write costs the API server as much as a child does.
-const progressEvery = time.Second
-
 // conflictWait is when to look again if the event that a conflict tells of stays away.
 const conflictWait = time.Second
 
@@ -27,8 +23,7 @@ const Name = "bellerophonsimple"
 
 // AddTo adds the operator to a manager.
 func AddTo(manager *controller.Manager) error {
-	r := &reconciler{client: manager.Client(), events: manager.Recorder(), unsettled: map[types.NamespacedName]time.Time{},
-		stalled: map[types.NamespacedName]stall{}}
+	r := &reconciler{client: manager.Client(), events: manager.Recorder(), progress: newProgress(), stalled: map[types.NamespacedName]stall{}}
 	return manager.Add(Name, r.reconcile,
 		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes")),
 		controller.Owns(&config{}, controller.Project(keepConfig), controller.Labelled(selector)),
@@ -41,12 +36,12 @@ func AddTo(manager *controller.Manager) error {
 }
 
 type reconciler struct {
-	client *controller.Client
-	events *controller.Recorder
+	client   *controller.Client
+	events   *controller.Recorder
+	progress *progress
 
-	mu        sync.Mutex
-	unsettled map[types.NamespacedName]time.Time // since when, or since the last status write
-	stalled   map[types.NamespacedName]stall
+	mu      sync.Mutex
+	stalled map[types.NamespacedName]stall
 }
 
 // stall is a number of servers that is too small, and since when it has not grown.
@@ -106,12 +101,16 @@ func sooner(a, b time.Duration) time.Duration {
 
 // report writes the status where it differs, or says when to look again.
 func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, status v1.BellerophonSimpleStatus, settled bool) (time.Duration, error) {
-	after := r.wait(nameOf(hero), settled)
+	if settled {
+		r.progress.forget(nameOf(hero))
+	}
 	if equality.Semantic.DeepEqual(status, hero.Status) {
 		return 0, nil
 	}
-	if after > 0 {
-		return after, nil
+	if !settled {
+		if after := r.progress.wait(nameOf(hero)); after > 0 {
+			return after, nil
+		}
 	}
 	changed := hero.DeepCopy()
 	changed.Status = status
@@ -128,30 +127,8 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 
 // forget drops what is known of an object that is gone.
 func (r *reconciler) forget(name types.NamespacedName) {
+	r.progress.forget(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.unsettled, name)
 	delete(r.stalled, name)
-}
-
-// wait is how long a status that is on its way is not written yet. Of one that is
-// settled it is 0.
-func (r *reconciler) wait(name types.NamespacedName, settled bool) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if settled {
-		delete(r.unsettled, name)
-		return 0
-	}
-	now := time.Now()
-	since, known := r.unsettled[name]
-	if !known {
-		since = now
-		r.unsettled[name] = now
-	}
-	if left := progressEvery - now.Sub(since); left > 0 {
-		return left
-	}
-	r.unsettled[name] = now
-	return 0
 }
