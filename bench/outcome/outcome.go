@@ -28,9 +28,10 @@ type Run struct {
 	Versions   map[string]string `json:"versions"`   // of contenders, API server, etcd, languages
 	Resync     map[string]string `json:"resync"`     // of contenders' caches: how often they reconcile though nothing changed
 	Flags      []string          `json:"flags"`      // how to repeat it
+	Notes      []string          `json:"notes"`      // what a reader has to know beside this
 	Contenders []string          `json:"contenders"` // in the order asked for
 	Skipped    map[string]string `json:"skipped"`    // contenders that could not run, and why
-	Scenarios  []string          `json:"scenarios"`
+	Scenarios  []string          `json:"scenarios"`  // in the order asked for, each with its variant
 	Turns      int               `json:"turns"`
 }
 
@@ -47,6 +48,7 @@ type Round struct {
 	Measured  Measured  `json:"measured"`
 	Rejected  string    `json:"rejected,omitempty"` // why the round does not count
 	Failed    string    `json:"failed,omitempty"`   // why the contender did not get through
+	Noisy     string    `json:"noisy,omitempty"`    // why the round should not count, though it does: there is none that is better
 }
 
 // Measured are the measurements of a round. What a scenario does not measure is not there.

@@ -57,7 +57,7 @@ func (g goal) measured(target target, run outcome.Run, rounds []outcome.Round) (
 		if !is {
 			continue
 		}
-		where := strings.TrimSpace(kind.scenario + " " + kind.variant)
+		where := kind.String()
 		if g.n > 0 && variantValue(kind.variant, "n") != g.n {
 			where += fmt.Sprintf(" instead of n=%.0f", g.n)
 		}

@@ -47,14 +47,14 @@ var measures = []measure{
 	perObject("writes_per_object", "writes for an object", plainNumber, outcome.Writes, 1),
 	whole("writes", plainNumber, outcome.Writes),
 	counted("writes that change nothing", plainNumber, outcome.NeedlessWrites),
-	counted("writes that fail", plainNumber, "failed_writes"),
-	counted("events that no write followed", plainNumber, "unanswered_events"),
+	counted("writes that fail", plainNumber, outcome.FailedWrites),
+	counted("events that no write followed", plainNumber, outcome.Unanswered),
 	counted("reads", plainNumber, outcome.Reads),
 	counted("bytes sent", inBytes, outcome.RequestBytes),
 	counted("bytes received", inBytes, outcome.ResponseBytes),
 	fact("objects", plainNumber, outcome.Objects),
-	fact("objects offered a second", plainNumber, "offered_per_second"),
-	fact("time that CPU, requests and bytes are of", inSeconds, "window_seconds"),
+	fact("objects offered a second", plainNumber, outcome.OfferedRate),
+	fact("time that CPU, requests and bytes are of", inSeconds, outcome.Window),
 	fact("the ideal client's time for its own objects, before: how fast the machine was", inSeconds, outcome.IdealConverge),
 }
 

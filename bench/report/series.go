@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
@@ -40,7 +39,7 @@ func groupsOf(run outcome.Run, rounds []outcome.Round) []group {
 			i := slices.IndexFunc(groups[at:], func(g group) bool { return g.Turn == round.Turn }) + at
 			if i < at {
 				i = len(groups)
-				name := strings.TrimSpace(kind.scenario + " " + kind.variant)
+				name := kind.String()
 				groups = append(groups, group{Key: fmt.Sprintf("%s, turn %d", name, round.Turn), Name: name, Turn: round.Turn})
 			}
 			groups[i].rounds = append(groups[i].rounds, round)

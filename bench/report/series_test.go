@@ -134,7 +134,7 @@ func TestARoundsPointsAreThoseOfItsContender(t *testing.T) {
 }
 
 func TestGroupsAreTurnsInOrder(t *testing.T) {
-	run := outcome.Run{Scenarios: []string{"burst"}, Contenders: []string{"b", Ours}}
+	run := outcome.Run{Scenarios: []string{"burst n=50", "burst n=6"}, Contenders: []string{"b", Ours}}
 	round := func(variant, contender string, turn int) outcome.Round {
 		return outcome.Round{Scenario: "burst", Variant: variant, Contender: contender, Turn: turn, Failed: strings.Repeat("x", turn)}
 	}
@@ -146,11 +146,11 @@ func TestGroupsAreTurnsInOrder(t *testing.T) {
 			got = append(got, round.Contender+fate(round))
 		}
 	}
-	want := "burst n=6, turn 0: b burst n=50, turn 0: b burst n=50, turn 1: bellerophon (failed) b (failed)"
+	want := "burst n=50, turn 0: b burst n=50, turn 1: bellerophon (failed) b (failed) burst n=6, turn 0: b"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %q", strings.Join(got, " "))
 	}
-	if taken := fullest(groups); len(taken) != 2 || taken[1].Key != "burst n=50, turn 0" {
+	if taken := fullest(groups); len(taken) != 2 || taken[0].Key != "burst n=50, turn 0" {
 		t.Errorf("taken for the file: %+v", taken)
 	}
 }

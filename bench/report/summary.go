@@ -133,33 +133,36 @@ func (s *Summary) find(table Table) {
 // kind is a scenario in a variant.
 type kind struct{ scenario, variant string }
 
+func (k kind) String() string { return strings.TrimSpace(k.scenario + " " + k.variant) }
+
 func ofKind(rounds []outcome.Round, wanted kind) []outcome.Round {
 	return slices.DeleteFunc(slices.Clone(rounds), func(round outcome.Round) bool {
 		return kind{round.Scenario, round.Variant} != wanted
 	})
 }
 
-// kindsOf lists the scenarios and variants: scenarios as they were asked for, variants by
-// their numbers.
+// kindsOf lists the scenarios and variants, as they were asked for; what was not asked for
+// comes last, by name and numbers.
 func kindsOf(run outcome.Run, rounds []outcome.Round) []kind {
 	seen := map[kind]bool{}
 	for _, round := range rounds {
 		seen[kind{round.Scenario, round.Variant}] = true
 	}
 	return slices.SortedFunc(maps.Keys(seen), func(a, b kind) int {
-		return cmp.Or(byPlace(run.Scenarios, a.scenario, b.scenario), byNumbers(a.variant, b.variant))
+		return cmp.Or(cmp.Compare(place(run.Scenarios, a.String()), place(run.Scenarios, b.String())), cmp.Compare(a.scenario, b.scenario), byNumbers(a.variant, b.variant))
 	})
 }
 
 // byPlace orders by a list, and what is not in it after that, by name.
 func byPlace(order []string, a, b string) int {
-	place := func(name string) int {
-		if at := slices.Index(order, name); at >= 0 {
-			return at
-		}
-		return len(order)
+	return cmp.Or(cmp.Compare(place(order, a), place(order, b)), cmp.Compare(a, b))
+}
+
+func place(order []string, name string) int {
+	if at := slices.Index(order, name); at >= 0 {
+		return at
 	}
-	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+	return len(order)
 }
 
 // byNumbers orders n=500 before n=5000 and n=50 before n=500.

@@ -70,7 +70,7 @@ var all = []Scenario{
 	{Name: "storm", parts: []part{partN, partM}, run: storm,
 		short: []Variant{{N: 20, M: 5}}, full: []Variant{{N: 500, M: 20}}},
 	{Name: "steady", Creates: true, Sweeps: true, Paced: true, parts: []part{partN, partLoad}, run: steady,
-		short: []Variant{{N: 100, Load: 50}}, full: []Variant{{N: 3000, Load: 50}, {N: 3000, Load: 75}}},
+		short: []Variant{{N: 100, Load: 50}, {N: 30, Load: 10}}, full: []Variant{{N: 3000, Load: 50}, {N: 3000, Load: 75}, {N: 500, Load: 10}}},
 	{Name: "drift", parts: []part{partN}, run: drift,
 		short: []Variant{{N: 20}}, full: []Variant{{N: 1000}}},
 	{Name: "churn", Paced: true, parts: []part{{partN.name, partN.of, 10, partN.maximum}, partM}, run: churn,
