@@ -27,6 +27,7 @@ func with(change func(*outcome.Round), rounds []outcome.Round) []outcome.Round {
 func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 	warm := func(round *outcome.Round) { round.Warm = true }
 	rejected := func(round *outcome.Round) { round.Rejected = "the machine was busy" }
+	noisy := func(round *outcome.Round) { round.Noisy = "the machine was busy" }
 	failed := func(round *outcome.Round) { round.Failed = "it ended" }
 	objects := func(round *outcome.Round) { round.Measured[outcome.Objects] = 100 }
 	for name, test := range map[string]struct {
@@ -50,6 +51,10 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 			of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1, 1, 1), with(rejected, of("start", "n=50000", Ours, outcome.FirstWrite, 9, 9, 9, 9, 9, 9)),
 			of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2, 2, 2),
 		}, "0.5 (start n=50000, 5 rounds of ours and only 3 rounds of the peer)\t<= 1\tmet"},
+		"noisy rounds": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
+			of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1), with(noisy, of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1)),
+			of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2, 2, 2),
+		}, "0.5 (start n=50000, 5 rounds with 2 noisy of ours and only 3 rounds of the peer)\t<= 1\tmet"},
 		"a peer that failed": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
 			of("start", "n=50000", Ours, outcome.FirstWrite, 1), with(failed, of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2)),
 		}, "not measured: kube-rs: it ended\t<= 1\tmissed"},

@@ -84,9 +84,9 @@ func (g goal) compare(target target, rounds []outcome.Round) (value float64, not
 		case len(ours.values) == 0:
 			return 0, nil, false
 		case target.by == ceiling:
-			return slices.Max(ours.values), append(ours.notes, "largest value", roundsIn(len(ours.values))), true
+			return slices.Max(ours.values), append(ours.notes, "largest value", ours.rounds()), true
 		}
-		return median(ours.values), append(ours.notes, roundsIn(len(ours.values))), true
+		return median(ours.values), append(ours.notes, ours.rounds()), true
 	}
 	theirs := g.sampleOf(target.peer, rounds, !starts)
 	ours := g.sampleOf(Ours, rounds, theirs.warm)
@@ -96,7 +96,7 @@ func (g goal) compare(target target, rounds []outcome.Round) (value float64, not
 	if target.peer == "quarkus" && !theirs.warm && !starts {
 		theirs.notes = append(theirs.notes, "the JVM was not warm")
 	}
-	notes = append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(len(ours.values), len(theirs.values)))
+	notes = append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(ours, theirs))
 	over, under := median(ours.values), median(theirs.values)
 	if target.by == rate {
 		over, under = under, over
@@ -113,8 +113,24 @@ func (g goal) compare(target target, rounds []outcome.Round) (value float64, not
 // sample is what a goal takes of a contender's rounds.
 type sample struct {
 	values []float64
+	noisy  int // of them
 	warm   bool
 	notes  []string
+}
+
+// rounds writes how many rounds a sample is from.
+func (s sample) rounds() string {
+	text := fmt.Sprintf("%d rounds", len(s.values))
+	switch {
+	case len(s.values) == 1:
+		text = "only 1 round"
+	case len(s.values) < enough:
+		text = "only " + text
+	}
+	if s.noisy > 0 {
+		text += fmt.Sprintf(" with %d noisy", s.noisy)
+	}
+	return text
 }
 
 // sampleOf takes the rounds of one setting: of the default one if there are any, then of
@@ -125,7 +141,7 @@ func (g goal) sampleOf(contender string, rounds []outcome.Round, warm bool) samp
 		setting string
 		warm    bool
 	}
-	values := map[side][]float64{}
+	values, noisy := map[side][]float64{}, map[side]int{}
 	var sides []side
 	for _, round := range rounds {
 		value, is := by.of(round)
@@ -137,6 +153,9 @@ func (g goal) sampleOf(contender string, rounds []outcome.Round, warm bool) samp
 			sides = append(sides, of)
 		}
 		values[of] = append(values[of], value)
+		if round.Noisy != "" {
+			noisy[of]++
+		}
 	}
 	if len(sides) == 0 {
 		return sample{}
@@ -153,7 +172,7 @@ func (g goal) sampleOf(contender string, rounds []outcome.Round, warm bool) samp
 	best := slices.MaxFunc(sides, func(a, b side) int {
 		return cmp.Or(cmp.Compare(points(a), points(b)), cmp.Compare(len(values[a]), len(values[b])))
 	})
-	taken := sample{values: values[best], warm: best.warm}
+	taken := sample{values: values[best], noisy: noisy[best], warm: best.warm}
 	if !isDefault(best.setting) {
 		taken.notes = []string{contender + " " + best.setting}
 	}
@@ -162,23 +181,12 @@ func (g goal) sampleOf(contender string, rounds []outcome.Round, warm bool) samp
 
 func isDefault(setting string) bool { return setting == "" || setting == "default" }
 
-// roundsIn writes how many rounds a median is from.
-func roundsIn(count int) string {
-	switch {
-	case count == 1:
-		return "only 1 round"
-	case count < enough:
-		return fmt.Sprintf("only %d rounds", count)
-	}
-	return fmt.Sprintf("%d rounds", count)
-}
-
 // roundsOfBoth writes how many rounds the medians of us and of a peer are from.
-func roundsOfBoth(ours, theirs int) string {
-	if ours == theirs {
-		return roundsIn(ours)
+func roundsOfBoth(ours, theirs sample) string {
+	if ours.rounds() == theirs.rounds() {
+		return ours.rounds()
 	}
-	return roundsIn(ours) + " of ours and " + roundsIn(theirs) + " of the peer"
+	return ours.rounds() + " of ours and " + theirs.rounds() + " of the peer"
 }
 
 // whyNot says why a goal was not measured, where the run knows.

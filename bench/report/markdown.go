@@ -42,6 +42,14 @@ func (r Row) WrittenRatio() string {
 	return strconv.FormatFloat(r.Ratio, 'f', 2, 64)
 }
 
+// Rounds is how many rounds a median is of, and how many of these are noisy.
+func (r Row) Rounds() string {
+	if r.Noisy == 0 {
+		return strconv.Itoa(r.Measured.N)
+	}
+	return fmt.Sprintf("%d, %d noisy", r.Measured.N, r.Noisy)
+}
+
 // cell keeps a text in its cell of a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", "", "<", `\<`).Replace(text)

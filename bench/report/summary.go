@@ -24,6 +24,7 @@ type Summary struct {
 	Wins   []Finding   `json:"wins"`   // wherever it is better
 	Tables []Table     `json:"tables"` // in the order in which the scenarios were asked for
 	Left   []Left      `json:"leftOut"`
+	Noisy  []Left      `json:"noisy"` // rounds that are in medians though the machine was busy
 }
 
 // Table is one scenario in one variant.
@@ -54,6 +55,7 @@ type Row struct {
 	Setting   string    `json:"setting"`
 	Warm      bool      `json:"warm"`
 	Measured  Statistic `json:"measured"`
+	Noisy     int       `json:"noisy,omitempty"`       // of its rounds
 	Ratio     float64   `json:"ratioToOurs,omitempty"` // its median by ours; 0 where there is none
 	Verdict   string    `json:"verdict"`               // in words: what Bellerophon is beside it
 	Median    string    `json:"-"`
@@ -76,7 +78,7 @@ type Finding struct {
 	Table, Measure, Contender, Verdict string
 }
 
-// Left is a round that is in no median.
+// Left is a round that is in no median, or should not be.
 type Left struct {
 	Round, Fate, Reason string
 }
@@ -92,6 +94,9 @@ func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
 			summary.Left = append(summary.Left, Left{name, "failed", round.Failed})
 		case round.Rejected != "":
 			summary.Left = append(summary.Left, Left{name, "rejected", round.Rejected})
+		case round.Noisy != "":
+			summary.Noisy = append(summary.Noisy, Left{name, "noisy", round.Noisy})
+			counting = append(counting, round)
 		default:
 			counting = append(counting, round)
 		}
@@ -176,11 +181,14 @@ func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
 		contender, setting string
 		warm               bool
 	}
-	values := map[side][]float64{}
+	values, noisy := map[side][]float64{}, map[side]int{}
 	for _, round := range rounds {
 		if value, is := by.of(round); is {
 			of := side{round.Contender, round.Setting, round.Warm}
 			values[of] = append(values[of], value)
+			if round.Noisy != "" {
+				noisy[of]++
+			}
 		}
 	}
 	block := Block{Name: by.name, Title: by.title, Unit: string(by.unit), IsFact: by.isFact}
@@ -190,7 +198,7 @@ func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
 	}) {
 		measured := statisticOf(values[of])
 		block.Rows = append(block.Rows, Row{
-			Label: label(of.contender, of.setting, of.warm), Contender: of.contender, Setting: of.setting, Warm: of.warm, Measured: measured,
+			Label: label(of.contender, of.setting, of.warm), Contender: of.contender, Setting: of.setting, Warm: of.warm, Measured: measured, Noisy: noisy[of],
 			Median: by.unit.write(measured.Median), Spread: by.unit.write(measured.Min) + " to " + by.unit.write(measured.Max),
 		})
 	}
