@@ -4,20 +4,24 @@
 // What it guarantees:
 //
 //   - Each round has an etcd and an API server of its own, which are fresh, and a proxy of
-//     its own. The turns go through the contenders forwards and backwards (ABBA).
+//     its own. A turn goes through all scenarios, and in each through the contenders:
+//     forwards, in the next turn backwards (ABBA). So a run that ends early has as many
+//     rounds of all, but for one turn.
 //   - All contenders are the same user, with the same permissions and no client-side rate
 //     limit, and have the same number of reconciles at once, where the setting says so.
 //   - In each round, before the contender is started, the ideal client brings some objects
 //     to their finished status; they are removed again. A round counts only if the time of
-//     its ideal client is within 10 % of the median of all rounds. Rounds that do not count
-//     stay in the folder, and are repeated twice at most.
+//     its ideal client is within 10 % of the median of all rounds of the scenario. Rounds
+//     that do not count stay in the folder, and are repeated twice at most. What a
+//     measurement still lacks then is taken from its rejected rounds, those first that are
+//     nearest to the median: they count, and are marked as noisy.
 //   - What a contender fails at fails its round alone. What the harness or the cluster
 //     fails at rejects the round. The run goes on.
 //   - A run that was interrupted goes on where it was: rounds that are there are not
 //     repeated.
 //
-// The rate of open loads is set once for all rounds of a run, as a share of what the ideal
-// client reached in the first: see ceiling.json.
+// The rate of open loads is set once for all rounds of a run, as a share of the median of
+// what the ideal client reached until the first of them: see ceiling.json.
 //
 // "Best passing size": of the limits of the memory of a contender, the best is the smallest
 // whose rounds all pass, in which it takes no more than 1.1 times the time, and no more

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -181,14 +182,19 @@ func idealRounds(seconds ...float64) []outcome.Round {
 }
 
 func TestARoundIsRejectedIfItsIdealClientIsFarFromTheMedian(t *testing.T) {
-	rounds := idealRounds(1.00, 1.09, 0.91, 1.11, 0.89)
-	changed := judge(rounds, 0.1)
+	judged, lacking := judge(idealRounds(1.00, 1.09, 0.91, 1.11, 0.89), 0.1, map[ran]int{{contender: "a"}: 3})
 	var turns []int
-	for _, round := range changed {
+	for _, round := range judged {
+		if round.Counts() {
+			continue
+		}
 		turns = append(turns, round.Turn)
 		if !strings.Contains(round.Rejected, "of the median of 5 rounds") {
 			t.Errorf("the reason is %q", round.Rejected)
 		}
+	}
+	if len(lacking) != 0 {
+		t.Errorf("lacking are %v, want none", lacking)
 	}
 	if !slices.Equal(turns, []int{3, 4}) {
 		t.Errorf("rejected %v, want the two that are more than 10 %% off", turns)
@@ -199,10 +205,56 @@ func TestARoundCountsAgainWhenTheMedianHasMovedToIt(t *testing.T) {
 	rounds := idealRounds(1.2, 1.2, 1.2, 1.0)
 	rounds[0].Rejected = moved + "it was off"
 	rounds[1].Rejected = "no cluster"
+	rounds[2].Noisy = moved + "it was off"
 	rounds[3].Failed = "it hangs"
-	changed := judge(rounds, 0.1)
-	if len(changed) != 1 || changed[0].Turn != 0 || changed[0].Rejected != "" {
-		t.Errorf("changed %+v, want the first alone to count again", changed)
+	judged, lacking := judge(rounds, 0.1, map[ran]int{{contender: "a"}: 4})
+	if !judged[0].Counts() || !judged[2].Counts() || judged[2].Noisy != "" || judged[1].Rejected != "no cluster" || judged[3].Rejected != "" {
+		t.Errorf("judged %+v, want the first and the third to count", judged)
+	}
+	if want := map[ran]int{{contender: "a"}: 1}; !maps.Equal(lacking, want) {
+		t.Errorf("lacking are %v, want %v: a failure is a result", lacking, want)
+	}
+}
+
+func TestWhatIsLackingIsTakenFromTheRoundsNearestToTheMedianAndMarkedAsNoisy(t *testing.T) {
+	rounds := idealRounds(1, 1, 1, 1, 1.5, 0.8, 1.3, 2)
+	for i := 4; i < 8; i++ {
+		rounds[i].Contender = "b"
+	}
+	wanted := map[ran]int{{contender: "a"}: 2, {contender: "b"}: 2}
+	for name, some := range map[string][]outcome.Round{"at first": rounds, "again": first(judge(rounds, 0.1, wanted))} {
+		judged, lacking := judge(some, 0.1, wanted)
+		var noisy []int
+		for _, round := range judged {
+			if round.Noisy != "" && round.Counts() {
+				noisy = append(noisy, round.Turn)
+			}
+		}
+		if !slices.Equal(noisy, []int{5, 6}) || judged[4].Rejected == "" || judged[7].Rejected == "" {
+			t.Errorf("%s: noisy are %v, want the two that are 20 and 30 %% off: %+v", name, noisy, judged)
+		}
+		if want := map[ran]int{{contender: "b"}: 2}; !maps.Equal(lacking, want) {
+			t.Errorf("%s: lacking are %v, want %v: noisy rounds are no substitute", name, lacking, want)
+		}
+	}
+}
+
+func first[T, U any](one T, _ U) T { return one }
+
+func TestOneTurnOfAllScenariosComesBeforeTheNext(t *testing.T) {
+	o := options(t)
+	o.Contenders, o.Scenarios = "bellerophon", "burst:n=5,drift:n=5"
+	r, _ := fake(t, o, nil)
+	var made []string
+	r.measured = func(_ context.Context, p planned) (outcome.Measured, error) {
+		made = append(made, fmt.Sprint(p.Scenario, " ", p.Turn))
+		return outcome.Measured{outcome.IdealConverge: 1}, nil
+	}
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"burst 0", "drift 0", "burst 1", "drift 1"}; !slices.Equal(made, want) {
+		t.Errorf("made %q, want %q", made, want)
 	}
 }
 

@@ -1,7 +1,9 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -9,40 +11,71 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
+// ran identifies the rounds that measure the same.
+type ran struct {
+	contender, setting string
+	warm               bool
+}
+
+func ranOf(round outcome.Round) ran { return ran{round.Contender, round.Setting, round.Warm} }
+
 // moved begins the reason of a round that is rejected for its ideal client.
 const moved = "the ideal client took "
 
-// judge says of each round whether its ideal client moved too far from the median of all,
-// and returns those whose judgement is another than before. Rounds without an ideal
-// client, those that failed and those that were rejected for something else stay as they
-// are.
-func judge(rounds []outcome.Round, tolerance float64) (changed []outcome.Round) {
+// judge rejects each round whose ideal client moved too far from the median of all. Then
+// it keeps rounds that would be lost: where rounds are still lacking of one measurement,
+// those of its rejected ones that moved least count, as noisy ones. It returns how many
+// each measurement lacks that are not noisy. Rounds without an ideal client, those that
+// failed and those that were rejected for something else stay as they are.
+//
+// What is kept depends on the ideal client alone, not on what the contender reached.
+func judge(rounds []outcome.Round, tolerance float64, wanted map[ran]int) (judged []outcome.Round, lacking map[ran]int) {
+	judged, lacking = slices.Clone(rounds), maps.Clone(wanted)
+	off := reject(judged, tolerance)
+	for _, round := range judged {
+		if round.Rejected == "" { // A failure is a result.
+			lacking[ranOf(round)]--
+		}
+	}
+	maps.DeleteFunc(lacking, func(_ ran, n int) bool { return n <= 0 })
+	rejected := slices.SortedFunc(maps.Keys(off), func(a, b int) int { return cmp.Or(cmp.Compare(off[a], off[b]), cmp.Compare(a, b)) })
+	kept := maps.Clone(lacking)
+	for _, i := range rejected {
+		if key := ranOf(judged[i]); kept[key] > 0 {
+			kept[key]--
+			judged[i].Noisy, judged[i].Rejected = judged[i].Rejected, ""
+		}
+	}
+	return judged, lacking
+}
+
+// reject says which rounds it rejected, and by how much of the median each is off it.
+func reject(rounds []outcome.Round, tolerance float64) (off map[int]float64) {
 	var ideal []float64
 	for _, round := range rounds {
 		if time, measured := round.Measured[outcome.IdealConverge]; measured {
 			ideal = append(ideal, time)
 		}
 	}
+	off = map[int]float64{}
 	if len(ideal) == 0 {
-		return nil
+		return off
 	}
 	middle := median(ideal)
-	for _, round := range rounds {
+	for i := range rounds {
+		round := &rounds[i]
 		time, measured := round.Measured[outcome.IdealConverge]
 		if !measured || round.Failed != "" || (round.Rejected != "" && !strings.HasPrefix(round.Rejected, moved)) {
 			continue
 		}
-		before := round.Rejected
-		round.Rejected = ""
-		if off := time/middle - 1; math.Abs(off) > tolerance {
+		round.Rejected, round.Noisy = "", ""
+		if by := time/middle - 1; math.Abs(by) > tolerance {
 			round.Rejected = fmt.Sprintf("%s%.2f s, %+.0f %% of the median of %d rounds; %.0f %% are allowed: the machine was busy with something else",
-				moved, time, off*100, len(ideal), tolerance*100)
-		}
-		if round.Rejected != before {
-			changed = append(changed, round)
+				moved, time, by*100, len(ideal), tolerance*100)
+			off[i] = math.Abs(by)
 		}
 	}
-	return changed
+	return off
 }
 
 func median(values []float64) float64 {

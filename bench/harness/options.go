@@ -154,21 +154,21 @@ type group struct {
 	turns    [][]planned
 }
 
-// plan is all rounds, in their order. Odd turns are backwards.
+// plan is all rounds. Odd turns are backwards.
 func (c *choice) plan() []group {
 	var groups []group
 	for _, s := range c.scenarios {
 		g := group{scenario: s}
 		for turn := range c.Turns {
-			g.turns = append(g.turns, c.turn(s, turn))
+			g.turns = append(g.turns, c.wayThrough(s, turn))
 		}
 		groups = append(groups, g)
 	}
 	return groups
 }
 
-// turn is one way through the contenders.
-func (c *choice) turn(s scenario.Chosen, turn int) []planned {
+// wayThrough is one way through the contenders.
+func (c *choice) wayThrough(s scenario.Chosen, turn int) []planned {
 	settings := []setting{{}}
 	if s.Swept && s.Sweeps {
 		settings = append(settings, c.workers...)

@@ -17,8 +17,6 @@ type progress struct {
 	total, done int
 	made        int // rounds, by this process
 	began       time.Time
-	failed      int
-	rejected    int
 
 	mu    sync.Mutex
 	round string
@@ -81,10 +79,8 @@ func (p *progress) over(round outcome.Round) {
 	result := p.out.Paint(screen.Green, "done")
 	switch {
 	case round.Failed != "":
-		p.failed++
 		result = p.out.Paint(screen.Red, "failed: ") + round.Failed
 	case round.Rejected != "":
-		p.rejected++
 		result = p.out.Paint(screen.Yellow, "rejected: ") + round.Rejected
 	}
 	p.out.Println(fmt.Sprintf("%d/%d %s %v %s", p.done, p.total, round.ID(), round.End.Sub(round.Start).Round(time.Second), result))
@@ -92,18 +88,35 @@ func (p *progress) over(round outcome.Round) {
 
 // judged prints that a round counts no more, or again.
 func (p *progress) judged(round outcome.Round) {
-	if round.Rejected == "" {
-		p.rejected--
+	switch {
+	case round.Rejected != "":
+		p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "rejected: ") + round.Rejected)
+	case round.Noisy != "":
+		p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "counts, though it is noisy: ") + round.Noisy)
+	default:
 		p.out.Println(round.ID() + " counts: its ideal client is near the median now")
-		return
 	}
-	p.rejected++
-	p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "rejected: ") + round.Rejected)
 }
 
-// end prints the last line.
+// end prints what came of all rounds.
 func (p *progress) end(dir string) error {
 	p.out.Live()
-	p.out.Println(fmt.Sprintf("%d rounds in %v: %d failed, %d rejected; they are in %s", p.done, time.Since(p.began).Round(time.Second), p.failed, p.rejected, dir))
+	rounds, err := outcome.ReadRounds(dir)
+	if err != nil {
+		return err
+	}
+	var failed, rejected, noisy int
+	for _, round := range rounds {
+		switch {
+		case round.Failed != "":
+			failed++
+		case round.Rejected != "":
+			rejected++
+		case round.Noisy != "":
+			noisy++
+		}
+	}
+	p.out.Println(fmt.Sprintf("%d rounds of %d, after %v: %d count, %d of them noisy; %d failed, %d were rejected; they are in %s",
+		len(rounds), p.total, time.Since(p.began).Round(time.Second), len(rounds)-failed-rejected, noisy, failed, rejected, dir))
 	return nil
 }

@@ -216,8 +216,10 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 		}
 		before[outcome.IdealConverge] = float64(r.Ideal) / rate
 		before[outcome.IdealObjects] = float64(r.Ideal)
-		if world.Rate, err = r.ceiling(rate); err != nil {
-			return before, err
+		if p.scenario.Paced {
+			if world.Rate, err = r.ceiling(rate); err != nil {
+				return before, err
+			}
 		}
 	}
 	if r.prometheus != nil {

@@ -64,7 +64,7 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 	r.began = time.Now()
 	if err := r.rounds(ctx); err != nil {
 		if errors.Is(err, errLimit) {
-			out.Println(fmt.Sprintf("%v are over; the same command goes on with the rounds that are missing", r.Limit))
+			out.Println(fmt.Sprintf("no other round would be over within %v; the same command goes on with those that are missing", r.Limit))
 			return r.show.end(r.Dir)
 		}
 		return fmt.Errorf("the run was stopped: %w; the same command goes on with the rounds that are missing", err)
@@ -81,9 +81,12 @@ func (r *run) rounds(ctx context.Context) error {
 	for _, g := range groups {
 		r.show.expect(g.turns)
 	}
-	for _, g := range groups {
-		if err := r.turns(ctx, g.turns); err != nil {
-			return errors.Join(err, r.judgeAll(groups))
+	// One turn of all scenarios before the next: who ends early has some of each.
+	for turn := range r.Turns {
+		for _, g := range groups {
+			if err := r.turn(ctx, g.turns[turn]); err != nil {
+				return errors.Join(err, r.judgeAll(groups))
+			}
 		}
 	}
 	for attempt := range repeats {
@@ -94,8 +97,10 @@ func (r *run) rounds(ctx context.Context) error {
 			}
 			turns := r.again(g, lacking, attempt)
 			r.show.expect(turns)
-			if err := r.turns(ctx, turns); err != nil {
-				return errors.Join(err, r.judgeAll(groups))
+			for _, turn := range turns {
+				if err := r.turn(ctx, turn); err != nil {
+					return errors.Join(err, r.judgeAll(groups))
+				}
 			}
 		}
 	}
@@ -189,12 +194,10 @@ func (r *run) flags() []string {
 	return flags
 }
 
-func (r *run) turns(ctx context.Context, turns [][]planned) error {
-	for _, turn := range turns {
-		for _, planned := range turn {
-			if err := r.unlessDone(ctx, planned); err != nil {
-				return err
-			}
+func (r *run) turn(ctx context.Context, turn []planned) error {
+	for _, planned := range turn {
+		if err := r.unlessDone(ctx, planned); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -221,12 +224,6 @@ func (r *run) unlessDone(ctx context.Context, p planned) error {
 	return nil
 }
 
-// ran identifies the rounds that measure the same.
-type ran struct {
-	contender, setting string
-	warm               bool
-}
-
 // judge judges the rounds of a group, and says how many more each measurement needs.
 func (r *run) judge(g group) (map[ran]int, error) {
 	rounds, err := outcome.ReadRounds(r.Dir)
@@ -239,29 +236,19 @@ func (r *run) judge(g group) (map[ran]int, error) {
 			held = append(held, round)
 		}
 	}
-	changed := judge(held, r.Tolerance)
-	for _, round := range changed {
+	wanted := map[ran]int{}
+	for _, p := range g.turns[0] {
+		wanted[ranOf(p.Round)] = r.Turns
+	}
+	judged, lacking := judge(held, r.Tolerance, wanted)
+	for i, round := range judged {
+		if round.Rejected == held[i].Rejected && round.Noisy == held[i].Noisy {
+			continue
+		}
 		if err := outcome.WriteRound(r.Dir, round); err != nil {
 			return nil, err
 		}
-		for i := range held {
-			if held[i].ID() == round.ID() {
-				held[i] = round
-			}
-		}
 		r.show.judged(round)
-	}
-	lacking := map[ran]int{}
-	for _, p := range g.turns[0] {
-		lacking[ran{p.Contender, p.Setting, p.Warm}] = r.Turns
-	}
-	for _, round := range held {
-		key := ran{round.Contender, round.Setting, round.Warm}
-		if round.Rejected == "" && lacking[key] > 0 { // A failure is a result.
-			if lacking[key]--; lacking[key] == 0 {
-				delete(lacking, key)
-			}
-		}
 	}
 	return lacking, nil
 }
@@ -271,8 +258,8 @@ func (r *run) again(g group, lacking map[ran]int, attempt int) [][]planned {
 	var turns [][]planned
 	for extra := range r.Turns {
 		var turn []planned
-		for _, p := range r.turn(g.scenario, r.Turns*(attempt+1)+extra) {
-			if lacking[ran{p.Contender, p.Setting, p.Warm}] > extra {
+		for _, p := range r.wayThrough(g.scenario, r.Turns*(attempt+1)+extra) {
+			if lacking[ranOf(p.Round)] > extra {
 				turn = append(turn, p)
 			}
 		}
@@ -282,7 +269,7 @@ func (r *run) again(g group, lacking map[ran]int, attempt int) [][]planned {
 }
 
 // ceiling is the rate of the ideal client that all open loads of the run are a share of.
-// The first round sets it.
+// The first round with one sets it, to the median of what was measured until then.
 func (r *run) ceiling(measured float64) (float64, error) {
 	type ceiling struct {
 		PerSecond float64 `json:"per_second"`
@@ -296,10 +283,21 @@ func (r *run) ceiling(measured float64) (float64, error) {
 		}
 		return held.PerSecond, nil
 	}
-	if content, err = json.Marshal(ceiling{measured}); err != nil {
+	rounds, err := outcome.ReadRounds(r.Dir)
+	if err != nil {
 		return 0, err
 	}
-	return measured, replaceFile(path, content, 0o644)
+	rates := []float64{measured}
+	for _, round := range rounds {
+		if time := round.Measured[outcome.IdealConverge]; time > 0 {
+			rates = append(rates, round.Measured[outcome.IdealObjects]/time)
+		}
+	}
+	rate := median(rates)
+	if content, err = json.Marshal(ceiling{rate}); err != nil {
+		return 0, err
+	}
+	return rate, replaceFile(path, content, 0o644)
 }
 
 func serverAddress(host string) (string, error) {
