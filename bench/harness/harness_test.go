@@ -324,8 +324,14 @@ func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
 	}
 }
 
-func TestTheRateOfOpenLoadsIsSetOnce(t *testing.T) {
+func TestTheRateOfOpenLoadsIsSetOnceToTheMedianUntilThen(t *testing.T) {
 	r, _ := fake(t, options(t), steadyIdeal)
+	for turn, rate := range []float64{60, 100} {
+		round := outcome.Round{Turn: turn, Measured: outcome.Measured{outcome.IdealObjects: rate, outcome.IdealConverge: 1}}
+		if err := outcome.WriteRound(r.Dir, round); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, measured := range []float64{70, 90} {
 		rate, err := r.ceiling(measured)
 		if err != nil || rate != 70 {
@@ -337,5 +343,20 @@ func TestTheRateOfOpenLoadsIsSetOnce(t *testing.T) {
 	}
 	if _, err := r.ceiling(80); err == nil || !strings.Contains(err.Error(), "remove it") {
 		t.Errorf("a file without a rate: %v", err)
+	}
+}
+
+func TestANoteSaysWhoIsLeftOutOfTheLimitsOfTheMemory(t *testing.T) {
+	o := options(t)
+	o.Contenders = "bellerophon,kube-rs"
+	for memory, want := range map[string]int{"": 0, "64Mi": 1} {
+		o.Memory = memory
+		chosen, err := o.complete()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := chosen.notes(); len(notes) != want || (want == 1 && !strings.HasPrefix(notes[0], "kube-rs ")) {
+			t.Errorf("with --memory=%s the notes are %q", memory, notes)
+		}
 	}
 }

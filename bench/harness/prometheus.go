@@ -19,13 +19,15 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// prometheus scrapes contenders once a second, and the API server every 15 s, as its
-// metrics are large.
+// Contenders, and the usage of processes, are scraped once a second; the API server every
+// 15 s, as its metrics are large. The address of the usage goes into the configuration.
 const prometheusConfig = `global:
   scrape_interval: 1s
   evaluation_interval: 5s
 rule_files: [rules.yml]
 scrape_configs:
+  - job_name: usage
+    static_configs: [{targets: [%q]}]
   - job_name: contender
     file_sd_configs: [{files: [targets/contender.json]}]
   - job_name: apiserver
@@ -40,16 +42,16 @@ scrape_configs:
 // prometheusGrace is how long Prometheus may take to write what it holds.
 const prometheusGrace = 20 * time.Second
 
-// prometheus is a Prometheus that runs beside the rounds. Its data are in
+// prometheusServer is a Prometheus that runs beside the rounds. Its data are in
 // DIR/prometheus, its configuration in DIR/prometheus.d.
-type prometheus struct {
+type prometheusServer struct {
 	config string // the folder
 	group  *lifecycle.Group
 	url    string
 }
 
 // startPrometheus starts one, or returns nil where there is none on PATH.
-func startPrometheus(ctx context.Context, dir string, rules []byte) (*prometheus, error) {
+func startPrometheus(ctx context.Context, dir string, rules []byte, usage string) (*prometheusServer, error) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
 		return nil, nil //nolint:nilerr // It is optional: the caller says so.
@@ -58,7 +60,7 @@ func startPrometheus(ctx context.Context, dir string, rules []byte) (*prometheus
 	if err != nil {
 		return nil, err
 	}
-	p := &prometheus{config: filepath.Join(dir, "prometheus.d"), group: lifecycle.New(context.WithoutCancel(ctx))}
+	p := &prometheusServer{config: filepath.Join(dir, "prometheus.d"), group: lifecycle.New(context.WithoutCancel(ctx))}
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func startPrometheus(ctx context.Context, dir string, rules []byte) (*prometheus
 		return nil, fmt.Errorf("making the configuration of Prometheus: %w", err)
 	}
 	err = errors.Join(
-		os.WriteFile(filepath.Join(p.config, "prometheus.yml"), []byte(prometheusConfig), 0o644),
+		os.WriteFile(filepath.Join(p.config, "prometheus.yml"), fmt.Appendf(nil, prometheusConfig, usage), 0o644),
 		os.WriteFile(filepath.Join(p.config, "rules.yml"), rules, 0o644),
 		// They are there from the beginning, so that it watches for their changes.
 		os.WriteFile(filepath.Join(p.config, "token"), nil, 0o600),
@@ -113,7 +115,7 @@ func startPrometheus(ctx context.Context, dir string, rules []byte) (*prometheus
 }
 
 // stop ends Prometheus, and says why if it had ended before.
-func (p *prometheus) stop() error {
+func (p *prometheusServer) stop() error {
 	p.group.Stop()
 	return p.group.Wait()
 }
@@ -124,15 +126,16 @@ type targets struct {
 }
 
 // contender says which contender to scrape from now on, and on which path. Prometheus
-// takes up to 5 s to hear of it, so that it is said before the contender is started.
-func (p *prometheus) contender(round outcome.Round, port int, path string) error {
+// takes up to 10 s to act on it (it gathers changes of targets for 5 s, and applies them
+// every 5 s), so that it is said before the cluster is started.
+func (p *prometheusServer) contender(round outcome.Round, port int, path string) error {
 	labels := labelsOf(round)
 	labels["__metrics_path__"] = path
 	return p.write("contender", targets{Targets: []string{"127.0.0.1:" + strconv.Itoa(port)}, Labels: labels})
 }
 
 // server says which API server to scrape from now on.
-func (p *prometheus) server(s *stage, round outcome.Round) error {
+func (p *prometheusServer) server(s *stage, round outcome.Round) error {
 	config := s.cluster.AdminConfig()
 	server, err := serverAddress(config.Host)
 	if err != nil {
@@ -152,11 +155,11 @@ func labelsOf(round outcome.Round) map[string]string {
 }
 
 // noTarget says that there is nothing to scrape.
-func (p *prometheus) noTarget() error {
+func (p *prometheusServer) noTarget() error {
 	return errors.Join(p.write("contender"), p.write("apiserver"))
 }
 
-func (p *prometheus) write(job string, groups ...targets) error {
+func (p *prometheusServer) write(job string, groups ...targets) error {
 	if groups == nil {
 		groups = []targets{}
 	}

@@ -14,6 +14,17 @@ var resync = map[string]string{
 	"ideal":                    "none: it has no cache",
 }
 
+// notes are what a reader of this run has to know.
+func (c *choice) notes() []string {
+	var notes []string
+	for _, one := range c.contenders {
+		if len(c.limits) > 0 && withoutLimit[one.Name] {
+			notes = append(notes, one.Name+" has no heap whose size could be limited: it is left out of the limits of the memory, and reported as it is by default")
+		}
+	}
+	return notes
+}
+
 // withoutLimit are the contenders whose runtime cannot be told a limit of the memory: a
 // sweep would measure the default again.
 var withoutLimit = map[string]bool{"kube-rs": true}

@@ -180,6 +180,8 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 		}
 		defer func() { err = errors.Join(err, r.prometheus.noTarget()) }()
 	}
+	r.usage.begin(p.Round)
+	defer r.usage.end()
 	s, err := r.newStage(ctx, dir)
 	defer func() {
 		if cause := s.died(); cause != nil {
@@ -190,10 +192,13 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 	if err != nil {
 		return nil, err
 	}
+	servers := []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")}
+	r.usage.follow("etcd", servers[0])
+	r.usage.follow("apiserver", servers[1])
 	before := outcome.Measured{}
 	world := &scenario.World{
 		Clients: s.clients, Proxy: s.proxy, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Progress: r.show.step,
-		Servers: []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")},
+		Servers: servers,
 		Start: func(ctx context.Context) (scenario.Process, error) {
 			process, err := r.programs[p.Contender].Start(context.WithoutCancel(ctx), contender.Settings{
 				Kubeconfig: filepath.Join(dir, "kubeconfig"), Output: filepath.Join(dir, "contender.log"),
@@ -202,6 +207,7 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 			if err != nil {
 				return nil, err
 			}
+			r.usage.follow("contender", process.PID())
 			if err := r.scrape(p, process.MetricsURL(), port); err != nil {
 				_, _ = process.Stop() // That is the harness's failure, whatever this says.
 				return nil, err

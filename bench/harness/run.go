@@ -28,7 +28,8 @@ type run struct {
 	*choice
 	show       *progress
 	programs   map[string]*contender.Program
-	prometheus *prometheus
+	prometheus *prometheusServer
+	usage      *usage
 	paths      map[string]string                                        // of contenders' metrics, where known
 	began      time.Time                                                // the first round
 	longest    time.Duration                                            // round so far
@@ -52,7 +53,11 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 	if err := r.begin(skipped); err != nil {
 		return err
 	}
-	if r.prometheus, err = startPrometheus(ctx, r.Dir, rules); err != nil {
+	if r.usage, err = newUsage(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.usage.close()) }()
+	if r.prometheus, err = startPrometheus(ctx, r.Dir, rules, r.usage.address); err != nil {
 		return err
 	}
 	if r.prometheus == nil {
@@ -153,7 +158,7 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 // begin writes what is run, unless it is there: then it has to be the same.
 func (r *run) begin(skipped map[string]string) error {
 	described := outcome.Run{
-		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders),
+		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
 		Skipped: skipped, Turns: r.Turns, Flags: r.flags(),
 	}
 	described.Machine["etcd"] = "does not sync its data to disk"
