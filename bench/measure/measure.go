@@ -80,12 +80,13 @@ func NewGeneration(resource string, since time.Time, intended map[Change]time.Ti
 	}
 }
 
-// Versions is the trigger of the events that tell of versions of a resource, which are
-// those of somebody's writes.
-func Versions(resource string, versions map[uint64]bool) Trigger {
+// Versions is the trigger of the events that tell of versions, which are those of
+// somebody's writes to the resources that they are given with.
+func Versions(versions map[uint64]string) Trigger {
 	told := map[uint64]bool{}
 	return func(event proxy.Event) (time.Time, bool) {
-		if event.Resource != resource || !versions[event.Version] || told[event.Version] {
+		resource, written := versions[event.Version]
+		if !written || event.Resource != resource || event.Type == "BOOKMARK" || told[event.Version] {
 			return time.Time{}, false
 		}
 		told[event.Version] = true

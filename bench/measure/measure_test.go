@@ -73,11 +73,12 @@ func TestAReactionCountsFromWhenTheChangeWasMeantToBeSent(t *testing.T) {
 }
 
 func TestAReactionToDriftIsToTheVersionOfTheDrift(t *testing.T) {
+	bookmark := proxy.Event{At: at(5), Type: "BOOKMARK", Resource: "configmaps", Version: 7}
 	record := proxy.Record{
-		Events: []proxy.Event{event(10, "configmaps", "a", 0, 7), event(11, "configmaps", "a", 0, 7), event(12, "sheroes", "a", 0, 7), event(30, "configmaps", "a", 0, 8)},
+		Events: []proxy.Event{bookmark, event(10, "configmaps", "a", 0, 7), event(11, "configmaps", "a", 0, 7), event(12, "sheroes", "a", 0, 7), event(30, "configmaps", "a", 0, 8)},
 		Calls:  []proxy.Call{write(25, "configmaps", "a")},
 	}
-	reactions, unanswered := Reactions(record, Versions("configmaps", map[uint64]bool{7: true}))
+	reactions, unanswered := Reactions(record, Versions(map[uint64]string{7: "configmaps"}))
 	if got := milliseconds(reactions); !slices.Equal(got, []int{15}) || unanswered != 0 {
 		t.Errorf("reactions are %v ms and %d unanswered, want 15", got, unanswered)
 	}

@@ -102,25 +102,26 @@ func drift(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.Judge.followChildren()
 	win, err := w.open()
 	if err != nil {
 		return nil, err
 	}
 	began, answered, sent := time.Now(), newTimes(), counter{}
 	var mu sync.Mutex
-	versions := map[uint64]bool{}
+	versions := map[uint64]string{}
 	err = asFastAsPossible(ctx, v.N, func(ctx context.Context, i int) error {
-		name := object("hero", i)
-		version, err := w.Clients.drift(ctx, name)
+		child, name := children[i%len(children)], object("hero", i)
+		version, err := w.Clients.drift(ctx, child, name)
 		if err != nil {
 			return err
 		}
-		answered.set(name, time.Now())
+		answered.set(child.of(name), time.Now())
 		mu.Lock()
-		versions[version] = true
+		versions[version] = child.resource
 		mu.Unlock()
-		w.Judge.repaired.want(name, version+1)
-		w.Progress("changing ConfigMaps", sent.next(), v.N)
+		w.Judge.repaired.want(child.of(name), version+1)
+		w.Progress("changing children", sent.next(), v.N)
 		return nil
 	})
 	if err != nil {
@@ -134,7 +135,7 @@ func drift(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	}
 	measured := outcome.Measured{}
 	addLatencies(measured, w.Judge.repaired, began, answered.of)
-	addReactions(measured, w.Proxy.Record(), measure.Versions("configmaps", versions))
+	addReactions(measured, w.Proxy.Record(), measure.Versions(versions))
 	return measured, win.close(measured)
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -20,11 +20,6 @@ import (
 
 // Namespace is where the load's objects are.
 const Namespace = "bench"
-
-const (
-	driftedField = "winged_horse_name" // of a ConfigMap
-	drifted      = "drifted"
-)
 
 // Clients send the load, straight to the API server and without a limit of their rate.
 type Clients struct {
@@ -104,17 +99,18 @@ func (c *Clients) remove(ctx context.Context, name types.NamespacedName) error {
 	return nil
 }
 
-// drift changes a ConfigMap as somebody else would, and returns its version.
-func (c *Clients) drift(ctx context.Context, name types.NamespacedName) (uint64, error) {
-	patch, err := json.Marshal(&corev1.ConfigMap{Data: map[string]string{driftedField: drifted}})
+// drift changes a child of an object as somebody else would, and returns its version.
+func (c *Clients) drift(ctx context.Context, child child, object types.NamespacedName) (uint64, error) {
+	changed, err := child.client(c).Patch(types.MergePatchType).Namespace(object.Namespace).Resource(child.resource).Name(object.Name).
+		Body([]byte(child.patch)).Do(ctx).Get()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("changing one of the %s, %s: %w", child.resource, object, err)
 	}
-	changed, err := c.core.CoreV1().ConfigMaps(name.Namespace).Patch(ctx, name.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	access, err := meta.Accessor(changed)
 	if err != nil {
-		return 0, fmt.Errorf("changing ConfigMap %s: %w", name, err)
+		return 0, fmt.Errorf("changing one of the %s, %s: %w", child.resource, object, err)
 	}
-	return versionOf(changed), nil
+	return versionOf(access), nil
 }
 
 // goneEvery is how often it is asked whether all is gone: there are four resources, and no

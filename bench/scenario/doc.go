@@ -6,7 +6,8 @@
 //	restart  n objects are finished when the contender is started again
 //	storm    n objects are each changed m times, as fast as the API server takes it
 //	steady   n objects are created at a share of the rate that the ideal client reaches
-//	drift    the ConfigMaps of n finished objects are changed by somebody else
+//	drift    of each of n finished objects a child is changed by somebody else: a ConfigMap, a Service
+//	         or a StatefulSet
 //	churn    the oldest of n objects is deleted and a new one created, m times
 //	idle     n objects are finished and nothing happens, for a time
 //

@@ -9,7 +9,6 @@ import (
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -25,20 +24,27 @@ const managedBy = "app.kubernetes.io/managed-by=bellerophon"
 type Judge struct {
 	group    *lifecycle.Group
 	finished *board // generations of objects
-	repaired *board // versions of ConfigMaps that are as they should be
+	repaired *board // versions of children that are as they should be
+	clients  *Clients
 	saw      func(version uint64)
 }
 
 // NewJudge starts a judge. It calls saw with each version that it sees. It runs until
 // Close.
 func NewJudge(ctx context.Context, clients *Clients, saw func(version uint64)) *Judge {
-	j := &Judge{group: lifecycle.New(context.WithoutCancel(ctx)), finished: newBoard(), repaired: newBoard(), saw: saw}
+	j := &Judge{group: lifecycle.New(context.WithoutCancel(ctx)), finished: newBoard(), repaired: newBoard(), clients: clients, saw: saw}
 	heroes := cache.NewListWatchFromClient(clients.heroes, v1.Plural, metav1.NamespaceAll, fields.Everything())
-	configs := cache.NewFilteredListWatchFromClient(clients.core.CoreV1().RESTClient(), "configmaps", metav1.NamespaceAll,
-		func(options *metav1.ListOptions) { options.LabelSelector = managedBy })
 	j.follow(heroes, &v1.BellerophonSimple{}, j.hero, j.finished.gone)
-	j.follow(configs, &corev1.ConfigMap{}, j.config, j.repaired.gone)
 	return j
+}
+
+// followChildren watches the children as well, which only drift needs.
+func (j *Judge) followChildren() {
+	for _, child := range children {
+		source := cache.NewFilteredListWatchFromClient(child.client(j.clients), child.resource, metav1.NamespaceAll,
+			func(options *metav1.ListOptions) { options.LabelSelector = managedBy })
+		j.follow(source, child.empty, child.repairs(j.repaired), func(object types.NamespacedName) { j.repaired.gone(child.of(object)) })
+	}
 }
 
 // Close ends the judge's watches.
@@ -60,13 +66,6 @@ func isFinished(hero *v1.BellerophonSimple) bool {
 	return hero.Status.ObservedGeneration == hero.Generation && ready != nil && ready.Status == metav1.ConditionTrue &&
 		ready.ObservedGeneration == hero.Generation && hero.Spec.Replicas != nil && hero.Status.Replicas == *hero.Spec.Replicas &&
 		hero.Status.ReadyReplicas == *hero.Spec.Replicas
-}
-
-func (j *Judge) config(object runtime.Object, at time.Time) {
-	config, ok := object.(*corev1.ConfigMap)
-	if ok && config.Data[driftedField] != drifted {
-		j.repaired.mark(nameOf(config), versionOf(config), at)
-	}
 }
 
 func nameOf(object metav1.Object) types.NamespacedName {

@@ -16,7 +16,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -214,5 +217,35 @@ func TestLatenciesLeaveOutWhatWasDeletedBefore(t *testing.T) {
 	want := outcome.Measured{outcome.Objects: 3, outcome.Converge: 4, outcome.ReadyMedian: 3, outcome.Ready99: 4}
 	if fmt.Sprint(measured) != fmt.Sprint(want) {
 		t.Errorf("measured %v, want %v", measured, want)
+	}
+}
+
+func TestAChildIsRepairedOnceNothingIsLeftOfItsDrift(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "n", Name: "a", ResourceVersion: "7"}
+	labelled := func(name string) metav1.ObjectMeta {
+		changed := meta
+		changed.Labels = map[string]string{"app.kubernetes.io/name": name}
+		return changed
+	}
+	states := map[string]struct{ spoilt, whole runtime.Object }{
+		"configmaps": {
+			&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"winged_horse_name": drifted}},
+			&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"winged_horse_name": "pegasus"}},
+		},
+		"services":     {&corev1.Service{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{PublishNotReadyAddresses: true}}},
+		"statefulsets": {&appsv1.StatefulSet{ObjectMeta: labelled(drifted)}, &appsv1.StatefulSet{ObjectMeta: labelled("bellerophon")}},
+	}
+	for _, child := range children {
+		b, now := newBoard(), time.Now()
+		key := types.NamespacedName{Namespace: "n", Name: child.resource + "/a"}
+		b.want(key, 7)
+		child.repairs(b)(states[child.resource].spoilt, now)
+		if _, repaired := b.at(key); repaired {
+			t.Errorf("a drift of %s counts as repaired", child.resource)
+		}
+		child.repairs(b)(states[child.resource].whole, now)
+		if _, repaired := b.at(key); !repaired {
+			t.Errorf("a repair of %s does not count", child.resource)
+		}
 	}
 }

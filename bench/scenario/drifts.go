@@ -1,0 +1,69 @@
+package scenario
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// drifted is what somebody else writes into a child.
+const drifted = "drifted"
+
+// child is a kind of children, and how it drifts.
+type child struct {
+	resource string
+	client   func(*Clients) rest.Interface
+	empty    runtime.Object
+	patch    string                    // a merge patch of an owned field
+	is       func(runtime.Object) bool // whether the patch is still there
+}
+
+// children drift in turn. StatefulSets do so in a label, as a change of their spec would
+// bring a rollout, whose pods nobody here wants to measure.
+var children = []child{
+	{
+		resource: "configmaps", client: coreClient, empty: &corev1.ConfigMap{},
+		patch: `{"data":{"winged_horse_name":"` + drifted + `"}}`,
+		is: func(object runtime.Object) bool {
+			config, is := object.(*corev1.ConfigMap)
+			return is && config.Data["winged_horse_name"] == drifted
+		},
+	},
+	{
+		resource: "services", client: coreClient, empty: &corev1.Service{},
+		patch: `{"spec":{"publishNotReadyAddresses":false}}`,
+		is: func(object runtime.Object) bool {
+			service, is := object.(*corev1.Service)
+			return is && !service.Spec.PublishNotReadyAddresses
+		},
+	},
+	{
+		resource: "statefulsets", client: func(c *Clients) rest.Interface { return c.core.AppsV1().RESTClient() }, empty: &appsv1.StatefulSet{},
+		patch: `{"metadata":{"labels":{"app.kubernetes.io/name":"` + drifted + `"}}}`,
+		is: func(object runtime.Object) bool {
+			servers, is := object.(*appsv1.StatefulSet)
+			return is && servers.Labels["app.kubernetes.io/name"] == drifted
+		},
+	},
+}
+
+func coreClient(c *Clients) rest.Interface { return c.core.CoreV1().RESTClient() }
+
+// of is the name of an object's child on a board: all children of an object have its name.
+func (c child) of(object types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.Namespace, Name: c.resource + "/" + object.Name}
+}
+
+// repairs marks versions of children that have not drifted.
+func (c child) repairs(b *board) func(runtime.Object, time.Time) {
+	return func(object runtime.Object, at time.Time) {
+		if access, err := meta.Accessor(object); err == nil && !c.is(object) {
+			b.mark(c.of(nameOf(access)), versionOf(access), at)
+		}
+	}
+}
