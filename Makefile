@@ -11,7 +11,7 @@ GENERATE := go tool -modfile=tools/generate/go.mod controller-gen
 TEST_TIMEOUT := 40m
 TEST_FLAGS ?=
 
-.PHONY: help run test generate lint bench bench-full bench-operators bench-core build clean
+.PHONY: help run test generate lint bench bench-medium bench-full bench-operators bench-core build clean
 
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,13 +34,24 @@ generate: ## Generate deep copies, resource definitions and the role.
 lint: ## Check the code with golangci-lint.
 	$(LINT) run
 
-# A run that was interrupted goes on with OUT=<its folder>.
+# A run that was interrupted, or ended at its limit, goes on with OUT=<its folder>.
 OUT ?= bin/bench-$(shell date +%Y%m%d-%H%M%S)
+CONTENDERS ?= bellerophon,controller-runtime,quarkus,kube-rs,tutorial,ideal
 
-bench: ## Compare all operators, small sizes; under 15 minutes once all are built.
+# How long the rounds may take. On two cores that is between one and two turns of the small
+# sizes; each time that the same run goes on adds turns, up to five.
+bench: LIMIT ?= 13m
+bench: ## Compare operators, small sizes; under 15 minutes once all are built.
 	@mkdir -p bin
 	@go build -o bin/bench ./bench
-	@bin/bench run --scenarios burst,steady,restart,drift --turns 2 --limit 14m --out $(OUT)
+	@bin/bench run --contenders $(CONTENDERS) --scenarios burst,steady,start,restart,idle,drift --turns 5 --limit $(LIMIT) --out $(OUT)
+
+bench-medium: LIMIT ?= 45m
+bench-medium: ## Compare operators, medium sizes; 45 minutes each time, until there are five turns.
+	@mkdir -p bin
+	@go build -o bin/bench ./bench
+	@bin/bench run --contenders $(CONTENDERS) --ideal 200 --turns 5 --limit $(LIMIT) --out $(OUT) \
+		--scenarios burst:n=1000,start:n=5000,steady:n=300:load=50,steady:n=60:load=10,restart:n=500,idle:n=100:seconds=60
 
 bench-full: ## Compare all operators in all scenarios, large sizes and sweeps; about a day.
 	@mkdir -p bin

@@ -17,6 +17,7 @@ type progress struct {
 	total, done int
 	made        int // rounds, by this process
 	began       time.Time
+	limit       time.Duration // 0 is none
 
 	mu    sync.Mutex
 	round string
@@ -63,7 +64,11 @@ func (p *progress) left() string {
 		return ""
 	}
 	each := time.Since(p.began) / time.Duration(p.made)
-	return fmt.Sprintf("about %v left", (each * time.Duration(p.total-p.done)).Round(time.Minute))
+	left := each * time.Duration(p.total-p.done)
+	if p.limit > 0 {
+		left = min(left, max(0, p.limit-time.Since(p.began)))
+	}
+	return fmt.Sprintf("about %v left", left.Round(time.Minute))
 }
 
 func bar(done, total int) string {

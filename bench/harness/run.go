@@ -67,6 +67,7 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 		defer func() { err = errors.Join(err, r.prometheus.stop()) }()
 	}
 	r.began = time.Now()
+	r.show.began, r.show.limit = r.began, r.Limit // What was built is not in the estimate.
 	if err := r.rounds(ctx); err != nil {
 		if errors.Is(err, errLimit) {
 			out.Println(fmt.Sprintf("no other round would be over within %v; the same command goes on with those that are missing", r.Limit))

@@ -62,9 +62,9 @@ var (
 
 var all = []Scenario{
 	{Name: "burst", Creates: true, Sweeps: true, Limits: true, parts: []part{partN}, run: burst,
-		short: []Variant{{N: 50}}, full: []Variant{{N: 1000}, {N: 5000}}},
+		short: []Variant{{N: 100}}, full: []Variant{{N: 1000}, {N: 5000}}},
 	{Name: "start", Creates: true, parts: []part{{partN.name, partN.of, 0, partN.maximum}}, run: start,
-		short: []Variant{{N: 0}}, full: []Variant{{N: 0}, {N: 10_000}, {N: 50_000}}},
+		short: []Variant{{N: 100}}, full: []Variant{{N: 0}, {N: 10_000}, {N: 50_000}}},
 	{Name: "restart", parts: []part{partN}, run: restart,
 		short: []Variant{{N: 50}}, full: []Variant{{N: 1000}, {N: 10_000}}},
 	{Name: "storm", parts: []part{partN, partM}, run: storm,
