@@ -11,10 +11,10 @@
 //     limit, and have the same number of reconciles at once, where the setting says so.
 //   - In each round, before the contender is started, the ideal client brings some objects
 //     to their finished status; they are removed again. A round counts only if the time of
-//     its ideal client is within 10 % of the median of all rounds of the scenario. Rounds
-//     that do not count stay in the folder, and are repeated twice at most. What a
-//     measurement still lacks then is taken from its rejected rounds, those first that are
-//     nearest to the median: they count, and are marked as noisy.
+//     its ideal client is within 10 % of the median of all rounds of the run, whatever they
+//     are of. Rounds that do not count stay in the folder, and are repeated twice at most.
+//     What a measurement still lacks then is taken from its rejected rounds, those first
+//     that are nearest to the median: they count, and are marked as noisy.
 //   - What a contender fails at fails its round alone. What the harness or the cluster
 //     fails at rejects the round. The run goes on.
 //   - A run that was interrupted goes on where it was: rounds that are there are not

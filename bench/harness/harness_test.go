@@ -182,7 +182,8 @@ func idealRounds(seconds ...float64) []outcome.Round {
 }
 
 func TestARoundIsRejectedIfItsIdealClientIsFarFromTheMedian(t *testing.T) {
-	judged, lacking := judge(idealRounds(1.00, 1.09, 0.91, 1.11, 0.89), 0.1, map[ran]int{{contender: "a"}: 3})
+	rounds := idealRounds(1.00, 1.09, 0.91, 1.11, 0.89)
+	judged, lacking := calmOf(rounds, 0.1).judge(rounds, map[ran]int{{contender: "a"}: 3})
 	var turns []int
 	for _, round := range judged {
 		if round.Counts() {
@@ -207,7 +208,7 @@ func TestARoundCountsAgainWhenTheMedianHasMovedToIt(t *testing.T) {
 	rounds[1].Rejected = "no cluster"
 	rounds[2].Noisy = moved + "it was off"
 	rounds[3].Failed = "it hangs"
-	judged, lacking := judge(rounds, 0.1, map[ran]int{{contender: "a"}: 4})
+	judged, lacking := calmOf(rounds, 0.1).judge(rounds, map[ran]int{{contender: "a"}: 4})
 	if !judged[0].Counts() || !judged[2].Counts() || judged[2].Noisy != "" || judged[1].Rejected != "no cluster" || judged[3].Rejected != "" {
 		t.Errorf("judged %+v, want the first and the third to count", judged)
 	}
@@ -222,8 +223,8 @@ func TestWhatIsLackingIsTakenFromTheRoundsNearestToTheMedianAndMarkedAsNoisy(t *
 		rounds[i].Contender = "b"
 	}
 	wanted := map[ran]int{{contender: "a"}: 2, {contender: "b"}: 2}
-	for name, some := range map[string][]outcome.Round{"at first": rounds, "again": first(judge(rounds, 0.1, wanted))} {
-		judged, lacking := judge(some, 0.1, wanted)
+	for name, some := range map[string][]outcome.Round{"at first": rounds, "again": first(calmOf(rounds, 0.1).judge(rounds, wanted))} {
+		judged, lacking := calmOf(rounds, 0.1).judge(some, wanted)
 		var noisy []int
 		for _, round := range judged {
 			if round.Noisy != "" && round.Counts() {
@@ -275,6 +276,26 @@ func TestRejectedRoundsAreMadeAgainUntilThereAreEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := (*made)[4:], []string{"bellerophon default 2", "bellerophon default 4"}; !slices.Equal(got, want) {
+		t.Errorf("made again %q, want %q", got, want)
+	}
+}
+
+func TestTheMedianIsThatOfAllScenarios(t *testing.T) {
+	o := options(t)
+	o.Contenders, o.Scenarios, o.Turns = "bellerophon,controller-runtime", "burst:n=5,storm:n=5:m=1,drift:n=5", 1
+	r, _ := fake(t, o, nil)
+	var made []string
+	r.measured = func(_ context.Context, p planned) (outcome.Measured, error) {
+		made = append(made, fmt.Sprint(p.Scenario, " ", p.Turn))
+		if p.Scenario == "drift" && p.Turn == 0 {
+			return outcome.Measured{outcome.IdealConverge: 2}, nil
+		}
+		return outcome.Measured{outcome.IdealConverge: 1}, nil
+	}
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := made[6:], []string{"drift 1", "drift 1"}; !slices.Equal(got, want) {
 		t.Errorf("made again %q, want %q", got, want)
 	}
 }

@@ -22,16 +22,33 @@ func ranOf(round outcome.Round) ran { return ran{round.Contender, round.Setting,
 // moved begins the reason of a round that is rejected for its ideal client.
 const moved = "the ideal client took "
 
-// judge rejects each round whose ideal client moved too far from the median of all. Then
-// it keeps rounds that would be lost: where rounds are still lacking of one measurement,
-// those of its rejected ones that moved least count, as noisy ones. It returns how many
-// each measurement lacks that are not noisy. Rounds without an ideal client, those that
-// failed and those that were rejected for something else stay as they are.
+// calm is how long the ideal client took in rounds of a run, and by how much of the
+// median of that it may differ.
+type calm struct {
+	times     []float64
+	tolerance float64
+}
+
+func calmOf(rounds []outcome.Round, tolerance float64) calm {
+	c := calm{tolerance: tolerance}
+	for _, round := range rounds {
+		if time, measured := round.Measured[outcome.IdealConverge]; measured {
+			c.times = append(c.times, time)
+		}
+	}
+	return c
+}
+
+// judge rejects each round whose ideal client moved too far from the median. Then it keeps
+// rounds that would be lost: where rounds are still lacking of one measurement, those of
+// its rejected ones that moved least count, as noisy ones. It returns how many each
+// measurement lacks that are not noisy. Rounds without an ideal client, those that failed
+// and those that were rejected for something else stay as they are.
 //
 // What is kept depends on the ideal client alone, not on what the contender reached.
-func judge(rounds []outcome.Round, tolerance float64, wanted map[ran]int) (judged []outcome.Round, lacking map[ran]int) {
+func (c calm) judge(rounds []outcome.Round, wanted map[ran]int) (judged []outcome.Round, lacking map[ran]int) {
 	judged, lacking = slices.Clone(rounds), maps.Clone(wanted)
-	off := reject(judged, tolerance)
+	off := c.reject(judged)
 	for _, round := range judged {
 		if round.Rejected == "" { // A failure is a result.
 			lacking[ranOf(round)]--
@@ -50,18 +67,12 @@ func judge(rounds []outcome.Round, tolerance float64, wanted map[ran]int) (judge
 }
 
 // reject says which rounds it rejected, and by how much of the median each is off it.
-func reject(rounds []outcome.Round, tolerance float64) (off map[int]float64) {
-	var ideal []float64
-	for _, round := range rounds {
-		if time, measured := round.Measured[outcome.IdealConverge]; measured {
-			ideal = append(ideal, time)
-		}
-	}
+func (c calm) reject(rounds []outcome.Round) (off map[int]float64) {
 	off = map[int]float64{}
-	if len(ideal) == 0 {
+	if len(c.times) == 0 {
 		return off
 	}
-	middle := median(ideal)
+	middle := median(c.times)
 	for i := range rounds {
 		round := &rounds[i]
 		time, measured := round.Measured[outcome.IdealConverge]
@@ -69,9 +80,9 @@ func reject(rounds []outcome.Round, tolerance float64) (off map[int]float64) {
 			continue
 		}
 		round.Rejected, round.Noisy = "", ""
-		if by := time/middle - 1; math.Abs(by) > tolerance {
+		if by := time/middle - 1; math.Abs(by) > c.tolerance {
 			round.Rejected = fmt.Sprintf("%s%.2f s, %+.0f %% of the median of %d rounds; %.0f %% are allowed: the machine was busy with something else",
-				moved, time, by*100, len(ideal), tolerance*100)
+				moved, time, by*100, len(c.times), c.tolerance*100)
 			off[i] = math.Abs(by)
 		}
 	}

@@ -246,7 +246,7 @@ func (r *run) judge(g group) (map[ran]int, error) {
 	for _, p := range g.turns[0] {
 		wanted[ranOf(p.Round)] = r.Turns
 	}
-	judged, lacking := judge(held, r.Tolerance, wanted)
+	judged, lacking := calmOf(rounds, r.Tolerance).judge(held, wanted)
 	for i, round := range judged {
 		if round.Rejected == held[i].Rejected && round.Noisy == held[i].Noisy {
 			continue
