@@ -57,7 +57,7 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 		}, "0.5 (start n=50000, 5 rounds with 2 noisy of ours and only 3 rounds of the peer)\t<= 1\tmet"},
 		"a peer that failed": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
 			of("start", "n=50000", Ours, outcome.FirstWrite, 1), with(failed, of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2)),
-		}, "not measured: kube-rs: it ended\t<= 1\tmissed"},
+		}, "not measured: kube-rs got no round through that counts: it ended\t<= 1\tmissed"},
 		"a peer that was skipped": {"exec-to-first-write", "quarkus", [][]outcome.Round{
 			of("start", "n=50000", Ours, outcome.FirstWrite, 1),
 		}, "not measured: quarkus was skipped: no Java\t<= 0.2\tmissed"},
@@ -86,7 +86,7 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 		}, "1.5 (steady load=50, only 1 round)\t<= 1\tmissed"},
 		"no low load": {"create-to-ready-p50-low-load", "kube-rs", [][]outcome.Round{
 			of("steady", "load=50", Ours, outcome.ReadyMedian, 1), of("steady", "load=50", "kube-rs", outcome.ReadyMedian, 2),
-		}, "not measured\t<= 1\tmissed"},
+		}, "not measured: bellerophon has no round of steady that suits it\t<= 1\tmissed"},
 		"the rate of the ideal client": {"converge-rate", "ideal", [][]outcome.Round{
 			of("burst", "n=5000", Ours, outcome.Converge, 10, 10, 10, 10, 10), of("burst", "n=5000", "ideal", outcome.Converge, 9, 8.5, 8, 9, 8),
 		}, "0.85 (burst n=5000, 5 rounds)\t>= 0.85\tmet"},
@@ -121,7 +121,7 @@ func TestAGoalWithoutAnyRoundIsMissed(t *testing.T) {
 		t.Errorf("there are %d goals, not 27", len(found))
 	}
 	for _, goal := range found {
-		if goal.Met || goal.Measured != "not measured" || strings.Count(goal.Line(), "\t") != 5 {
+		if goal.Met || goal.Measured != "not measured: bellerophon did not take part" || strings.Count(goal.Line(), "\t") != 5 {
 			t.Errorf("got %q", goal.Line())
 		}
 	}

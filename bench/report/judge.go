@@ -122,8 +122,10 @@ type sample struct {
 func (s sample) rounds() string {
 	text := fmt.Sprintf("%d rounds", len(s.values))
 	switch {
+	case len(s.values) == 1 && s.noisy == 1:
+		return "only 1 noisy round"
 	case len(s.values) == 1:
-		text = "only 1 round"
+		return "only 1 round"
 	case len(s.values) < enough:
 		text = "only " + text
 	}
@@ -195,13 +197,35 @@ func whyNot(run outcome.Run, rounds []outcome.Round, g goal, target target) stri
 		if reason, is := run.Skipped[contender]; is {
 			return ": " + contender + " was skipped: " + reason
 		}
-		for _, round := range rounds {
-			if round.Contender == contender && slices.Contains(g.scenarios, round.Scenario) && !round.Counts() {
-				return ": " + contender + ": " + cmp.Or(round.Failed, round.Rejected)
+		if contender == Ours || contender == target.peer && target.by != level && target.by != ceiling {
+			if reason := g.lost(contender, rounds); reason != "" {
+				return ": " + contender + " " + reason
 			}
 		}
 	}
 	return ""
+}
+
+// lost says why no round of a contender counts for a goal; nothing if one does.
+func (g goal) lost(contender string, rounds []outcome.Round) string {
+	tookPart, why := false, ""
+	for _, round := range rounds {
+		if round.Contender != contender {
+			continue
+		}
+		tookPart = true
+		if !slices.Contains(g.scenarios, round.Scenario) || !g.suits(round.Variant) {
+			continue
+		}
+		if round.Counts() {
+			return ""
+		}
+		why = cmp.Or(why, "got no round through that counts: "+cmp.Or(round.Failed, round.Rejected))
+	}
+	if !tookPart {
+		return "did not take part"
+	}
+	return cmp.Or(why, "has no round of "+strings.Join(g.scenarios, " or ")+" that suits it")
 }
 
 // exact writes a number with up to four decimals.
