@@ -81,7 +81,7 @@ func (c calm) reject(rounds []outcome.Round) (off map[int]float64) {
 		}
 		round.Rejected, round.Noisy = "", ""
 		if by := time/middle - 1; math.Abs(by) > c.tolerance {
-			round.Rejected = fmt.Sprintf("%s%.2f s, %+.0f %% of the median of %d rounds; %.0f %% are allowed: the machine was busy with something else",
+			round.Rejected = fmt.Sprintf("%s%.2f s, %+.0f %% of the median of %d rounds; %.0f %% are allowed: something else changed how fast the machine was",
 				moved, time, by*100, len(c.times), c.tolerance*100)
 			off[i] = math.Abs(by)
 		}

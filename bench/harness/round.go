@@ -192,6 +192,9 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 	if err != nil {
 		return nil, err
 	}
+	if err := r.noteServer(s); err != nil {
+		return nil, err
+	}
 	servers := []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")}
 	r.usage.follow("etcd", servers[0])
 	r.usage.follow("apiserver", servers[1])
@@ -241,6 +244,21 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 		measured[measure] = value
 	}
 	return measured, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(dir, "proxy.jsonl")))
+}
+
+// noteServer adds the version of the API server to what the run says, the first time.
+func (r *run) noteServer(s *stage) error {
+	const name = "Kubernetes"
+	described, err := outcome.ReadRun(r.Dir)
+	if err != nil || described.Versions[name] != "" {
+		return err
+	}
+	version, err := s.clients.Core().Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("asking for the version of the API server: %w", err)
+	}
+	described.Versions[name] = version.GitVersion
+	return outcome.WriteRun(r.Dir, described)
 }
 
 // scrape tells Prometheus of the path of a contender's metrics, the first time.
