@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,8 +12,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// drifted is what somebody else writes into a child.
-const drifted = "drifted"
+// drifted is what somebody else writes into a child. driftedReplicas are more than any
+// object of a load has.
+const (
+	drifted         = "drifted"
+	driftedReplicas = 2
+)
 
 // child is a kind of children, and how it drifts.
 type child struct {
@@ -23,8 +28,9 @@ type child struct {
 	is       func(runtime.Object) bool // whether the patch is still there
 }
 
-// children drift in turn. StatefulSets do so in a label, as a change of their spec would
-// bring a rollout, whose pods nobody here wants to measure.
+// children drift in turn, in what people do change. Labels are left alone: contenders
+// watch what has them, so that a child without one is gone for them. So is the template of
+// pods: the pods of a rollout are nothing to measure here.
 var children = []child{
 	{
 		resource: "configmaps", client: coreClient, empty: &corev1.ConfigMap{},
@@ -44,10 +50,10 @@ var children = []child{
 	},
 	{
 		resource: "statefulsets", client: func(c *Clients) rest.Interface { return c.core.AppsV1().RESTClient() }, empty: &appsv1.StatefulSet{},
-		patch: `{"metadata":{"labels":{"app.kubernetes.io/name":"` + drifted + `"}}}`,
+		patch: fmt.Sprintf(`{"spec":{"replicas":%d}}`, driftedReplicas),
 		is: func(object runtime.Object) bool {
 			servers, is := object.(*appsv1.StatefulSet)
-			return is && servers.Labels["app.kubernetes.io/name"] == drifted
+			return is && servers.Spec.Replicas != nil && *servers.Spec.Replicas == driftedReplicas
 		},
 	},
 }

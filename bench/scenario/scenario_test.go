@@ -222,10 +222,8 @@ func TestLatenciesLeaveOutWhatWasDeletedBefore(t *testing.T) {
 
 func TestAChildIsRepairedOnceNothingIsLeftOfItsDrift(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "n", Name: "a", ResourceVersion: "7"}
-	labelled := func(name string) metav1.ObjectMeta {
-		changed := meta
-		changed.Labels = map[string]string{"app.kubernetes.io/name": name}
-		return changed
+	servers := func(replicas int32) *appsv1.StatefulSet {
+		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
 	}
 	states := map[string]struct{ spoilt, whole runtime.Object }{
 		"configmaps": {
@@ -233,7 +231,7 @@ func TestAChildIsRepairedOnceNothingIsLeftOfItsDrift(t *testing.T) {
 			&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"winged_horse_name": "pegasus"}},
 		},
 		"services":     {&corev1.Service{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{PublishNotReadyAddresses: true}}},
-		"statefulsets": {&appsv1.StatefulSet{ObjectMeta: labelled(drifted)}, &appsv1.StatefulSet{ObjectMeta: labelled("bellerophon")}},
+		"statefulsets": {servers(driftedReplicas), servers(1)},
 	}
 	for _, child := range children {
 		b, now := newBoard(), time.Now()
