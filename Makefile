@@ -47,11 +47,11 @@ bench: ## Compare operators, small sizes; under 15 minutes once all are built.
 	@bin/bench run --contenders $(CONTENDERS) --scenarios burst,steady,start,restart,idle,drift --turns 5 --limit $(LIMIT) --out $(OUT)
 
 bench-medium: LIMIT ?= 45m
-bench-medium: ## Compare operators, medium sizes; 45 minutes each time, until there are five turns.
+bench-medium: ## Compare operators, medium sizes; 45 minutes each time, two hours for all turns.
 	@mkdir -p bin
 	@go build -o bin/bench ./bench
 	@bin/bench run --contenders $(CONTENDERS) --ideal 200 --turns 5 --limit $(LIMIT) --out $(OUT) \
-		--scenarios burst:n=1000,start:n=5000,steady:n=300:load=50,steady:n=60:load=10,restart:n=500,idle:n=100:seconds=60
+		--scenarios burst:n=1000,start:n=2000,steady:n=300:load=50,steady:n=60:load=10,restart:n=500,idle:n=100:seconds=60
 
 bench-full: ## Compare all operators in all scenarios, large sizes and sweeps; about a day.
 	@mkdir -p bin

@@ -76,7 +76,7 @@ var all = []Scenario{
 	{Name: "churn", Paced: true, parts: []part{{partN.name, partN.of, 10, partN.maximum}, partM}, run: churn,
 		short: []Variant{{N: 20, M: 40}}, full: []Variant{{N: 500, M: 3000}}},
 	{Name: "idle", parts: []part{partN, partSeconds}, run: idle,
-		short: []Variant{{N: 20, Seconds: 15}}, full: []Variant{{N: 1000, Seconds: 300}, {N: 10_000, Seconds: 300}}},
+		short: []Variant{{N: 20, Seconds: 10}}, full: []Variant{{N: 1000, Seconds: 300}, {N: 10_000, Seconds: 300}}},
 }
 
 // Names are those of all scenarios.
