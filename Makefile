@@ -38,25 +38,25 @@ lint: ## Check the code with golangci-lint.
 OUT ?= bin/bench-$(shell date +%Y%m%d-%H%M%S)
 CONTENDERS ?= bellerophon,controller-runtime,quarkus,kube-rs,tutorial,ideal
 
-# How long the rounds may take. On two cores that is between one and two turns of the small
-# sizes; each time that the same run goes on adds turns, up to five.
+# LIMIT is how long the rounds may take. On two cores 13 minutes are between one and two
+# turns of the small sizes, and 45 about two of the medium ones. A run that goes on makes
+# more turns, up to five.
 bench: LIMIT ?= 13m
+bench: FLAGS = --contenders $(CONTENDERS) --scenarios burst,steady,start,restart,idle,drift --turns 5 --limit $(LIMIT)
 bench: ## Compare operators, small sizes; under 15 minutes once all are built.
-	@mkdir -p bin
-	@go build -o bin/bench ./bench
-	@bin/bench run --contenders $(CONTENDERS) --scenarios burst,steady,start,restart,idle,drift --turns 5 --limit $(LIMIT) --out $(OUT)
 
 bench-medium: LIMIT ?= 45m
+bench-medium: MEDIUM = burst:n=1000,steady:n=300:load=50,steady:n=60:load=10,start:n=2000,restart:n=500,idle:n=100:seconds=60
+bench-medium: FLAGS = --contenders $(CONTENDERS) --scenarios $(MEDIUM) --ideal 200 --turns 5 --limit $(LIMIT)
 bench-medium: ## Compare operators, medium sizes; 45 minutes each time, two hours for all turns.
-	@mkdir -p bin
-	@go build -o bin/bench ./bench
-	@bin/bench run --contenders $(CONTENDERS) --ideal 200 --turns 5 --limit $(LIMIT) --out $(OUT) \
-		--scenarios burst:n=1000,start:n=2000,steady:n=300:load=50,steady:n=60:load=10,restart:n=500,idle:n=100:seconds=60
 
+bench-full: FLAGS = --full --warm --workers 1,8,32 --memory 1Gi,512Mi,256Mi,128Mi,64Mi --turns 2 --ideal 500
 bench-full: ## Compare all operators in all scenarios, large sizes and sweeps; about a day.
+
+bench bench-medium bench-full:
 	@mkdir -p bin
 	@go build -o bin/bench ./bench
-	@bin/bench run --full --warm --workers 1,8,32 --memory 1Gi,512Mi,256Mi,128Mi,64Mi --turns 2 --ideal 500 --out $(OUT)
+	@out=$(OUT); bin/bench run $(FLAGS) --out $$out && bin/bench report $$out && bin/bench goals $$out
 
 bench-operators: ## Run the benchmarks of the pipeline.
 	go test -run '^$$' -bench . -benchmem ./streams ./operators ./bench/pipeline
