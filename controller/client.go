@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -116,25 +114,16 @@ func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error
 // it is a conflict, and nothing is changed. It returns the object as it is then.
 func Merge[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
 	kind := c.written(reflect.TypeFor[T](), "merge", true)
-	body, err := partsOf(object)
+	parts, err := partsOf(object)
+	if err != nil {
+		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.as.GroupKind(), object), err)
+	}
+	delete(parts, "status")
+	body, err := json.Marshal(parts)
 	if err != nil {
 		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.as.GroupKind(), object), err)
 	}
 	return patch(ctx, c, kind, types.StrategicMergePatchType, "patch", body, object)
-}
-
-// partsOf is an object but for its status.
-func partsOf(object streams.Object) ([]byte, error) {
-	encoded, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	var parts map[string]json.RawMessage
-	if err := json.Unmarshal(encoded, &parts); err != nil {
-		return nil, err
-	}
-	delete(parts, "status")
-	return json.Marshal(parts)
 }
 
 // Patch changes an object from what it is in before, as it was read, to what it is in
@@ -159,35 +148,6 @@ func PatchStatus[T streams.Object](ctx context.Context, c *Client, before, after
 		return *new(T), fmt.Errorf("encoding the status of %s: %w", streams.KeyOf(kind.as.GroupKind(), after), err)
 	}
 	return patch(ctx, c, kind, types.MergePatchType, "patch", body, before, "status")
-}
-
-// mergePatch is the patch from before to after of some of their parts, on condition that
-// before is current.
-func mergePatch(before, after streams.Object, of func(part string) bool) ([]byte, error) {
-	from, err := json.Marshal(before)
-	if err != nil {
-		return nil, err
-	}
-	to, err := json.Marshal(after)
-	if err != nil {
-		return nil, err
-	}
-	body, err := jsonpatch.CreateMergePatch(from, to)
-	if err != nil {
-		return nil, err
-	}
-	var changed map[string]any
-	if err := json.Unmarshal(body, &changed); err != nil {
-		return nil, err
-	}
-	maps.DeleteFunc(changed, func(part string, _ any) bool { return !of(part) })
-	metadata, _ := changed["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		changed["metadata"] = metadata
-	}
-	metadata["resourceVersion"] = before.GetResourceVersion()
-	return json.Marshal(changed)
 }
 
 func patch[T streams.Object](ctx context.Context, c *Client, kind *form, how types.PatchType, verb string,
