@@ -9,10 +9,10 @@ import (
 )
 
 var changeChecks = []check{
-	{"2.1", "A change of the image, the replicas or the name reaches the children", false, followsChanges},
-	{"2.2", "A change writes what it concerns, once, and nothing else", false, followsWithFewWrites},
-	{"2.3", "Changes that follow each other closely end in the last", false, followsTheLast},
-	{"2.4", "Changes while the process is away are made up for", false, makesUpForChanges},
+	{"2.1", "A change of the image, the replicas or the name reaches the children", ofOperators, followsChanges},
+	{"2.2", "A change writes what it concerns, once, and nothing else", ofOperators, followsWithFewWrites},
+	{"2.3", "Changes that follow each other closely end in the last", ofOperators, followsTheLast},
+	{"2.4", "Changes while the process is away are made up for", ofOperators, makesUpForChanges},
 }
 
 // changes of a spec, with the children that each concerns.

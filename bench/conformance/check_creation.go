@@ -16,12 +16,12 @@ import (
 )
 
 var creationChecks = []check{
-	{"1.1", "An object gets its children, field by field, and its finished status", true, createsChildren},
-	{"1.2", "At most one write for each child, one or two of the status, no others", true, createsWithFewWrites},
-	{"1.3", "Zero servers are a state of their own", true, createsZero},
-	{"1.4", "The API server's defaults count", true, createsDefaults},
-	{"1.5", "Twenty objects at once: still one write for each child", true, createsBurst},
-	{"1.6", "A status on its way that lasts is written", false, tellsWhatIsOnItsWay},
+	{"1.1", "An object gets its children, field by field, and its finished status", ofAll, createsChildren},
+	{"1.2", "At most one write for each child, one or two of the status, no others", ofAll, createsWithFewWrites},
+	{"1.3", "Zero servers are a state of their own", ofAll, createsZero},
+	{"1.4", "The API server's defaults count", ofAll, createsDefaults},
+	{"1.5", "Twenty objects at once: still one write for each child", ofAll, createsBurst},
+	{"1.6", "A status on its way that lasts is written", ofOperators, tellsWhatIsOnItsWay},
 }
 
 func createsChildren(ctx context.Context, t *trial) error {

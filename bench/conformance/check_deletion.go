@@ -8,9 +8,9 @@ import (
 )
 
 var deletionChecks = []check{
-	{"4.1", "The garbage collector deletes the children, and they stay away", false, leavesDeletion},
-	{"4.2", "A deletion that waits for the children comes to its end", false, leavesForegroundDeletion},
-	{"4.3", "An object that is deleted and created again gets children of its own", false, startsAnew},
+	{"4.1", "The garbage collector deletes the children, and they stay away", ofOperators, leavesDeletion},
+	{"4.2", "A deletion that waits for the children comes to its end", ofOperators, leavesForegroundDeletion},
+	{"4.3", "An object that is deleted and created again gets children of its own", ofOperators, startsAnew},
 }
 
 func leavesDeletion(ctx context.Context, t *trial) error {

@@ -16,11 +16,12 @@ import (
 )
 
 var driftChecks = []check{
-	{"3.1", "A change of each owned field is undone", false, undoesDrift},
-	{"3.2", "What others add stays, and no write follows it", false, leavesAdditions},
-	{"3.3", "What others added outlives a repair and a change", false, keepsAdditions},
-	{"3.4", "A child that is deleted is created again", false, recreates},
-	{"3.5", "A change of what tells list items apart is undone", false, undoesKeyDrift},
+	{"3.1", "A change of each owned field is undone", ofOperators, undoesDrift},
+	{"3.2", "What others add stays, and no write follows it", ofOperators, leavesAdditions},
+	{"3.3", "What others added outlives a repair and a change", ofOperators, keepsAdditions},
+	{"3.4", "A child that is deleted is created again", ofOperators, recreates},
+	{"3.5", "A list item that was renamed or moved is there again", ofOperators, undoesRenames},
+	{"3.6", "A change of a list item's key that leaves no room for the item is undone", ofNobody, undoesKeyDrift},
 }
 
 // settled creates an object, and waits until nothing more is to do.
@@ -119,9 +120,14 @@ func undoesDrift(ctx context.Context, t *trial) error {
 	return nil
 }
 
-func undoesKeyDrift(ctx context.Context, t *trial) error {
+func undoesRenames(ctx context.Context, t *trial) error { return t.eachUndone(ctx, renames) }
+
+func undoesKeyDrift(ctx context.Context, t *trial) error { return t.eachUndone(ctx, keyDrifts) }
+
+// eachUndone makes drifts of lists, and waits until what is ours is back.
+func (t *trial) eachUndone(ctx context.Context, drifts []drift) error {
 	var wrong []error
-	for i, d := range keyDrifts {
+	for i, d := range drifts {
 		// Each has an object of its own: one that is not undone is in the way of others.
 		name := fmt.Sprintf("pegasus-%d", i)
 		hero, err := t.create(ctx, t.hero(name, 1))

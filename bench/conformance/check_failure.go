@@ -10,9 +10,9 @@ import (
 )
 
 var failureChecks = []check{
-	{"7.1", "A write that fails is tried again, with a backoff", false, backsOff},
-	{"7.2", "Each write may fail twice, and all is done in the end", false, retriesEach},
-	{"7.3", "An API server that is away for two seconds is waited for", false, outlivesAnOutage},
+	{"7.1", "A write that fails is tried again, with a backoff", ofOperators, backsOff},
+	{"7.2", "Each write may fail twice, and all is done in the end", ofOperators, retriesEach},
+	{"7.3", "An API server that is away for two seconds is waited for", ofOperators, outlivesAnOutage},
 }
 
 // mostAttempts is how often a write that fails may be tried within three seconds: the

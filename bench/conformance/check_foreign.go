@@ -9,8 +9,8 @@ import (
 )
 
 var foreignChecks = []check{
-	{"6.1", "A child that belongs to nobody is left alone", false, leavesAnonymous},
-	{"6.2", "A child that another object controls is left alone, whatever its labels", false, leavesControlled},
+	{"6.1", "A child that belongs to nobody is left alone", ofOperators, leavesAnonymous},
+	{"6.2", "A child that another object controls is left alone, whatever its labels", ofOperators, leavesControlled},
 }
 
 func leavesAnonymous(ctx context.Context, t *trial) error {

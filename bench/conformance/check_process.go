@@ -11,8 +11,8 @@ import (
 )
 
 var processChecks = []check{
-	{"8.1", "It serves its metrics in the Prometheus text format", true, servesMetrics},
-	{"8.2", "It ends within 10 s of SIGTERM, in the middle of its work", true, ends},
+	{"8.1", "It serves its metrics in the Prometheus text format", ofAll, servesMetrics},
+	{"8.2", "It ends within 10 s of SIGTERM, in the middle of its work", ofAll, ends},
 }
 
 func servesMetrics(ctx context.Context, t *trial) error {

@@ -52,6 +52,9 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 			if err := report.Err(); err != nil {
 				t.Error(err)
 			}
+			if failed := report.Failed(); c.Name == "bellerophon" && len(failed) > 0 {
+				t.Errorf("it failed %v; of bellerophon all that the contract says is required", failed)
+			}
 		})
 	}
 	var table strings.Builder

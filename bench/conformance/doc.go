@@ -1,8 +1,9 @@
 // Package conformance checks that a process does what bench/contract.md says: each of its
 // numbered behaviours, every field of the children, and that nothing is written when
-// nothing changed. A contender that fails is not timed.
+// nothing changed. A contender that fails a required check ([Report.Err]) is not timed.
+// A check that is reported says "not met" in the report, and keeps nobody out.
 //
-//	go test ./bench/conformance -contender=quarkus -v
+//	go test ./bench/conformance -run Contenders -v -contender=quarkus
 //
 // What it guarantees:
 //

@@ -92,17 +92,24 @@ var drifts = slices.Concat(metaDrifts(), []drift{
 	}},
 })
 
-// keyDrifts change what tells the items of a list apart. Whether the item was changed, or
-// one taken away and another added, nobody can say; what counts is that ours is back.
+// renames change what names an item of a list, so that ours can be added beside it, or
+// found by its key. Whether the item was changed, or one taken away and another added,
+// nobody can say; what counts is that ours is back.
+var renames = []drift{
+	{field: "spec.ports.name", service: func(s *corev1.Service) { s.Spec.Ports[0].Name = "donkey" }},
+	{field: "containers.name", servers: func(s *appsv1.StatefulSet) { server(s).Name = "donkey" }},
+	{field: "containers.ports.name", servers: func(s *appsv1.StatefulSet) { server(s).Ports[0].Name = "donkey" }},
+	{field: "containers.volumeMounts.mountPath", servers: func(s *appsv1.StatefulSet) { mount(s, "config").MountPath = "/donkey" }},
+}
+
+// keyDrifts change an item of a list so that ours cannot stand beside it: the API server
+// refuses two ports of one name and two sources of one volume. Server-side apply knows
+// the changed item as one of somebody else's, keeps it, and is refused.
 var keyDrifts = []drift{
 	{field: "spec.ports.port", service: func(s *corev1.Service) { s.Spec.Ports[0].Port = 80 }},
 	{field: "spec.ports.protocol", service: func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }},
-	{field: "spec.ports.name", service: func(s *corev1.Service) { s.Spec.Ports[0].Name = "donkey" }},
-	{field: "containers.name", servers: func(s *appsv1.StatefulSet) { server(s).Name = "donkey" }},
 	{field: "containers.ports.containerPort", servers: func(s *appsv1.StatefulSet) { server(s).Ports[0].ContainerPort = 80 }},
 	{field: "containers.ports.protocol", servers: func(s *appsv1.StatefulSet) { server(s).Ports[0].Protocol = corev1.ProtocolUDP }},
-	{field: "containers.ports.name", servers: func(s *appsv1.StatefulSet) { server(s).Ports[0].Name = "donkey" }},
-	{field: "containers.volumeMounts.mountPath", servers: func(s *appsv1.StatefulSet) { mount(s, "config").MountPath = "/donkey" }},
 	{field: "volumes of another source", servers: func(s *appsv1.StatefulSet) {
 		volume(s, "tmp").VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/donkey"}}
 	}},

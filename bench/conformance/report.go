@@ -23,27 +23,33 @@ type Outcome struct {
 	Err error
 	// LeftOut says that the check is not for this process.
 	LeftOut bool
+	// Reported says that the check is not required of anybody: that it failed is for the
+	// readers of the comparison to know.
+	Reported bool
 	// Notes say what is not a matter of right and wrong.
 	Notes []string
 	Took  time.Duration
 }
 
 func (r *Report) add(c check, err error, notes []string, took time.Duration) {
-	r.Outcomes = append(r.Outcomes, Outcome{Number: c.number, Title: c.title, Err: err, Notes: notes, Took: took})
+	r.Outcomes = append(r.Outcomes, Outcome{
+		Number: c.number, Title: c.title, Err: err, Reported: c.required == ofNobody, Notes: notes, Took: took,
+	})
 }
 
-// Err is nil if the process passed all checks that it had to.
+// Err is nil if the process passed all checks that are required, so that it may be timed.
 func (r *Report) Err() error {
 	var failed []error
 	for _, outcome := range r.Outcomes {
-		if outcome.Err != nil {
+		if outcome.Err != nil && !outcome.Reported {
 			failed = append(failed, fmt.Errorf("%s %s: %w", outcome.Number, outcome.Title, outcome.Err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// Failed are the numbers of the checks that the process failed, in their order.
+// Failed are the numbers of the checks that the process failed, in their order, with those
+// that are only reported.
 func (r *Report) Failed() []string {
 	var numbers []string
 	for _, outcome := range r.Outcomes {
@@ -86,7 +92,7 @@ func WriteTable(out io.Writer, reports ...*Report) error {
 		err = errors.Join(err, e)
 		for _, outcome := range report.Outcomes {
 			if outcome.Err != nil {
-				_, e := fmt.Fprintf(out, "  FAILED %s %s: %s\n", outcome.Number, outcome.Title, strings.ReplaceAll(outcome.Err.Error(), "\n", "\n    "))
+				_, e := fmt.Fprintf(out, "  %s %s %s: %s\n", word(&outcome), outcome.Number, outcome.Title, strings.ReplaceAll(outcome.Err.Error(), "\n", "\n    "))
 				err = errors.Join(err, e)
 			}
 			for _, note := range outcome.Notes {
@@ -111,6 +117,8 @@ func word(outcome *Outcome) string {
 	switch {
 	case outcome == nil, outcome.LeftOut:
 		return "-"
+	case outcome.Err != nil && outcome.Reported:
+		return "not met" // nor required
 	case outcome.Err != nil:
 		return "FAILED"
 	}
