@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::{
     api::{
         apps::v1::StatefulSet,
-        core::v1::{ConfigMap, Container, PodSpec, Service, Volume},
+        core::v1::{ConfigMap, Container, ContainerPort, PodSpec, Service, ServicePort, Volume, VolumeMount},
     },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
@@ -35,7 +35,10 @@ impl Adjust for Service {
         seen.publish_not_ready_addresses = want.publish_not_ready_addresses;
         seen.selector.clone_from(&want.selector); // One more label would select other pods.
         for port in want.ports.iter().flatten() {
-            let seen = item(&mut seen.ports, |seen| seen.name == port.name, port);
+            let named = |seen: &ServicePort| seen.name == port.name;
+            let numbered = |seen: &ServicePort| (seen.port, &seen.protocol) == (port.port, &port.protocol);
+            let seen = item(&mut seen.ports, &[&named, &numbered], port);
+            seen.name.clone_from(&port.name);
             seen.port = port.port;
             seen.protocol.clone_from(&port.protocol);
             seen.target_port.clone_from(&port.target_port);
@@ -76,7 +79,8 @@ fn pod(seen: &mut PodSpec, want: &PodSpec) {
         }
     }
     for want in want.volumes.iter().flatten() {
-        volume(item(&mut seen.volumes, |seen| seen.name == want.name, want), want);
+        let named = |seen: &Volume| seen.name == want.name;
+        volume(item(&mut seen.volumes, &[&named], want), want);
     }
 }
 
@@ -89,16 +93,18 @@ fn container(seen: &mut Container, want: &Container) {
         security.capabilities.clone_from(&want.capabilities);
     }
     for port in want.ports.iter().flatten() {
-        let seen = item(&mut seen.ports, |seen| seen.name == port.name, port);
+        let named = |seen: &ContainerPort| seen.name == port.name;
+        let numbered = |seen: &ContainerPort| {
+            (seen.container_port, &seen.protocol) == (port.container_port, &port.protocol)
+        };
+        let seen = item(&mut seen.ports, &[&named, &numbered], port);
+        seen.name.clone_from(&port.name);
         seen.container_port = port.container_port;
         seen.protocol.clone_from(&port.protocol);
     }
     for mount in want.volume_mounts.iter().flatten() {
-        let seen = item(
-            &mut seen.volume_mounts,
-            |seen| seen.mount_path == mount.mount_path,
-            mount,
-        );
+        let there = |seen: &VolumeMount| seen.mount_path == mount.mount_path;
+        let seen = item(&mut seen.volume_mounts, &[&there], mount);
         seen.name.clone_from(&mount.name);
         seen.read_only = mount.read_only;
     }
@@ -145,12 +151,64 @@ fn merge(seen: &mut Option<Map>, want: Option<&Map>) {
     }
 }
 
-/// The item of a list that is ours. It is added where it is missing.
-fn item<'a, T: Clone>(list: &'a mut Option<Vec<T>>, ours: impl Fn(&T) -> bool, want: &T) -> &'a mut T {
+/// The item of a list that is ours, by the first of the marks that one has. It is added where
+/// none has any.
+fn item<'a, T: Clone>(list: &'a mut Option<Vec<T>>, ours: &[&dyn Fn(&T) -> bool], want: &T) -> &'a mut T {
     let list = list.get_or_insert_default();
-    let position = list.iter().position(ours).unwrap_or_else(|| {
+    let found = ours.iter().find_map(|ours| list.iter().position(ours));
+    let position = found.unwrap_or_else(|| {
         list.push(want.clone());
         list.len() - 1
     });
     &mut list[position]
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+
+    use super::Adjust;
+
+    fn service(ports: &[(&str, i32)]) -> Service {
+        let port = |&(name, port): &(&str, i32)| ServicePort {
+            name: Some(name.into()),
+            port,
+            protocol: Some("TCP".into()),
+            ..ServicePort::default()
+        };
+        Service {
+            spec: Some(ServiceSpec {
+                ports: Some(ports.iter().map(port).collect()),
+                ..ServiceSpec::default()
+            }),
+            ..Service::default()
+        }
+    }
+
+    fn adjusted(seen: &[(&str, i32)]) -> Service {
+        let mut seen = service(seen);
+        seen.adjust(&service(&[("http", 8080)]));
+        Service {
+            metadata: Default::default(),
+            ..seen
+        }
+    }
+
+    #[test]
+    fn a_port_that_was_renamed_is_found_by_its_number() {
+        assert_eq!(adjusted(&[("donkey", 8080)]), service(&[("http", 8080)]));
+    }
+
+    #[test]
+    fn a_port_that_was_renumbered_is_found_by_its_name() {
+        assert_eq!(adjusted(&[("http", 80)]), service(&[("http", 8080)]));
+    }
+
+    #[test]
+    fn a_port_of_somebody_else_stays() {
+        assert_eq!(
+            adjusted(&[("theirs", 9)]),
+            service(&[("theirs", 9), ("http", 8080)])
+        );
+    }
 }
