@@ -14,8 +14,13 @@ final class Merge {
   /** What is wanted whole: one more field in them would mean something else. */
   private static final Set<String> WHOLE = Set.of("selector", "seccompProfile", "capabilities");
 
-  /** What names an item of a list, the first that it has. */
-  private static final List<String> ITEM_KEYS = List.of("uid", "mountPath", "name");
+  /** What tells an item of a list from others; a port that was renamed is found by its number. */
+  private static final Map<String, List<Set<String>>> ITEM_KEYS = Map.of(
+      "ownerReferences", List.of(Set.of("uid")),
+      "containers", List.of(Set.of("name")),
+      "ports", List.of(Set.of("name"), Set.of("port", "protocol"), Set.of("containerPort", "protocol")),
+      "volumeMounts", List.of(Set.of("mountPath")),
+      "volumes", List.of(Set.of("name")));
 
   private Merge() {}
 
@@ -50,12 +55,13 @@ final class Merge {
     List<Object> merged = new ArrayList<>(seen);
     for (Object item : want) {
       Map<String, Object> wanted = (Map<String, Object>) item; // The lists of others are in WHOLE.
-      String key = ITEM_KEYS.stream().filter(wanted::containsKey).findFirst().orElseThrow();
-      int at = 0;
-      while (at < merged.size() && !wanted.get(key).equals(((Map<String, Object>) merged.get(at)).get(key))) {
-        at++;
-      }
-      if (at == merged.size()) {
+      int at = ITEM_KEYS.get(name).stream()
+          .filter(wanted.keySet()::containsAll)
+          .map(keys -> indexOf(merged, wanted, keys))
+          .filter(found -> found >= 0)
+          .findFirst()
+          .orElse(-1);
+      if (at < 0) {
         merged.add(wanted);
         continue;
       }
@@ -64,5 +70,15 @@ final class Merge {
       merged.set(at, otherSource ? wanted : maps(held, wanted));
     }
     return merged;
+  }
+
+  private static int indexOf(List<Object> items, Map<String, Object> wanted, Set<String> keys) {
+    for (int i = 0; i < items.size(); i++) {
+      Map<?, ?> item = (Map<?, ?>) items.get(i);
+      if (keys.stream().allMatch(key -> wanted.get(key).equals(item.get(key)))) {
+        return i;
+      }
+    }
+    return -1;
   }
 }
