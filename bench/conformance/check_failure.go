@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,17 +44,20 @@ func backsOff(ctx context.Context, t *trial) error {
 		t.note("while a write of one object fails, others wait: %v", err)
 	}
 	// Three seconds from the first attempt on, and at least a second one.
-	window, end := context.WithDeadline(ctx, first[0].at.Add(3*time.Second))
+	third := first[0].at.Add(3 * time.Second)
+	window, end := context.WithDeadline(ctx, third)
 	defer end()
 	<-window.Done()
 	attempts, err := t.proxy.await(patient, mark, isOurs, func(found []call) bool { return len(found) > 1 })
 	if err != nil {
 		return fmt.Errorf("waiting for a second attempt: %w", err)
 	}
-	if len(attempts) > mostAttempts {
-		return fmt.Errorf("%d attempts within three seconds, want at most %d", len(attempts), mostAttempts)
-	}
 	stop()
+	// A contender whose others wait has had longer.
+	within := slices.DeleteFunc(slices.Clone(attempts), func(c call) bool { return c.at.After(third) })
+	if len(within) > mostAttempts {
+		return fmt.Errorf("%d attempts within three seconds, want at most %d", len(within), mostAttempts)
+	}
 	t.note("%d attempts within %.1f s", len(attempts), attempts[len(attempts)-1].at.Sub(first[0].at).Seconds())
 	lifted := time.Now()
 	_, err = t.awaitAll(ctx, hero)
