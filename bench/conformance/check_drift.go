@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,24 +125,29 @@ func undoesRenames(ctx context.Context, t *trial) error { return t.eachUndone(ct
 
 func undoesKeyDrift(ctx context.Context, t *trial) error { return t.eachUndone(ctx, keyDrifts) }
 
-// eachUndone makes drifts of lists, and waits until what is ours is back.
+// eachUndone makes drifts of lists, and waits until what is ours is back. Each has an
+// object of its own: one that is not undone is in the way of others, and costs all of the
+// patience, so that they are waited for at once.
 func (t *trial) eachUndone(ctx context.Context, drifts []drift) error {
-	var wrong []error
-	for i, d := range drifts {
-		// Each has an object of its own: one that is not undone is in the way of others.
-		name := fmt.Sprintf("pegasus-%d", i)
-		hero, err := t.create(ctx, t.hero(name, 1))
+	name := func(i int) string { return fmt.Sprintf("pegasus-%d", i) }
+	for i := range drifts {
+		hero, err := t.create(ctx, t.hero(name(i), 1))
 		if err != nil {
 			return err
 		}
 		if _, err := t.awaitAll(ctx, hero); err != nil {
 			return err
 		}
-		if err := t.undone(ctx, name, d, has); err != nil {
-			wrong = append(wrong, err)
-		}
 	}
-	return errors.Join(wrong...)
+	wrong := make([]error, len(drifts))
+	group := lifecycle.New(ctx)
+	for i, d := range drifts {
+		group.Go(d.String(), func(ctx context.Context) error {
+			wrong[i] = t.undone(ctx, name(i), d, has)
+			return nil
+		})
+	}
+	return errors.Join(append(wrong, group.Wait())...)
 }
 
 // additions are what others add to the children, with no field of ours in them.
