@@ -41,7 +41,11 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 		options.Only = strings.Split(*only, ",")
 	}
 	var reports []*conformance.Report
+	var table strings.Builder
 	for _, c := range chosen {
+		if missing := c.Missing(); missing != "" {
+			table.WriteString(missing + "\n")
+		}
 		t.Run(c.Name, func(t *testing.T) {
 			subject := subjectOf(t, c)
 			report, err := conformance.Run(t.Context(), clustertest.Shared(t).AdminConfig(), subject, options)
@@ -57,7 +61,6 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 			}
 		})
 	}
-	var table strings.Builder
 	if err := conformance.WriteTable(&table, reports...); err != nil {
 		t.Error(err)
 	}

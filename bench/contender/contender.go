@@ -193,7 +193,7 @@ type mavenProgram struct {
 	libraries []string // the artifacts whose versions matter
 }
 
-func (mavenProgram) tools() []string { return []string{"java", "mvn"} }
+func (mavenProgram) tools() []string { return []string{"java", "javac", "mvn"} }
 
 func (m mavenProgram) build(ctx context.Context, b *builder, name string) (string, error) {
 	// Maven does not know what is stale, so that the hash of the source has to.
