@@ -59,6 +59,29 @@ func TestAListAsNewAsTheServerReportedIsCurrent(t *testing.T) {
 	}
 }
 
+func TestAListThatHasNoVersionToReachIsCurrent(t *testing.T) {
+	c, _ := newCache(t)
+	check := func(when string, want cache.Level) {
+		t.Helper()
+		if level := c.Level(); level != want {
+			t.Errorf("%s the level is %v, want %v", when, level, want)
+		}
+	}
+	events := list("", "7", object("a/x", "u@6"))
+	c.Apply(events[:2])
+	check("during the list", cache.Starting)
+	c.Apply(events[2:])
+	check("after the list", cache.OwnWritesVisible)
+	c.Apply(list("9", "8"))
+	check("after a list that is not current", cache.Listed)
+	c.Apply(list("", "8")) // What the other one had to reach was said of that alone.
+	check("after another without a version", cache.OwnWritesVisible)
+	c.Apply([]streams.Event{event(streams.Disconnected, "")})
+	check("without the server", cache.Listed)
+	c.Apply(list("", "9"))
+	check("after a list on its return", cache.OwnWritesVisible)
+}
+
 func TestTheLevelIsThatOfTheSlowestKind(t *testing.T) {
 	c, _ := newCache(t)
 	jobs := schema.GroupKind{Group: "batch", Kind: "Job"}
