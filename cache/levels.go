@@ -20,7 +20,7 @@ type Level uint8
 const (
 	Starting         Level = iota
 	Listed                 // every kind's first list is complete
-	Current                // caught up with the version that the server reported when we asked
+	Current                // caught up with what was current on the server when we asked
 	OwnWritesVisible       // the watch has passed every own write
 	Settled                // calm: no event for 10 loop durations, nothing pending, queued or in flight
 )

@@ -4,7 +4,7 @@ import "github.com/bellerophon-io/bellerophon/streams"
 
 // relist is a list that is coming in.
 type relist struct {
-	required string // what the server said is current when the list was asked for
+	required string // what the server said is current when the list was asked for; empty if the list is current
 	objects  []streams.Object
 }
 

@@ -157,7 +157,7 @@ func TestAControllerThatIsAddedDuringTheStartDoesNotHoldItUp(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		p.want("after the start", "configs/x")
 		p.stop()
-	}, sourcestest.Fault{Action: sourcestest.Slow, Verb: "list", Resource: "configmaps", For: time.Minute})
+	}, sourcestest.Fault{Action: sourcestest.Slow, Verb: "watch", Resource: "configmaps", For: time.Minute})
 }
 
 func TestARuleThatPanicsWhenAControllerJoinsIsTold(t *testing.T) {
@@ -202,7 +202,7 @@ func TestAControllerThatIsAddedReconcilesNothingBeforeItsKindsAreCurrent(t *test
 		p.calm()
 		p.want("in the end", "both/x", "both/y")
 		p.stop()
-	}, sourcestest.Fault{Action: sourcestest.Slow, Verb: "list", Resource: "secrets", For: time.Minute})
+	}, sourcestest.Fault{Action: sourcestest.Slow, Verb: "watch", Resource: "secrets", For: time.Minute})
 }
 
 func TestAControllerOfAKindThatIsNotInstalledHoldsUpNobody(t *testing.T) {

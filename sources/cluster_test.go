@@ -68,6 +68,8 @@ type folded struct {
 	items   chan any
 	listing map[string]streams.Object
 	held    map[string]streams.Object
+	start   string // the version that the last list has to reach, if any
+	version string // that of the last list
 	told    []string
 	log     *exchanges
 }
@@ -128,11 +130,11 @@ func (f *folded) take(item any) {
 		f.told = append(f.told, strings.TrimSpace(event.Type.String()+" "+event.Key.Name))
 		switch event.Type {
 		case streams.ListStart:
-			f.listing = map[string]streams.Object{}
+			f.listing, f.start = map[string]streams.Object{}, event.ResourceVersion
 		case streams.Listed:
 			f.listing[event.Key.Name] = event.Object
 		case streams.ListEnd:
-			f.held, f.listing = f.listing, nil
+			f.held, f.listing, f.version = f.listing, nil, event.ResourceVersion
 		case streams.Applied:
 			f.held[event.Key.Name] = event.Object
 		case streams.Deleted:
@@ -172,7 +174,7 @@ func TestAListOnARealServerComesInPagesOrAsAStream(t *testing.T) {
 		pageSize int
 		want     []string
 	}{
-		{0, []string{"list limit=1 as vnd.kubernetes.protobuf", "watch sendInitialEvents=true as vnd.kubernetes.protobuf"}},
+		{0, []string{"watch sendInitialEvents=true as vnd.kubernetes.protobuf"}},
 		{2, []string{
 			"list limit=1 as vnd.kubernetes.protobuf", "list limit=2 as vnd.kubernetes.protobuf",
 			"list limit=2 continued as vnd.kubernetes.protobuf", "list limit=2 continued as vnd.kubernetes.protobuf",
@@ -189,5 +191,33 @@ func TestAListOnARealServerComesInPagesOrAsAStream(t *testing.T) {
 		names = append(names, touched.Name)
 		f.until("an event", f.holds(names...))
 		same(t, "requests", f.log.log(), test.want)
+	}
+}
+
+// What the cache takes for current without asking is what the API server promises to stream.
+func TestAListThatARealServerStreamsAtTheStartHasEachWriteBeforeAndIsTheOnlyRequest(t *testing.T) {
+	namespace := clustertest.Namespace(t)
+	client, err := kubernetes.NewForConfig(clustertest.Shared(t).AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := kindOf(t, &corev1.ConfigMap{})
+	var names []string
+	for i := range 20 {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("map-%02d", i)}}
+		written, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, written.Name)
+		f := watchOn(t, kind, sources.WatchOptions{Namespaces: []string{namespace}, FieldSelector: "metadata.name!=kube-root-ca.crt"})
+		f.until("the list", f.says("ListEnd"))
+		if f.start != "" || streams.Older(f.version, written.ResourceVersion) {
+			t.Errorf("the list at %s is to reach %q, and the last write was at %s", f.version, f.start, written.ResourceVersion)
+		}
+		if !f.holds(names...)() {
+			t.Errorf("after the write of %s, told is %q", written.Name, f.told)
+		}
+		same(t, "requests", f.log.log(), []string{"watch sendInitialEvents=true as vnd.kubernetes.protobuf"})
 	}
 }

@@ -72,9 +72,11 @@ func TestANewListTakesThePlaceOfConnected(t *testing.T) {
 		missing := func(made *request) { made.refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no") }
 		missing(server.next(t).has(t, "watch", "true"))
 		missing(server.next(t).has(t, "watch", "", "limit", "1"))
-		connection := started(t, server, "40")
+		server.next(t).has(t, "watch", "", "limit", "1").list("39")
+		connection := server.next(t).has(t, "sendInitialEvents", "true", "resourceVersion", "8").open()
+		connection.listed(t, "40")
 		same(t, "events", seen.told(), []string{
-			"ListStart @8", "Listed a/x @5", "ListEnd @8", "Disconnected @", "ListStart @40", "ListEnd @40"})
+			"ListStart @", "Listed a/x @5", "ListEnd @8", "Disconnected @", "ListStart @39", "ListEnd @40"})
 		pass(t, time.Minute)
 		connection.cut()
 		connection = server.next(t).has(t, "watch", "true").open()
@@ -109,7 +111,6 @@ func TestBeforeTheFirstListThereIsNothingToLose(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		server.next(t).unreachable()
-		server.next(t).list("7")
 		server.next(t).unreachable()
 		same(t, "events", seen.told(), nil)
 		if failed := seen.failures(); len(failed) != 2 {
@@ -155,7 +156,6 @@ func TestAnObservationEndsAtOnceWhileTheServerIsUnreachable(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		for range 8 {
-			server.next(t).list("7")
 			server.next(t).has(t, "sendInitialEvents", "true").unreachable()
 		}
 		synctest.Wait()

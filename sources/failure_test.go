@@ -16,19 +16,24 @@ import (
 
 func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
 	for name, test := range map[string]struct {
-		options sources.WatchOptions
-		code    int
-		reason  metav1.StatusReason
-		is      func(error) bool
-		in      string
-		want    string
+		options  sources.WatchOptions
+		code     int
+		reason   metav1.StatusReason
+		requests int // of an attempt
+		is       func(error) bool
+		in       string
+		want     string
 	}{
-		"forbidden": {
-			sources.WatchOptions{}, http.StatusForbidden, metav1.StatusReasonForbidden, apierrors.IsForbidden, "",
+		"forbidden": { // A user who may not watch may still list.
+			sources.WatchOptions{}, http.StatusForbidden, metav1.StatusReasonForbidden, 2, apierrors.IsForbidden, "",
+			"watch of ConfigMap: cannot list configmaps in all namespaces: no way",
+		},
+		"forbidden, in pages": {
+			sources.WatchOptions{PageSize: 5}, http.StatusForbidden, metav1.StatusReasonForbidden, 1, apierrors.IsForbidden, "",
 			"watch of ConfigMap: cannot list configmaps in all namespaces: no way",
 		},
 		"unauthorized, in a namespace": {
-			sources.WatchOptions{Namespaces: []string{"a"}}, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, apierrors.IsUnauthorized, "a",
+			sources.WatchOptions{Namespaces: []string{"a"}}, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, 1, apierrors.IsUnauthorized, "a",
 			"watch of ConfigMap in a: cannot list configmaps in namespace a: no way",
 		},
 	} {
@@ -37,7 +42,9 @@ func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
 				server, status := newServer(), &sources.Status{}
 				test.options.Status = status
 				seen := observe(t, watching(t, server, test.options))
-				server.next(t).refuse(test.code, test.reason, "no way")
+				for range test.requests {
+					server.next(t).refuse(test.code, test.reason, "no way")
+				}
 				server.none(t) // The attempt has failed, and a request more would fail as well.
 				var refused *sources.RequestError
 				var told *streams.Error
@@ -52,6 +59,11 @@ func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
 				if failed := status.Errors.Load(); failed != 1 {
 					t.Errorf("%d requests failed, want 1", failed)
 				}
+				for range test.requests {
+					server.next(t).refuse(test.code, test.reason, "no way")
+				}
+				server.none(t)
+				same(t, "failures of the next attempt", seen.failures(), []string{test.want})
 				seen.stop(t)
 			})
 		})
@@ -63,9 +75,9 @@ func TestAWatchThatIsForbiddenWhereListsAreNotIsToldAsAWatch(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		forbidden := func(made *request) { made.refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "no way") }
-		server.next(t).list("7")
 		forbidden(server.next(t).has(t, "watch", "true"))
-		server.next(t).has(t, "watch", "").list("8", configMap("a", "x", "5"))
+		server.next(t).has(t, "watch", "", "limit", "1").list("7")
+		server.next(t).has(t, "watch", "", "resourceVersion", "0").list("8", configMap("a", "x", "5"))
 		forbidden(server.next(t).has(t, "watch", "true"))
 		const want = "watch of ConfigMap: cannot watch configmaps in all namespaces: no way"
 		same(t, "failures", seen.failures(), []string{want})
@@ -96,11 +108,10 @@ func TestAKindThatDoesNotExistYetIsTriedAgainWithBackoff(t *testing.T) {
 				t.Errorf("it waited %v, want %v to %v", waited, least, least*5/4)
 			}
 		}
-		next.list("7") // Now it exists.
-		connection := server.next(t).open()
+		connection := next.open() // Now it exists.
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
 		connection.listed(t, "8")
-		same(t, "events", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @8"})
+		same(t, "events", seen.told(), []string{"ListStart @", "Listed a/x @5", "ListEnd @8"})
 		same(t, "failures", seen.failures(), nil)
 		seen.stop(t)
 	})
@@ -131,10 +142,9 @@ func TestStatusFollowsTheWatch(t *testing.T) {
 		check("at first", sources.Listing, 0, 0, 0)
 		server.next(t).refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no")
 		check("after a failure", sources.BackingOff, 0, 0, 1)
-		head := server.next(t)
+		made := server.next(t)
 		check("when it tries again", sources.Listing, 0, 0, 1)
-		head.list("7")
-		connection := server.next(t).open()
+		connection := made.open()
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
 		check("while the list streams in", sources.Listing, 0, 1, 1)
 		if last := status.Last.Load(); last != 0 {
@@ -171,25 +181,26 @@ func TestStatesHaveNamesForMetrics(t *testing.T) {
 func TestAnObservationEndsWhateverTheWatchIsDoing(t *testing.T) {
 	refused := func(made *request) { made.refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no") }
 	for name, until := range map[string]func(*testing.T, *server) *request{
-		"asking for the head": func(t *testing.T, server *server) *request { return server.next(t) },
-		"opening a watch":     func(t *testing.T, server *server) *request { server.next(t).list("7"); return server.next(t) },
+		"opening a watch": func(t *testing.T, server *server) *request { return server.next(t) },
+		"asking which version is current": func(t *testing.T, server *server) *request {
+			server.next(t).refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "no")
+			return server.next(t).has(t, "limit", "1")
+		},
 		"waiting for an attempt": func(t *testing.T, server *server) *request {
 			refused(server.next(t))
 			return nil
 		},
 		"listing plainly": func(t *testing.T, server *server) *request {
-			server.next(t).list("7")
 			server.next(t).refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "no")
+			server.next(t).list("7")
 			return server.next(t)
 		},
 		"streaming a list": func(t *testing.T, server *server) *request {
-			server.next(t).list("7")
 			made := server.next(t)
 			made.open().send(t, "ADDED", configMap("a", "x", "5"))
 			return made
 		},
 		"watching": func(t *testing.T, server *server) *request {
-			server.next(t).list("7")
 			made := server.next(t)
 			made.open().listed(t, "8")
 			return made
@@ -218,8 +229,8 @@ func TestAnObservationEndsNoSoonerThanItsPlainList(t *testing.T) {
 		server := newServer()
 		server.stubborn = true
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
-		server.next(t).list("7")
 		server.next(t).refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "no")
+		server.next(t).list("7")
 		under := server.next(t)
 		seen.group.Stop()
 		synctest.Wait()
@@ -244,14 +255,12 @@ func TestAfterAPanicInKeepTheWatchBeginsAnew(t *testing.T) {
 			}
 		}
 		seen := observe(t, watching(t, server, sources.WatchOptions{Keep: keep}))
-		server.next(t).list("7")
 		server.next(t).open().send(t, "ADDED", configMap("a", "x", "5"))
 		same(t, "failures", seen.failures(), []string{"watch of ConfigMap: panic: boom"})
 		if seen.ended {
 			t.Error("the observation has ended")
 		}
 		<-time.After(11 * time.Second)
-		server.next(t).list("7")
 		connection := server.next(t).open()
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
 		connection.listed(t, "7")

@@ -111,11 +111,10 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// started lets a watch list objects and returns it open.
+// started lets a watch list objects for the first time and returns it open.
 func started(t *testing.T, server *server, version string, objects ...*corev1.ConfigMap) *connection {
 	t.Helper()
-	server.next(t).has(t, "watch", "").list(version)
-	connection := server.next(t).has(t, "watch", "true", "sendInitialEvents", "true").open()
+	connection := server.next(t).has(t, "watch", "true", "sendInitialEvents", "true", "resourceVersion", "").open()
 	for _, object := range objects {
 		connection.send(t, "ADDED", object)
 	}

@@ -48,16 +48,14 @@ func TestEachNamespaceIsASourceOfItsOwnThatSpeaksForItself(t *testing.T) {
 			return lines
 		}
 		a, b := both(t, server)
-		a.list("7")
-		a = server.next(t)
 		a.open().listed(t, "8")
 		state("while one still lists", sources.Listing)
 		same(t, "of one", said(), []string{"watch of ConfigMap in a: ListStart ConfigMap a/", "watch of ConfigMap in a: ListEnd ConfigMap a/"})
 
 		b.refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "no way")
+		server.next(t).refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "no way")
 		state("while one is refused", sources.BackingOff)
 		same(t, "failures", seen.failures(), []string{"watch of ConfigMap in b: cannot list configmaps in namespace b: no way"})
-		server.next(t).list("9")
 		connection := server.next(t).open()
 		connection.send(t, "ADDED", configMap("b", "x", "5"))
 		connection.listed(t, "10")

@@ -23,8 +23,9 @@ func retry() *wait.Backoff {
 // watches. Listing, resuming, bookmarks, expiry and backoff are those of client-go's
 // Reflector.
 //
-//   - ListStart of each list carries the resource version that the server reported as
-//     current when the list was asked for.
+//   - ListStart of a list carries the resource version that the server reported as current
+//     when the list was asked for. It carries none if the list itself is current, as the first
+//     one is where the server can stream it.
 //   - Each namespace is a source of its own, with a name of its own, and all that the
 //     vocabulary says of a source is true of each: its list events and bookmarks carry the
 //     namespace in their key and speak for that alone.
@@ -118,7 +119,7 @@ func pause(ctx context.Context, wait time.Duration) {
 
 // RequestError is a request of a source that failed. The API server's answer is in Err.
 type RequestError struct {
-	Verb      string // list or watch
+	Verb      string // list, also for a list that was to stream in, or watch
 	Kind      Kind
 	Namespace string
 	Err       error

@@ -17,14 +17,13 @@ func TestAWatchListsByStreamingAndGoesOnWithEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
-		server.next(t).has(t, "limit", "1", "watch", "", "resourceVersion", "").list("7")
 		connection := server.next(t).has(t, "watch", "true", "sendInitialEvents", "true", "allowWatchBookmarks", "true",
 			"resourceVersionMatch", "NotOlderThan", "resourceVersion", "").open()
 		connection.send(t, "ADDED", configMap("a", "y", "3"))
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
 		same(t, "before the list is complete", seen.told(), nil)
 		connection.listed(t, "8")
-		same(t, "the list", seen.told(), []string{"ListStart @7", "Listed a/x @5", "Listed a/y @3", "ListEnd @8"})
+		same(t, "the list", seen.told(), []string{"ListStart @", "Listed a/x @5", "Listed a/y @3", "ListEnd @8"})
 
 		pass(t, time.Minute)
 		connection.send(t, "ADDED", configMap("b", "z", "9"))
@@ -49,9 +48,9 @@ func TestAWatchListsPlainlyWhereTheServerCannotStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
-		server.next(t).list("7")
 		server.next(t).has(t, "sendInitialEvents", "true").
 			refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "sendInitialEvents: Forbidden")
+		server.next(t).has(t, "watch", "", "limit", "1", "resourceVersion", "").list("7")
 		server.next(t).has(t, "watch", "", "resourceVersion", "0").list("6", configMap("a", "x", "5"))
 		connection := server.next(t).has(t, "watch", "true", "sendInitialEvents", "", "resourceVersion", "6").open()
 		same(t, "the list", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @6"})
@@ -62,12 +61,29 @@ func TestAWatchListsPlainlyWhereTheServerCannotStream(t *testing.T) {
 	})
 }
 
+// What takes the place of a stream is served from a cache, which may be old.
+func TestBeforeThePlainListThatTakesThePlaceOfABrokenStreamTheVersionIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		seen := observe(t, watching(t, server, sources.WatchOptions{}))
+		broken := server.next(t).has(t, "sendInitialEvents", "true").open()
+		broken.send(t, "ADDED", configMap("a", "x", "5"))
+		broken.send(t, "ERROR", failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, "cannot stream"))
+		server.next(t).has(t, "watch", "", "limit", "1", "resourceVersion", "").list("7")
+		server.next(t).has(t, "watch", "", "resourceVersion", "0").list("6", configMap("a", "x", "5"))
+		server.next(t).has(t, "watch", "true", "sendInitialEvents", "", "resourceVersion", "6").open()
+		same(t, "the list", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @6"})
+		same(t, "failures", seen.failures(), nil)
+		seen.stop(t)
+	})
+}
+
 func TestALongPlainListComesInPagesAndIsOneList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
-		server.next(t).list("7")
 		server.next(t).refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "no")
+		server.next(t).list("7")
 		first := server.next(t).has(t, "limit", "500", "continue", "")
 		first.answer(http.StatusOK, page("9", "more", configMap("a", "x", "5")))
 		second := server.next(t).has(t, "limit", "500", "continue", "more")
@@ -184,10 +200,9 @@ func TestANewListThatIsRefusedAsExpiredIsAskedForAnew(t *testing.T) {
 		server.next(t).list("30")
 		server.next(t).has(t, "sendInitialEvents", "true", "resourceVersion", "8").
 			refuse(http.StatusGone, metav1.StatusReasonExpired, "too old")
-		server.next(t).list("39")
 		again := server.next(t).has(t, "sendInitialEvents", "true", "resourceVersion", "").open()
 		again.listed(t, "40")
-		same(t, "events", seen.told(), []string{"ListStart @8", "ListEnd @8", "ListStart @39", "ListEnd @40"})
+		same(t, "events", seen.told(), []string{"ListStart @", "ListEnd @8", "ListStart @", "ListEnd @40"})
 		same(t, "failures", seen.failures(), nil)
 		seen.stop(t)
 	})
@@ -227,8 +242,8 @@ func TestKeepIsAppliedToAllThatEntersTheStream(t *testing.T) {
 		seen.stop(t)
 
 		seen = observe(t, watching(t, server, sources.WatchOptions{Keep: keep}))
-		server.next(t).list("7")
 		server.next(t).refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "no")
+		server.next(t).list("7")
 		server.next(t).list("8", configMap("a", "x", "5"))
 		check(t, seen, 1)
 		seen.stop(t)
@@ -275,8 +290,8 @@ func TestEachObservationIsAWatchOfItsOwn(t *testing.T) {
 		connection := started(t, server, "18", configMap("a", "x", "15"))
 		first.stop(t)
 		connection.send(t, "DELETED", configMap("a", "x", "19"))
-		same(t, "the first", first.told(), []string{"ListStart @8", "Listed a/x @5", "ListEnd @8"})
-		same(t, "the second", second.told(), []string{"ListStart @18", "Listed a/x @15", "ListEnd @18", "Deleted a/x @19"})
+		same(t, "the first", first.told(), []string{"ListStart @", "Listed a/x @5", "ListEnd @8"})
+		same(t, "the second", second.told(), []string{"ListStart @", "Listed a/x @15", "ListEnd @18", "Deleted a/x @19"})
 		second.stop(t)
 	})
 }
@@ -294,8 +309,8 @@ func TestARequestNamesTheNamespaceAndTheSelectors(t *testing.T) {
 			}
 			return made.has(t, "labelSelector", "app=red", "fieldSelector", "metadata.name=x")
 		}
-		check(server.next(t)).list("7")
 		check(server.next(t).has(t, "watch", "true")).refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "no")
+		check(server.next(t).has(t, "limit", "1")).list("7")
 		check(server.next(t)).list("8")
 		check(server.next(t).has(t, "watch", "true")).open()
 		seen.stop(t)

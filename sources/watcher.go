@@ -33,7 +33,7 @@ type watcher struct {
 	listing   chan struct{} // is full while a plain list is under way
 
 	// The rest belongs to the reflector, which calls one thing at a time.
-	head   string // the version that the server reported before the list that is under way
+	head   string // the version that the server reported before the list that is under way; empty if that is current
 	asked  bool   // head is of the list that is under way
 	failed error  // why the attempt has failed, and the plain list that follows need not try
 	told   bool   // a list has been told
@@ -60,25 +60,31 @@ func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.
 	return w.resume(ctx, options)
 }
 
-// stream asks for a list that streams in, and goes on as a watch.
+// stream asks for a list that streams in, and goes on as a watch. Without a version, it is as
+// current as a quorum read at the time of the request (sendInitialEvents in metav1.ListOptions),
+// so that there is no version to ask for.
 func (w *watcher) stream(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w.status.set(w, Listing)
-	head, err := w.askHead(ctx)
-	if err != nil {
-		return nil, w.giveUp(ctx, "list", err)
+	w.head, w.asked = "", false
+	if options.ResourceVersion != "" { // What streams in then may be as old as that.
+		head, err := w.askHead(ctx)
+		if err != nil {
+			return nil, w.giveUp(ctx, err)
+		}
+		w.head, w.asked = head, true
 	}
-	w.head, w.asked = head, true
 	stream, err := w.open(ctx, options)
 	if err == nil || isTooOld(err) || cannotStream(err) { // A plain list takes its place where the server cannot stream.
 		return stream, err
 	}
-	return nil, w.giveUp(ctx, "watch", err)
+	return nil, w.giveUp(ctx, err)
 }
 
-// giveUp ends an attempt: the plain list that the reflector asks for now would fail as well.
-// It must not see why, or it would wait where the end of the observation does not end that.
-func (w *watcher) giveUp(ctx context.Context, verb string, err error) error {
-	w.failed = errors.New(w.fail(ctx, verb, err).Error())
+// giveUp ends an attempt to list: the plain list that the reflector asks for now would fail as
+// well. It must not see why, or it would wait where the end of the observation does not end
+// that.
+func (w *watcher) giveUp(ctx context.Context, err error) error {
+	w.failed = errors.New(w.fail(ctx, "list", err).Error())
 	return w.failed
 }
 

@@ -61,7 +61,7 @@ type EventType uint8
 // While it is disconnected, a source tells of no objects. That a connection ends and is
 // opened again at once is no loss, and not told.
 const (
-	ListStart    EventType = iota + 1 // ResourceVersion was current when the list was asked for
+	ListStart    EventType = iota + 1 // ResourceVersion was current when the list was asked for; without one, the list is current
 	Listed                            // an object that the list holds
 	ListEnd                           // the list is complete, at ResourceVersion
 	Applied                           // an object was created or changed

@@ -43,7 +43,7 @@ func ExampleServer() {
 	applied := 0
 	_ = streams.ForEach(ctx, sources.Watch(client, kind, sources.WatchOptions{}), func(events []streams.Event) {
 		for _, event := range events {
-			fmt.Println(event.Type, event.Key.Name, event.ResourceVersion)
+			fmt.Printf("%v %s@%s\n", event.Type, event.Key.Name, event.ResourceVersion)
 			switch event.Type {
 			case streams.ListEnd:
 				create("chimera")
@@ -56,10 +56,10 @@ func ExampleServer() {
 	}, nil)
 	fmt.Println(server.Counts().Faults)
 	// Output:
-	// ListStart  2
-	// Listed pegasus 2
-	// ListEnd  2
-	// Applied chimera 3
-	// Applied chimera 3
+	// ListStart @
+	// Listed pegasus@2
+	// ListEnd @2
+	// Applied chimera@3
+	// Applied chimera@3
 	// map[Duplicate:1]
 }

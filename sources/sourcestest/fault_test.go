@@ -1,6 +1,7 @@
 package sourcestest_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -169,26 +170,33 @@ func TestAWatchThatResumesBehindTheHistoryExpires(t *testing.T) {
 	})
 }
 
+// noStream has a list not stream, so that a plain list takes its place.
+var noStream = sourcestest.Fault{Action: sourcestest.Refuse, Verb: "watch", Code: 422}
+
 func TestRefusedRequestsAreReportedAndTriedAgain(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault sourcestest.Fault
-		errs  []string      // what the failures say
-		late  time.Duration // that the list is, at least
+		script []sourcestest.Fault
+		errs   []string      // what the failures say
+		late   time.Duration // that the list is, at least
 	}{
-		"503": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "list"}, []string{"cannot list configmaps in all namespaces"}, 0},
-		"500": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "watch", Code: 500}, []string{"refused by the test"}, 0},
-		"410": {sourcestest.Fault{Action: sourcestest.Refuse, Verb: "watch", Code: 410}, nil, 0}, // A list takes its place.
+		"503": {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch"}}, []string{"cannot list configmaps in all namespaces"}, 0},
+		"503 of a plain list": {
+			[]sourcestest.Fault{noStream, {Action: sourcestest.Refuse, Verb: "list"}}, []string{"cannot list configmaps in all namespaces"}, 0,
+		},
+		"500": {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", Code: 500}}, []string{"refused by the test"}, 0},
+		"410": {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", Code: 410}}, nil, 0}, // A list takes its place.
 		"no connection": {
-			sourcestest.Fault{Action: sourcestest.Disconnect, Verb: "watch", Times: 2}, []string{"connection refused", "connection refused"}, 300 * time.Millisecond,
+			[]sourcestest.Fault{{Action: sourcestest.Disconnect, Verb: "watch", Times: 2}}, []string{"connection refused", "connection refused"}, 300 * time.Millisecond,
 		},
 		// client-go takes this for a watch that has ended.
-		"no answer": {sourcestest.Fault{Action: sourcestest.LoseAnswer, Verb: "watch"}, nil, 0},
+		"no answer": {[]sourcestest.Fault{{Action: sourcestest.LoseAnswer, Verb: "watch"}}, nil, 0},
 		// client-go waits and tries again by itself.
-		"429": {sourcestest.Fault{Action: sourcestest.Refuse, Code: 429, RetryAfter: 3 * time.Second}, nil, 3 * time.Second},
+		"429":                 {[]sourcestest.Fault{{Action: sourcestest.Refuse, Code: 429, RetryAfter: 3 * time.Second}}, nil, 3 * time.Second},
+		"429 of a plain list": {[]sourcestest.Fault{noStream, {Action: sourcestest.Refuse, Verb: "list", Code: 429, RetryAfter: 3 * time.Second}}, nil, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{test.fault}})
+				server := newServer(t, sourcestest.Options{Script: test.script})
 				must(t, server.Create(configMap("a", "1")))
 				seen := observe(t, server)
 				if test.late > 0 {
@@ -203,8 +211,12 @@ func TestRefusedRequestsAreReportedAndTriedAgain(t *testing.T) {
 						t.Errorf("failure is %q, want %q in it", seen.errs[i], want)
 					}
 				}
-				if got, want := server.Counts().Faults[test.fault.Action], max(test.fault.Times, 1); got != want {
-					t.Errorf("%d faults were counted, want %d", got, want)
+				want := map[sourcestest.Action]int{}
+				for _, fault := range test.script {
+					want[fault.Action] += max(fault.Times, 1)
+				}
+				if got := server.Counts().Faults; !maps.Equal(got, want) {
+					t.Errorf("the faults were %v, want %v", got, want)
 				}
 				seen.stop(t)
 				if open := server.Counts().Watches; open != 0 {
@@ -216,15 +228,20 @@ func TestRefusedRequestsAreReportedAndTriedAgain(t *testing.T) {
 }
 
 func TestASlowListComesLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{
-			{Action: sourcestest.Slow, Verb: "list", For: 40 * time.Second},
-		}})
-		seen := observe(t, server)
-		same(t, "before", seen.told(t, 39*time.Second))
-		same(t, "then", seen.told(t, 2*time.Second), "ListStart ", "ListEnd ")
-		seen.stop(t)
-	})
+	for name, script := range map[string][]sourcestest.Fault{
+		"streamed": {{Action: sourcestest.Slow, Verb: "watch", For: 40 * time.Second}},
+		"plain":    {noStream, {Action: sourcestest.Slow, Verb: "list", For: 40 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, sourcestest.Options{Script: script})
+				seen := observe(t, server)
+				same(t, "before", seen.told(t, 39*time.Second))
+				same(t, "then", seen.told(t, 2*time.Second), "ListStart ", "ListEnd ")
+				seen.stop(t)
+			})
+		})
+	}
 }
 
 func TestAKindThatVanishesComesBack(t *testing.T) {
