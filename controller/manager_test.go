@@ -176,6 +176,7 @@ func TestAnAddressThatIsTakenIsToldWithItsOption(t *testing.T) {
 	for option, options := range map[string]controller.Options{
 		"MetricsAddress": {MetricsAddress: address},
 		"HealthAddress":  {HealthAddress: address, MetricsAddress: "127.0.0.1:0"},
+		"ProfileAddress": {ProfileAddress: address, HealthAddress: "127.0.0.1:0"},
 	} {
 		opened := ""
 		options.OnListen = func(_ string, at net.Addr) { opened = at.String() }

@@ -27,6 +27,7 @@ type Options struct {
 
 	MetricsAddress string               // of the HTTP server with /metrics; "host:port", port 0 for a free one; default none
 	HealthAddress  string               // of the HTTP server with /healthz and /readyz; likewise
+	ProfileAddress string               // of the HTTP server with /debug/pprof/; likewise; who reaches it reads memory of the process
 	Registry       *prometheus.Registry // where metrics are registered; default a new one
 
 	// DetectMutations is for tests: a reconcile during which an object of the cache was

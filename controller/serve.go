@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"strings"
 	"time"
 
@@ -31,6 +32,10 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	health := http.NewServeMux()
 	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	health.HandleFunc("GET /readyz", m.ready)
+	profile := http.NewServeMux()
+	profile.HandleFunc("GET /debug/pprof/", pprof.Index)
+	profile.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	profile.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	var servers []*server
 	for _, wanted := range []struct {
 		option, name, address string
@@ -38,6 +43,7 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	}{
 		{"MetricsAddress", "metrics server", m.options.MetricsAddress, metrics},
 		{"HealthAddress", "health server", m.options.HealthAddress, health},
+		{"ProfileAddress", "profile server", m.options.ProfileAddress, profile},
 	} {
 		if wanted.address == "" {
 			continue

@@ -32,7 +32,7 @@ func ask(ctx context.Context, url string) (code int, said string, err error) {
 
 func TestHealthAndMetricsAreServedUntilTheEnd(t *testing.T) {
 	lists := make(chan struct{}) // is closed when lists may be answered
-	listening := make(chan string, 2)
+	listening := make(chan string, 3)
 	m := manager(t, func(request *http.Request) *http.Response {
 		select {
 		case <-lists:
@@ -41,14 +41,14 @@ func TestHealthAndMetricsAreServedUntilTheEnd(t *testing.T) {
 			return nil
 		}
 	}, controller.Options{
-		MetricsAddress: "127.0.0.1:0", HealthAddress: "127.0.0.1:0",
+		MetricsAddress: "127.0.0.1:0", HealthAddress: "127.0.0.1:0", ProfileAddress: "127.0.0.1:0",
 		OnListen: func(server string, address net.Addr) { listening <- server + " http://" + address.String() },
 	})
 	add(t, m, nothing)
 	group := lifecycle.New(t.Context())
 	group.Go("manager", m.Run)
 	addresses := map[string]string{}
-	for range 2 {
+	for range 3 {
 		server, address, _ := strings.Cut(<-listening, " server ")
 		addresses[server] = address
 	}
@@ -62,6 +62,7 @@ func TestHealthAndMetricsAreServedUntilTheEnd(t *testing.T) {
 	check(addresses["health"]+"/healthz", http.StatusOK, "ok")
 	check(addresses["health"]+"/readyz", http.StatusServiceUnavailable, "not ready: waiting for the first list of Pod")
 	check(addresses["metrics"]+"/metrics", http.StatusOK, "bellerophon_sync_level 0\n")
+	check(addresses["profile"]+"/debug/pprof/goroutine?debug=1", http.StatusOK, "controller.(*Manager).Run")
 	close(lists)
 	if err := m.Cache().Wait(t.Context(), cache.Settled); err != nil {
 		t.Fatal(err)
