@@ -17,7 +17,7 @@ const (
 // Bytes that the place of an object takes besides the object: its slot, a cell of the table
 // and an item of each tree, as filled as they are on average.
 const (
-	slotBytes  = 24 + 13 + 19
+	slotBytes  = 16 + 12 + 19
 	indexBytes = 51
 )
 

@@ -13,8 +13,7 @@ import (
 // slot is the place of one object. Trees and the table of a view point to it, so that an
 // update that moves the object nowhere changes none of them.
 type slot struct {
-	object atomic.Value          // of a streams.Object; never of another type than the first
-	sought *types.NamespacedName // of a pivot, which holds no object
+	object atomic.Value // of a streams.Object; never of another type than the first
 }
 
 func newSlot(object streams.Object) *slot {
@@ -23,16 +22,20 @@ func newSlot(object streams.Object) *slot {
 	return made
 }
 
+// sought stands for an object of which only the name is known.
+type sought struct {
+	streams.Object // Nobody asks for more.
+	name           types.NamespacedName
+}
+
+func (s *sought) GetNamespace() string { return s.name.Namespace }
+func (s *sought) GetName() string      { return s.name.Name }
+
 // pivot is what to look for in a tree.
-func pivot(name types.NamespacedName) *slot { return &slot{sought: &name} }
+func pivot(name types.NamespacedName) *slot { return newSlot(&sought{name: name}) }
 
 // name is that of the object: a copy of it would take more memory than the slot.
-func (s *slot) name() types.NamespacedName {
-	if s.sought != nil {
-		return *s.sought
-	}
-	return nameOf(s.get())
-}
+func (s *slot) name() types.NamespacedName { return nameOf(s.get()) }
 
 func (s *slot) get() streams.Object { return s.object.Load().(streams.Object) }
 
@@ -67,7 +70,7 @@ var (
 	removed  = &slot{} // in a cell whose slot is gone
 )
 
-// leastCells is the size of an empty table. At most 4 of 5 cells are used.
+// leastCells is the size of an empty table. At most 7 of 8 cells are used.
 const leastCells = 8
 
 func newTable() *table {
@@ -126,7 +129,7 @@ func (t *table) find(name types.NamespacedName) *slot {
 // set puts a slot in, in the place of the one of the same name, if there is one.
 func (t *table) set(added *slot) {
 	cells := t.cells.Load()
-	if (t.used+1)*5 > len(cells.slots)*4 {
+	if (t.used+1)*8 > len(cells.slots)*7 {
 		cells = t.rebuilt()
 	}
 	cell, tag, found := cells.find(added.name())
@@ -148,9 +151,9 @@ func (t *table) remove(name types.NamespacedName) {
 	}
 }
 
-// rebuilt makes room for half as many slots again as there are, and shows it to readers.
+// rebuilt makes room for a third more slots than there are, and shows it to readers.
 func (t *table) rebuilt() *cells {
-	made := newCells(max(leastCells, t.live+t.live/2+1))
+	made := newCells(max(leastCells, t.live+t.live/3+1))
 	old := t.cells.Load()
 	for i := range old.slots {
 		kept := old.slots[i].Load()
