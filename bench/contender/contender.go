@@ -41,7 +41,7 @@ type recipe interface {
 
 // all is the table of contenders. Who adds one adds a line here.
 var all = []Contender{
-	{Name: "bellerophon", recipe: goProgram{pkg: "./bellerophon", arguments: bellerophonArguments}},
+	{Name: "bellerophon", recipe: goProgram{pkg: "./bellerophon/bellerophon-operator", arguments: bellerophonArguments}},
 	{Name: "controller-runtime", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"}},
 	{Name: "controller-runtime-tuned", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
 		arguments: func(Settings) []string { return []string{"--tuned"} }}},

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"log/slog"
@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-func newOperator() *cobra.Command {
+// NewOperator is the command that runs the operator.
+func NewOperator() *cobra.Command {
 	var kubeconfig, level, format string
 	var options controller.Options
 	command := &cobra.Command{
