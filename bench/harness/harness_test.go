@@ -381,3 +381,15 @@ func TestANoteSaysWhoIsLeftOutOfTheLimitsOfTheMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestANoteSaysWhatAContenderDoesNotMeet(t *testing.T) {
+	o := options(t)
+	o.Contenders = "bellerophon,quarkus"
+	chosen, err := o.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes := chosen.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "quarkus does not meet check 3.6") {
+		t.Errorf("the notes are %q", notes)
+	}
+}

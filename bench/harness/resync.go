@@ -21,6 +21,9 @@ func (c *choice) notes() []string {
 		if len(c.limits) > 0 && withoutLimit[one.Name] {
 			notes = append(notes, one.Name+" has no heap whose size could be limited: it is left out of the limits of the memory, and reported as it is by default")
 		}
+		for _, check := range one.NotMet {
+			notes = append(notes, one.Name+" does not meet check "+check+" of bench/conformance, which the contract reports and does not require")
+		}
 	}
 	return notes
 }
