@@ -20,8 +20,8 @@ type passing struct {
 
 var passingSeed = maphash.MakeSeed()
 
-// find is the first event of the same source and key among those that pass, or nil, and
-// the cell for it.
+// find is the last event of the same source and key among those that pass, or nil, and the
+// cell for it.
 func (p *passing) find(pass []streams.Event, event *streams.Event) (known *streams.Event, cell uint64) {
 	for cell = maphash.Comparable(passingSeed, event.Key.NamespacedName); ; cell++ {
 		cell %= uint64(len(p.cells))
@@ -60,7 +60,8 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 		known, cell := c.passing.find(pass, event)
 		if known != nil {
 			if !foldInto(known, event) {
-				pass = append(pass, *event) // It is not looked up: what follows it is not folded.
+				c.passing.note(pass, cell) // What follows is folded into this one.
+				pass = append(pass, *event)
 			}
 			continue
 		}

@@ -112,6 +112,7 @@ func TestDebounceWithoutAWindowFoldsOnlyWhatIsThereAtOnce(t *testing.T) {
 	testDebounce(t, 0, map[string]debounceTest{
 		"events pass at once":         {"a@1 | 1ns a@2 | 2ns -a@3 | 99ms", "0s a@1 | 1ns a@2 | 2ns -a@3"},
 		"those of a batch are folded": {"a@1 b@1 a@2 | 99ms", "0s a@2(1) b@1"},
+		"each object of a name is":    {"a@1 -a@2 a:x@3 b@1 a:x@4 a:x@5 b@2 | 99ms", "0s -a@2(1) a:x@5(3 4) b@2(1)"},
 		"lists and bookmarks":         {"a@1 [2 +a@2 ]2 #3 a@4 | 99ms", "0s [2 +a@2 ]2 #3 a@4"},
 	})
 }
