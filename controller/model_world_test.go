@@ -183,7 +183,8 @@ type application struct {
 	event   int // how many the source had told before
 }
 
-// creation is the first event of an object that a source told of one by one.
+// creation is the first event of an object that a source told of one by one, and that told
+// something new.
 type creation struct {
 	uid   types.UID
 	event int // how many the source had told before
@@ -207,7 +208,8 @@ func (s *teller) tell(told ...streams.Event) {
 		case streams.Applied, streams.Deleted:
 			if uid := event.Object.GetUID(); !s.uids[uid] {
 				s.uids[uid] = true
-				if !s.listedUIDs[uid] {
+				// An object that came and went before what a list told may be told of again, and is no news.
+				if !s.listedUIDs[uid] && versionOf(event.ResourceVersion) > s.upTo {
 					s.created = append(s.created, creation{uid, s.events})
 				}
 			}
