@@ -342,6 +342,8 @@ func (t *fileTree) failed(f *folder, err error) {
 	t.failing = append(t.failing, &FileError{Path: path.Join(".", f.name), Err: err})
 }
 
+// isGone says whether a name leads nowhere any more. A file or a link to itself may stand in
+// the place of one of its folders.
 func isGone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }
