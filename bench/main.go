@@ -3,33 +3,16 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/command"
 	"github.com/bellerophon-io/bellerophon/bench/report"
 	"github.com/spf13/cobra"
 )
 
-func main() { os.Exit(run()) }
-
-func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	root := &cobra.Command{
-		Use:           "bench",
-		Short:         "Compare operators on real API servers",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
+func main() {
+	root := &cobra.Command{Use: "bench", Short: "Compare operators on real API servers"}
 	root.AddCommand(newRun())
 	root.AddCommand(report.Commands()...)
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, screen.New(os.Stderr).Paint(screen.Red, "error:"), err)
-		return 1
-	}
-	return 0
+	os.Exit(command.Run(root))
 }

@@ -1,5 +1,5 @@
-// Package command has what the programs bellerophon and bellerophon-operator share: their
-// commands, and how they are run.
+// Package command has what the programs share: the commands that two of them have, and how
+// all are run.
 package command
 
 import (
