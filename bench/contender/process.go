@@ -75,7 +75,7 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 			settings.Workers, settings.MemoryLimit, settings.MetricsPort)
 	}
 	if settings.MetricsPort == 0 {
-		port, err := freePort()
+		port, err := FreePort()
 		if err != nil {
 			return nil, err
 		}
@@ -148,8 +148,8 @@ const (
 	attempts  = 100
 )
 
-// freePort finds a port that is free now.
-func freePort() (int, error) {
+// FreePort finds a port of the loopback interface that is free now.
+func FreePort() (int, error) {
 	var failed error
 	for range attempts {
 		port := firstPort + rand.IntN(ports)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
@@ -61,7 +60,7 @@ func startPrometheus(ctx context.Context, dir string, rules []byte, usage string
 		return nil, err
 	}
 	p := &prometheusServer{config: filepath.Join(dir, "prometheus.d"), group: lifecycle.New(context.WithoutCancel(ctx))}
-	port, err := freePort()
+	port, err := contender.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -179,26 +178,4 @@ func replaceFile(path string, content []byte, mode os.FileMode) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
-}
-
-// Ports are looked for below those that the system gives to outgoing connections: a
-// contender listens seconds later.
-const (
-	firstPort = 20000
-	ports     = 12000
-	attempts  = 100
-)
-
-// freePort finds a port that is free now.
-func freePort() (int, error) {
-	var failed error
-	for range attempts {
-		port := firstPort + rand.IntN(ports)
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, listener.Close()
-		}
-		failed = err
-	}
-	return 0, fmt.Errorf("looking for a free port: %w", failed)
 }

@@ -170,7 +170,7 @@ func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 
 func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured, err error) {
 	dir := filepath.Join(r.Dir, "rounds", p.ID())
-	port, err := freePort()
+	port, err := contender.FreePort()
 	if err != nil {
 		return nil, err
 	}
