@@ -32,13 +32,6 @@ func git(t fataler, root, input string, args ...string) string {
 	return string(output)
 }
 
-func needGit(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("needs git, to compare with")
-	}
-}
-
 // visible is what git sees in a tree: path by content.
 func visible(t fataler, root string) map[string]string {
 	t.Helper()
@@ -92,7 +85,6 @@ func operate(rt *rapid.T, root string, number int) {
 // while it is watched; git says what the tree is. Then it goes on, to see that nothing
 // that was on its way undoes it.
 func TestFoldingTheEventsOfFilesComesToTheTree(t *testing.T) {
-	needGit(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		root, err := os.MkdirTemp(t.TempDir(), "tree")
 		if err != nil {
@@ -140,7 +132,6 @@ func (f *folding) pause(t fataler, microseconds time.Duration) {
 // TestIgnoringAgreesWithGit makes trees with random .gitignore files and compares the list
 // with git's.
 func TestIgnoringAgreesWithGit(t *testing.T) {
-	needGit(t)
 	part := rapid.SampledFrom([]string{"a", "b", "ab", "*", "**", "?", "a*", "*b", "[ab]", "[!a]", "a.b", "{a,b}", `\a`, `\!a`, `\#a`, "a**b", "[a", "a b", "."})
 	line := rapid.Custom(func(rt *rapid.T) string {
 		return rapid.SampledFrom([]string{"", "", "", "!", "#"}).Draw(rt, "before") +

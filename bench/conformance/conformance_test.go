@@ -34,9 +34,6 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if testing.Short() {
-		t.Skip("it takes minutes")
-	}
 	options := conformance.Options{Quiet: quiet, Progress: func(title string) { t.Log(time.Now().Format(time.TimeOnly), title) }}
 	if *only != "" {
 		options.Only = strings.Split(*only, ",")

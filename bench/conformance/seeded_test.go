@@ -242,9 +242,6 @@ func (b bug) start(ctx context.Context, kubeconfig string, process Process) (Pro
 }
 
 func TestTheSuiteFindsWhatIsWrongWithAContender(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes minutes")
-	}
 	chosen, err := contender.Named("bellerophon")
 	if err != nil {
 		t.Fatal(err)

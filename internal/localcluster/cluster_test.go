@@ -26,8 +26,8 @@ import (
 
 // These tests start clusters of their own, to see how they end.
 
-// parentVariable makes TestBeAParentThatGetsKilled be one.
-const parentVariable = "BELLEROPHON_TEST_PARENT"
+// ParentVariable makes TestMain be a parent that gets killed, and nothing else.
+const ParentVariable = "BELLEROPHON_TEST_PARENT"
 
 func TestClustersRunSideBySideAndStopLeavesNothing(t *testing.T) {
 	var clusters [2]*Cluster
@@ -224,8 +224,8 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 }
 
 func TestAKilledParentTakesItsClusterAlongAndTheNextStartSweeps(t *testing.T) {
-	parent := exec.Command(os.Args[0], "-test.run=^TestBeAParentThatGetsKilled$")
-	parent.Env = append(os.Environ(), parentVariable+"=yes")
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), ParentVariable+"=yes")
 	parent.Stderr = os.Stderr
 	output, err := parent.StdoutPipe()
 	if err != nil {
@@ -264,14 +264,11 @@ func TestAKilledParentTakesItsClusterAlongAndTheNextStartSweeps(t *testing.T) {
 	}
 }
 
-// TestBeAParentThatGetsKilled is the other process of the test above.
-func TestBeAParentThatGetsKilled(t *testing.T) {
-	if os.Getenv(parentVariable) == "" {
-		t.Skip("it runs in a process that another test starts")
-	}
-	c, err := Start(t.Context(), Options{})
+// BeAParentThatGetsKilled is the other process of the test above.
+func BeAParentThatGetsKilled() error {
+	c, err := Start(context.Background(), Options{})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	said := []string{filepath.Dir(c.Kubeconfig())}
 	for _, pid := range pidsOf(c) {
@@ -279,6 +276,7 @@ func TestBeAParentThatGetsKilled(t *testing.T) {
 	}
 	fmt.Println(strings.Join(said, " "))
 	<-c.Done() // It never is.
+	return nil
 }
 
 func clientOf(t *testing.T, c *Cluster) kubernetes.Interface {
