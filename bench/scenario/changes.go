@@ -167,18 +167,5 @@ func churn(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.converge(ctx, w.Judge.finished, "finished", v.N); err != nil {
-		return nil, err
-	}
-	if err := w.settle(ctx, v.N); err != nil {
-		return nil, err
-	}
-	intended := map[measure.Change]time.Time{}
-	for name, at := range due.of {
-		intended[measure.Change{Object: name, Generation: 1}] = at
-	}
-	measured := outcome.Measured{outcome.OfferedRate: rate}
-	addLatencies(measured, w.Judge.finished, began, due.of)
-	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, intended))
-	return measured, win.close(measured)
+	return w.paced(ctx, win, rate, v.N, began, due)
 }

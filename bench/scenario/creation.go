@@ -122,18 +122,23 @@ func steady(ctx context.Context, w *World, v Variant) (outcome.Measured, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := w.converge(ctx, w.Judge.finished, "finished", v.N); err != nil {
+	return w.paced(ctx, win, rate, v.N, began, intended)
+}
+
+// paced ends a load of new objects that came at a rate, each when it was due.
+func (w *World) paced(ctx context.Context, win *window, rate float64, n int, began time.Time, due *times) (outcome.Measured, error) {
+	if err := w.converge(ctx, w.Judge.finished, "finished", n); err != nil {
 		return nil, err
 	}
-	if err := w.settle(ctx, v.N); err != nil {
+	if err := w.settle(ctx, n); err != nil {
 		return nil, err
 	}
-	due := map[measure.Change]time.Time{}
-	for name, at := range intended.of {
-		due[measure.Change{Object: name, Generation: 1}] = at
+	intended := map[measure.Change]time.Time{}
+	for name, at := range due.of {
+		intended[measure.Change{Object: name, Generation: 1}] = at
 	}
 	measured := outcome.Measured{outcome.OfferedRate: rate}
-	addLatencies(measured, w.Judge.finished, began, intended.of)
-	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, due))
+	addLatencies(measured, w.Judge.finished, began, due.of)
+	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, intended))
 	return measured, win.close(measured)
 }
