@@ -16,8 +16,8 @@ type conflation struct {
 	window  time.Duration
 	origins map[string]*origin // by source
 	last    *origin            // the one of the last event: most come in runs
-	waits   fifo[timer]        // keys with an event that waits, by time: all windows are equally long
-	quiets  fifo[timer]        // keys that may be cold
+	hot     fifo[timer]        // hot keys, by when that ends: all windows are equally long
+	holding int                // of them, those with an event that waits for that
 	ready   fifo[*entry]       // in the order in which they go out
 	size    int                // events held
 	spare   []*hotKey
@@ -32,18 +32,17 @@ type origin struct {
 	list   *entry // the list that it started last
 }
 
-// hotKey is a key that had an event less than a window ago, or has one that waits.
+// hotKey is a key of which an event went on less than a window ago, or of which one is
+// still to go out.
 type hotKey struct {
 	origin *origin
 	key    streams.Key
-	quiet  time.Time // without a further event, the key is cold from then on
-	due    time.Time // when waiting goes out, while it is not in ready
+	hot    bool // it has a timer, which lets go what waits, or else makes the key cold
 	// waiting takes in further events of the key. It is nil once its events are out, and
 	// when a list of its source follows, which they must not overtake.
 	waiting *entry
 	own     entry // what waiting is, most of the time
-	quieted bool  // in quiets
-	refs    int   // from waits, quiets, and entries that are not own
+	refs    int   // from its timer, and from entries that are not own
 }
 
 type timer struct {
@@ -104,7 +103,7 @@ func (c *conflation) add(event *streams.Event, now time.Time) {
 		c.addListed(from, event)
 	case streams.ListEnd:
 		c.addListed(from, event)
-		c.forgetStates(from, event.ResourceVersion, now)
+		c.forgetStates(from, event.ResourceVersion)
 	case streams.Bookmark:
 		c.addMark(from, ofBookmark, event, now)
 	case streams.Connected, streams.Disconnected:
@@ -148,13 +147,10 @@ func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time)
 		key.refs++
 	}
 	key.waiting.events = append(key.waiting.events, *event)
-	if !key.quiet.After(now) {
+	c.holding++
+	if !key.hot {
 		c.release(key, now)
-		return
 	}
-	key.due = now.Add(c.window)
-	key.refs++
-	c.waits.push(timer{key.due, key})
 }
 
 // newKey makes the state of a key, or takes what is left of one that is cold.
@@ -210,9 +206,9 @@ func (c *conflation) addListed(from *origin, event *streams.Event) {
 
 // hurry makes everything of a source ready that waits.
 func (c *conflation) hurry(from *origin, now time.Time) {
-	for _, timer := range c.waits.all() { // In this order, to be the same in every run.
-		if key := timer.key; key.origin == from && key.waiting != nil && !key.waiting.queued {
-			c.release(key, now)
+	for _, timer := range c.hot.all() { // In this order, to be the same in every run.
+		if timer.key.origin == from && timer.key.waits() {
+			c.release(timer.key, now)
 		}
 	}
 }
@@ -223,7 +219,7 @@ func (c *conflation) seal(from *origin, now time.Time) {
 	c.hurry(from, now)
 	for _, key := range from.keys {
 		if key.waiting != nil {
-			c.close(key, now)
+			c.close(key)
 		}
 	}
 }
@@ -243,7 +239,7 @@ func (c *conflation) forgetLists(from *origin) {
 
 // forgetStates drops the states of objects that a source told of before its list, and that
 // the list is as new as. Deletions stay: each is a change of its own.
-func (c *conflation) forgetStates(from *origin, listed string, now time.Time) {
+func (c *conflation) forgetStates(from *origin, listed string) {
 	c.ready.filter(func(entry *entry) bool {
 		if entry.origin != from || entry.kind != ofKey {
 			return true
@@ -255,7 +251,7 @@ func (c *conflation) forgetStates(from *origin, listed string, now time.Time) {
 		c.size += len(kept) - len(held)
 		entry.events = entry.events[:entry.out+len(kept)]
 		if len(kept) == 0 {
-			c.done(entry, now)
+			c.done(entry)
 		}
 		return entry.queued
 	})
@@ -271,34 +267,38 @@ func (c *conflation) push(entry *entry) {
 	c.ready.push(entry)
 }
 
+// waits says whether the key has an event that waits for the end of its window.
+func (k *hotKey) waits() bool { return k.waiting != nil && !k.waiting.queued }
+
 // release makes what waits for a key ready, and the key hot from now on.
 func (c *conflation) release(key *hotKey, now time.Time) {
+	c.holding--
 	c.push(key.waiting)
 	c.heat(key, now)
 }
 
-// heat makes a key hot from now on.
+// heat makes a key hot from now on. One that is hot stays so for no longer than it was: what
+// went out early was taken along by something else.
 func (c *conflation) heat(key *hotKey, now time.Time) {
-	key.quiet = now.Add(c.window)
-	if c.window > 0 && !key.quieted {
-		key.quieted = true
+	if c.window > 0 && !key.hot {
+		key.hot = true
 		key.refs++
-		c.quiets.push(timer{key.quiet, key})
+		c.hot.push(timer{now.Add(c.window), key})
 	}
 }
 
 // close lets nothing more be folded into what is ready of a key.
-func (c *conflation) close(key *hotKey, now time.Time) {
+func (c *conflation) close(key *hotKey) {
 	key.waiting = nil
-	c.drop(key, now)
+	c.drop(key)
 }
 
 // maxSpare bounds the keys that are kept for use by others.
 const maxSpare = 4096
 
 // drop forgets a key, if it is cold and nothing of it waits.
-func (c *conflation) drop(key *hotKey, now time.Time) {
-	if key.waiting != nil || key.quiet.After(now) {
+func (c *conflation) drop(key *hotKey) {
+	if key.waiting != nil || key.hot {
 		return
 	}
 	if key.origin.keys[key.key] == key {

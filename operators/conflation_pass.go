@@ -68,15 +68,13 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 		if c.window > 0 {
 			from := c.origin(event.Source)
 			key := from.keys[event.Key]
-			if key != nil && (key.waiting != nil || key.quiet.After(now)) {
+			if key != nil { // It is hot, or something of it is still to go out.
 				c.addKeyed(from, event, now)
 				c.size++
 				continue
 			}
-			if key == nil {
-				key = c.newKey(from, event.Key)
-				from.keys[event.Key] = key
-			}
+			key = c.newKey(from, event.Key)
+			from.keys[event.Key] = key
 			c.heat(key, now)
 		}
 		c.passing.note(pass, cell)

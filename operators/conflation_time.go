@@ -13,52 +13,53 @@ const slack = 16
 
 // due is when tick has something to do.
 func (c *conflation) due() (time.Time, bool) {
-	if c.waits.len() > 0 {
-		return c.waits.all()[0].at, true
+	if c.hot.len() == 0 {
+		return time.Time{}, false
 	}
-	if c.quiets.len() > 0 { // There is no hurry: add knows cold keys by itself.
-		return c.quiets.all()[0].at.Add(c.window), true
+	next := c.hot.all()[0].at
+	if c.holding == 0 { // There is no hurry: cool drops cold keys when events come.
+		next = next.Add(c.window)
 	}
-	return time.Time{}, false
+	return next, true
 }
 
-// tick lets go what has waited for its window, and forgets keys that are cold.
+// tick lets go what has waited for the end of a window, and forgets keys that are cold.
 func (c *conflation) tick(now time.Time) {
-	for horizon := now.Add(c.window / slack); c.waits.len() > 0 && !c.waits.all()[0].at.After(horizon); {
-		key := c.waits.pop().key
-		key.refs--
-		if key.waiting != nil && !key.waiting.queued && !key.due.After(horizon) {
+	for horizon := now.Add(c.window / slack); c.hot.len() > 0 && !c.hot.all()[0].at.After(horizon); {
+		if key := c.expire(); key.waits() {
 			c.release(key, now)
-		} else {
-			c.drop(key, now)
 		}
 	}
-	for c.quiets.len() > 0 && !c.quiets.all()[0].at.After(now) {
-		key := c.quiets.pop().key
-		key.refs--
-		key.quieted = false
-		if key.quiet.After(now) {
-			key.quieted = true
-			key.refs++
-			c.quiets.push(timer{key.quiet, key})
-			continue
-		}
-		c.drop(key, now)
+}
+
+// cool forgets keys that are cold, up to the first that tick has something to do for.
+func (c *conflation) cool(now time.Time) {
+	for c.hot.len() > 0 && !c.hot.all()[0].at.After(now) && !c.hot.all()[0].key.waits() {
+		c.expire()
 	}
+}
+
+// expire takes the first timer, and returns its key, which is hot no more.
+func (c *conflation) expire() *hotKey {
+	key := c.hot.pop().key
+	key.refs--
+	key.hot = false
+	c.drop(key)
+	return key
 }
 
 // flush makes everything ready, for the end of the input.
 func (c *conflation) flush() {
-	for _, timer := range c.waits.all() {
-		if waiting := timer.key.waiting; waiting != nil && !waiting.queued {
-			c.push(waiting)
+	for _, timer := range c.hot.all() {
+		if timer.key.waits() {
+			c.push(timer.key.waiting)
 		}
 	}
-	c.waits, c.quiets = fifo[timer]{}, fifo[timer]{}
+	c.hot, c.holding = fifo[timer]{}, 0
 }
 
 // take takes the next batch to send off what is ready, or the next error.
-func (c *conflation) take(now time.Time) (batch []streams.Event, err error) {
+func (c *conflation) take() (batch []streams.Event, err error) {
 	if c.ready.len() == 0 {
 		return nil, nil
 	}
@@ -79,14 +80,14 @@ func (c *conflation) take(now time.Time) (batch []streams.Event, err error) {
 			break
 		}
 		c.ready.pop()
-		c.done(first, now)
+		c.done(first)
 	}
 	c.size -= len(batch)
 	return batch, nil
 }
 
 // done notes that an entry is out.
-func (c *conflation) done(out *entry, now time.Time) {
+func (c *conflation) done(out *entry) {
 	out.queued, out.out = false, 0
 	key := out.key
 	switch {
@@ -99,9 +100,9 @@ func (c *conflation) done(out *entry, now time.Time) {
 		key.refs--
 	}
 	if key.waiting == out {
-		c.close(key, now)
+		c.close(key)
 	} else {
-		c.drop(key, now)
+		c.drop(key)
 	}
 }
 

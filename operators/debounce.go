@@ -38,10 +38,11 @@ func (o DebounceOptions) Validate() error {
 // of each key goes on. It never refuses an event: while the receiver is busy it folds,
 // and holds no more than one state for each object and source, however long that takes.
 //
-//   - Leading edge: the event of a key that has been quiet for a window passes at once.
-//   - After that, what comes for the key waits for one window, counted from the first
-//     event that waits; then the latest state passes. A window is thus the longest wait;
-//     it may be up to 1/16 shorter, so that busy keys go together.
+//   - Leading edge: the event of a key of which nothing passed for a window passes at once.
+//   - What comes for the key within the window waits for its end; then the latest state
+//     passes, and a new window begins. A window is thus the longest wait, and a key sends
+//     one state in each (throttleLatest is the name of this in other libraries of
+//     ReactiveX). It may be up to 1/16 shorter, so that busy keys go together.
 //   - A deletion is never folded away, nor is the creation of another object under the
 //     same name (another uid). An event keeps what it replaced as causes.
 //   - Lists, bookmarks, and what a source says of its connection pass at once, behind all
@@ -50,7 +51,7 @@ func (o DebounceOptions) Validate() error {
 //
 // For one key, with window w:
 //
-//	a1 . a2 a3 . . (w) . . a4  =>  a1 . . . . . a3 . . a4      (a3 has the cause a2)
+//	a1 . a2 a3 . (w) . . . . (w) a4  =>  a1 . . . . a3 . . . . . a4      (a3 has the cause a2)
 //
 // It panics on options that do not validate.
 func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams.Stream[streams.Event] {
@@ -97,7 +98,7 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 			}
 			if ready == 0 && held.size > 0 {
 				size := held.size
-				batch, err := held.take(time.Now())
+				batch, err := held.take()
 				if ready = size - held.size; ready > 0 {
 					next = itemOf(out, batch, err)
 				}
@@ -121,6 +122,7 @@ func receive(held *conflation, flow *Flow, item rxgo.Item, free bool) (pass []st
 	if len(batch) > 0 {
 		flow.In.Add(int64(len(batch)))
 		now := time.Now()
+		held.cool(now)
 		passed := false
 		if free && held.ready.len() == 0 {
 			pass, passed = held.pass(batch, now)

@@ -254,7 +254,8 @@ func (h *history) checkLists() error {
 	return nil
 }
 
-// checkTimes: a key that is quiet does not wait, and no key waits longer than a window.
+// checkTimes: a key that is quiet does not wait, none waits longer than to the end of the
+// window that began with what came of it before, and none comes twice in one.
 func (h *history) checkTimes() error {
 	if h.neverIdle {
 		return nil
@@ -273,6 +274,14 @@ func (h *history) checkTimes() error {
 			return fmt.Errorf("%s waited %v", written(out.event), waited)
 		}
 		previous, followed := before[said]
+		since := out.at.Sub(previous.at)
+		switch {
+		case !followed || h.isCutShort(out):
+		case waited > 0 && since > h.window:
+			return fmt.Errorf("%s waited until %v after the one before it", written(out.event), since)
+		case 0 < since && since < h.window*15/16:
+			return fmt.Errorf("%s came %v after the one before it", written(out.event), since)
+		}
 		quiet := !followed || first.at.Sub(previous.at) > h.window
 		for _, in := range h.in[:first.index] { // Of those that a list replaced nothing came.
 			quiet = quiet && (in.event.Source+in.event.Key.String() != said || first.at.Sub(in.at) > h.window)
@@ -283,6 +292,15 @@ func (h *history) checkTimes() error {
 		before[said] = out
 	}
 	return nil
+}
+
+// isCutShort says whether a window of a key may begin or end with something else than what
+// came of the key: a mark or a list of its source, or the end of the input.
+func (h *history) isCutShort(out moment) bool {
+	end := h.in[len(h.in)-1].at
+	return !out.at.Before(end) || slices.ContainsFunc(h.in, func(in moment) bool {
+		return in.err == nil && in.event.Source == out.event.Source && !isKeyed(in.event) && !in.at.After(out.at) && out.at.Sub(in.at) <= 2*h.window
+	})
 }
 
 // state is what a reader makes of events, by source and name: the version of each object.
