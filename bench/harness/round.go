@@ -20,6 +20,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -52,32 +53,30 @@ type stage struct {
 	ends    []func() error
 }
 
-// newStage builds a stage. Its caller closes it, also after an error.
-func (r *run) newStage(ctx context.Context, dir string) (*stage, error) {
+// newStage builds a stage for a round, with the data of a cluster, if that is not empty. Its
+// caller closes it, also after an error.
+func (r *run) newStage(ctx context.Context, p planned, data string) (*stage, error) {
+	dir := filepath.Join(r.Dir, "rounds", p.ID())
 	s := &stage{run: r, dir: dir}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return s, fmt.Errorf("making the folder of a round: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, setUpLimit, fmt.Errorf("setting up a round took longer than %v", setUpLimit))
+	limit := setUpLimit
+	if data != "" {
+		limit += time.Duration(p.scenario.Variant.N) * foundLimit
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("setting up a round took longer than %v", limit))
 	defer cancel()
-	r.show.step("starting etcd and the API server", 0, 0)
+	if err := s.start(ctx, localcluster.Options{Data: data}); err != nil {
+		return s, err
+	}
+	if data != "" {
+		if err := s.calm(ctx); err != nil {
+			return s, err
+		}
+	}
 	var err error
-	if s.cluster, err = localcluster.Start(ctx, localcluster.Options{}); err != nil {
-		return s, err
-	}
-	s.ends = append(s.ends, s.cluster.Stop)
-	config := s.cluster.AdminConfig()
-	if _, err := install.Operator(ctx, config, ""); err != nil {
-		return s, err
-	}
-	if s.clients, err = scenario.NewClients(config); err != nil {
-		return s, err
-	}
-	s.ends = append(s.ends, func() error { s.clients.Close(); return nil })
-	if err := s.populate(ctx); err != nil {
-		return s, err
-	}
-	if s.proxy, err = proxy.New(config); err != nil {
+	if s.proxy, err = proxy.New(s.cluster.AdminConfig()); err != nil {
 		return s, err
 	}
 	s.ends = append(s.ends, s.proxy.Close)
@@ -85,6 +84,24 @@ func (r *run) newStage(ctx context.Context, dir string) (*stage, error) {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	s.ends = append(s.ends, s.judge.Close, func() error { return os.RemoveAll(kubeconfig) })
 	return s, s.proxy.WriteKubeconfig(kubeconfig, s.token)
+}
+
+// start starts a cluster in which contenders can work.
+func (s *stage) start(ctx context.Context, options localcluster.Options) (err error) {
+	s.run.show.step("starting etcd and the API server", 0, 0)
+	if s.cluster, err = localcluster.Start(ctx, options); err != nil {
+		return err
+	}
+	s.ends = append(s.ends, s.cluster.Stop)
+	config := s.cluster.AdminConfig()
+	if _, err := install.Operator(ctx, config, ""); err != nil {
+		return err
+	}
+	if s.clients, err = scenario.NewClients(config); err != nil {
+		return err
+	}
+	s.ends = append(s.ends, func() error { s.clients.Close(); return nil })
+	return s.populate(ctx)
 }
 
 // close takes all down, the last first.
@@ -96,17 +113,18 @@ func (s *stage) close() error {
 	return err
 }
 
-// populate makes the namespaces, and the account that every contender is.
+// populate makes the namespaces, and the account that every contender is. They are there
+// where a round finds what another cluster left.
 func (s *stage) populate(ctx context.Context) error {
 	core := s.clients.Core()
 	for _, name := range []string{scenario.Namespace, idealNamespace} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		if _, err := core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("making the namespace %s: %w", name, err)
 		}
 	}
 	accounts := core.CoreV1().ServiceAccounts(metav1.NamespaceDefault)
-	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
+	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("making the contender's account: %w", err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -114,7 +132,7 @@ func (s *stage) populate(ctx context.Context) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: account}},
 	}
-	if _, err := core.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+	if _, err := core.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("binding the contender's account: %w", err)
 	}
 	seconds := int64(tokenSeconds)
@@ -169,7 +187,10 @@ func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 }
 
 func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured, err error) {
-	dir := filepath.Join(r.Dir, "rounds", p.ID())
+	data, err := r.found(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	port, err := contender.FreePort()
 	if err != nil {
 		return nil, err
@@ -182,7 +203,7 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 	}
 	r.usage.begin(p.Round)
 	defer r.usage.end()
-	s, err := r.newStage(ctx, dir)
+	s, err := r.newStage(ctx, p, data)
 	defer func() {
 		if cause := s.died(); cause != nil {
 			err = cause // What came of it is no failure of the contender's.
@@ -195,29 +216,21 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 	if err := r.noteServer(s); err != nil {
 		return nil, err
 	}
-	servers := []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")}
-	r.usage.follow("etcd", servers[0])
-	r.usage.follow("apiserver", servers[1])
 	before := outcome.Measured{}
-	world := &scenario.World{
-		Clients: s.clients, Proxy: s.proxy, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Progress: r.show.step,
-		Servers: servers,
-		Start: func(ctx context.Context) (scenario.Process, error) {
-			process, err := r.programs[p.Contender].Start(context.WithoutCancel(ctx), contender.Settings{
-				Kubeconfig: filepath.Join(dir, "kubeconfig"), Output: filepath.Join(dir, "contender.log"),
-				Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: port,
-			})
-			if err != nil {
-				return nil, err
-			}
-			r.usage.follow("contender", process.PID())
-			if err := r.scrape(p, process.MetricsURL(), port); err != nil {
-				_, _ = process.Stop() // That is the harness's failure, whatever this says.
-				return nil, err
-			}
-			return process, nil
-		},
-	}
+	world := s.world(p, func(ctx context.Context) (scenario.Process, error) {
+		process, err := s.contender(ctx, p, port)
+		if err != nil {
+			return nil, err
+		}
+		r.usage.follow("contender", process.PID())
+		if err := r.scrape(p, process.MetricsURL(), port); err != nil {
+			_, _ = process.Stop() // That is the harness's failure, whatever this says.
+			return nil, err
+		}
+		return process, nil
+	})
+	r.usage.follow("etcd", world.Servers[0])
+	r.usage.follow("apiserver", world.Servers[1])
 	if r.Ideal > 0 {
 		rate, err := s.ideal(ctx, r.Ideal)
 		if err != nil {
@@ -243,7 +256,23 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 	for measure, value := range before {
 		measured[measure] = value
 	}
-	return measured, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(dir, "proxy.jsonl")))
+	return measured, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(s.dir, "proxy.jsonl")))
+}
+
+// world is what a scenario gets of the stage.
+func (s *stage) world(p planned, start func(context.Context) (scenario.Process, error)) *scenario.World {
+	return &scenario.World{
+		Clients: s.clients, Proxy: s.proxy, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Progress: s.run.show.step,
+		Servers: []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")}, Start: start,
+	}
+}
+
+// contender starts the contender of a round.
+func (s *stage) contender(ctx context.Context, p planned, port int) (*contender.Process, error) {
+	return s.run.programs[p.Contender].Start(context.WithoutCancel(ctx), contender.Settings{
+		Kubeconfig: filepath.Join(s.dir, "kubeconfig"), Output: filepath.Join(s.dir, "contender.log"),
+		Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: port,
+	})
 }
 
 // noteServer adds the version of the API server to what the run says, the first time.

@@ -28,9 +28,13 @@ func (t *times) set(name types.NamespacedName, at time.Time) {
 // createAll creates objects as fast as possible, wants them finished, and returns when
 // each creation was answered.
 func (w *World) createAll(ctx context.Context, prefix string, n int, replicas int32) (*times, error) {
+	return w.createNamed(ctx, func(i int) types.NamespacedName { return object(prefix, i) }, n, replicas)
+}
+
+func (w *World) createNamed(ctx context.Context, of func(i int) types.NamespacedName, n int, replicas int32) (*times, error) {
 	answered, done := newTimes(), counter{}
 	err := asFastAsPossible(ctx, n, func(ctx context.Context, i int) error {
-		name := object(prefix, i)
+		name := of(i)
 		w.Judge.finished.want(name, 1)
 		if err := w.Clients.create(ctx, name, replicas); err != nil {
 			return err

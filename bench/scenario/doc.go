@@ -3,6 +3,7 @@
 //
 //	burst    n objects are created as fast as the API server takes them
 //	start    n objects are there, without children, when the contender is started
+//	return   n objects are finished and m are new, because it was away, when the contender is started
 //	restart  n objects are finished when the contender is started again
 //	storm    n objects are each changed m times, as fast as the API server takes it
 //	steady   n objects are created at a share of the rate that the ideal client reaches

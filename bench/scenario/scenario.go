@@ -14,7 +14,7 @@ import (
 // Variant is the size of a scenario.
 type Variant struct {
 	N       int // objects
-	M       int // changes: of each object in a storm, of all in a churn
+	M       int // changes: of each object in a storm, of all in a churn; new objects in a return
 	Load    int // percent of the ideal client's rate
 	Seconds int // of being idle
 }
@@ -39,6 +39,9 @@ type Scenario struct {
 	Sweeps, Limits bool
 	// Paced says that it needs the rate of the ideal client.
 	Paced bool
+	// Found says that n objects are there that the contender has finished, by [Seed] and
+	// [World.Adopt], before it is started.
+	Found bool
 
 	parts       []part
 	short, full []Variant
@@ -64,7 +67,9 @@ var all = []Scenario{
 	{Name: "burst", Creates: true, Sweeps: true, Limits: true, parts: []part{partN}, run: burst,
 		short: []Variant{{N: 100}}, full: []Variant{{N: 1000}, {N: 5000}}},
 	{Name: "start", Creates: true, parts: []part{{partN.name, partN.of, 0, partN.maximum}}, run: start,
-		short: []Variant{{N: 100}}, full: []Variant{{N: 0}, {N: 10_000}, {N: 50_000}}},
+		short: []Variant{{N: 100}}, full: []Variant{{N: 0}, {N: 10_000}}},
+	{Name: "return", Found: true, parts: []part{partN, partM}, run: comeBack,
+		short: []Variant{{N: 500, M: 10}}, full: []Variant{{N: 10_000, M: 100}, {N: 50_000, M: 100}}},
 	{Name: "restart", parts: []part{partN}, run: restart,
 		short: []Variant{{N: 50}}, full: []Variant{{N: 1000}, {N: 10_000}}},
 	{Name: "storm", parts: []part{partN, partM}, run: storm,

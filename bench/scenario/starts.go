@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // start: with n=0 there is one object, so that there is something to write.
@@ -14,6 +15,20 @@ func start(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 		return nil, err
 	}
 	return w.measureStart(ctx, n)
+}
+
+// comeBack: what was finished is as it should be, and only the new objects are to be
+// finished, which are spread among the others by their names. CPU and writes are not those of
+// a number of objects, so that none is measured.
+func comeBack(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+	parts := (v.N + seedPart - 1) / seedPart
+	among := func(i int) types.NamespacedName { return object(seedPrefix(i%parts)+"-new", i) }
+	if _, err := w.createNamed(ctx, among, v.M, v.replicas()); err != nil {
+		return nil, err
+	}
+	measured, err := w.measureStart(ctx, v.N+v.M)
+	delete(measured, outcome.Objects)
+	return measured, err
 }
 
 func restart(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ type Cluster struct {
 	children  *family
 	admin     *rest.Config
 	apiReady  time.Duration
-	stop      func() error
+	end       func(kept string) error // once
 }
 
 // Start builds the control plane's binaries if need be and runs a cluster. It returns
@@ -59,10 +60,11 @@ func start(ctx context.Context, options Options, choosePorts func(api int) (port
 		admin:     s.adminConfig(server),
 		apiReady:  s.apiReady,
 	}
-	c.stop = sync.OnceValue(func() error {
-		c.children.stop()
-		return c.directory.remove()
-	})
+	var once sync.Once
+	c.end = func(kept string) (err error) {
+		once.Do(func() { err = c.stop(kept) })
+		return err
+	}
 	options.Logger.Info("local cluster runs", "server", server, "directory", directory.path, "apiReady", c.apiReady)
 	return c, nil
 }
@@ -111,4 +113,20 @@ func (c *Cluster) Err() error {
 
 // Stop ends every component and removes the cluster's directory. It returns when all is
 // gone. It may be called more than once.
-func (c *Cluster) Stop() error { return c.stop() }
+func (c *Cluster) Stop() error { return c.end("") }
+
+// StopAndKeep is Stop, but leaves the data of the cluster in a new directory, for
+// [Options.Data] of others. It does nothing if the cluster was stopped.
+func (c *Cluster) StopAndKeep(directory string) error { return c.end(directory) }
+
+// stop ends the components, keeps the data if a directory is given, and removes the rest.
+func (c *Cluster) stop(kept string) error {
+	c.children.stop()
+	var err error
+	if kept != "" {
+		if err = os.CopyFS(kept, os.DirFS(c.directory.file("etcd"))); err != nil {
+			err = fmt.Errorf("keeping the data of the cluster: %w", err)
+		}
+	}
+	return errors.Join(err, c.directory.remove())
+}

@@ -4,6 +4,9 @@ import "strconv"
 
 // The arguments of every component. File names are those that identities writes.
 
+// maxBytes is the most that etcd recommends: 8 GiB.
+const maxBytes = "8589934592"
+
 func etcdArguments(d *directory, p ports) []string {
 	return []string{
 		"--name=bellerophon",
@@ -21,7 +24,8 @@ func etcdArguments(d *directory, p ports) []string {
 		"--peer-key-file=" + d.file("etcd.key"),
 		"--peer-trusted-ca-file=" + d.file("etcd-ca.crt"),
 		"--peer-client-cert-auth",
-		"--unsafe-no-fsync", // The data end with the cluster.
+		"--unsafe-no-fsync",                 // The data end with the cluster.
+		"--quota-backend-bytes=" + maxBytes, // The default, 2 GiB, is less than 50,000 objects with children take.
 		"--log-level=warn",
 	}
 }

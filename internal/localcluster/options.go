@@ -13,6 +13,10 @@ type Options struct {
 	// for any free one, or 1 to 65535.
 	APIPort int
 
+	// Data is a directory that [Cluster.StopAndKeep] left: the cluster begins with a copy of
+	// it instead of empty. It is not changed.
+	Data string
+
 	// CacheDir holds the binaries that were built and a directory for each cluster that
 	// runs. The default is "bellerophon" in os.UserCacheDir.
 	CacheDir string

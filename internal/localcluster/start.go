@@ -84,6 +84,12 @@ func (s *starter) startIn(ctx context.Context, children *family) (string, error)
 	if err := os.RemoveAll(s.directory.file("etcd")); err != nil {
 		return "", fmt.Errorf("removing the data of the last attempt: %w", err)
 	}
+	if s.options.Data != "" {
+		s.options.Progress(Progress{Phase: "copying the data of the cluster"})
+		if err := os.CopyFS(s.directory.file("etcd"), os.DirFS(s.options.Data)); err != nil {
+			return "", fmt.Errorf("copying the data of the cluster: %w", err)
+		}
+	}
 	client, err := rest.HTTPClientFor(s.adminConfig(server))
 	if err != nil {
 		return "", fmt.Errorf("making a client of the API server: %w", err)
@@ -117,8 +123,10 @@ func (s *starter) startRest(ctx context.Context, children *family, server string
 	if err != nil {
 		return fmt.Errorf("making a client of the API server: %w", err)
 	}
-	if err := populate(ctx, clientset); err != nil {
-		return err
+	if s.options.Data == "" {
+		if err := populate(ctx, clientset); err != nil {
+			return err
+		}
 	}
 	stages := slices.Concat(s.programs.stages, []string{s.directory.file("image-pull-back-off.yaml")})
 	return errors.Join(
