@@ -11,9 +11,12 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// fieldManager is the query parameter that metav1.CreateOptions and PatchOptions have of that
+// name. To encode those took a twentieth of the CPU of an operator that creates.
+const fieldManager = "fieldManager"
 
 // Client reads the kinds that a manager watches from its cache, and writes them to the
 // API server. What it wrote, the next read sees. Its functions may be called from any
@@ -87,7 +90,7 @@ func Create[T streams.Object](ctx context.Context, c *Client, object T) (T, erro
 	created := kind.as.New()
 	err := kind.requests.Post().NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
 		Resource(kind.as.Resource).
-		VersionedParams(&metav1.CreateOptions{FieldManager: c.manager.options.UserAgent}, metav1.ParameterCodec).
+		Param(fieldManager, c.manager.options.UserAgent).
 		Body(object).Do(ctx).Into(created)
 	return wrote(ctx, c, kind, "create", true, object, created, err)
 }
@@ -152,16 +155,14 @@ func PatchStatus[T streams.Object](ctx context.Context, c *Client, before, after
 
 func patch[T streams.Object](ctx context.Context, c *Client, kind *form, how types.PatchType, verb string,
 	body []byte, object T, subresources ...string) (T, error) {
-	options := &metav1.PatchOptions{FieldManager: c.manager.options.UserAgent}
+	request := kind.requests.Patch(how).NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
+		Resource(kind.as.Resource).Name(object.GetName()).SubResource(subresources...).
+		Param(fieldManager, c.manager.options.UserAgent)
 	if how == types.ApplyPatchType {
-		force := true
-		options.Force = &force
+		request.Param("force", "true")
 	}
 	patched := kind.as.New()
-	err := kind.requests.Patch(how).NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
-		Resource(kind.as.Resource).Name(object.GetName()).SubResource(subresources...).
-		VersionedParams(options, metav1.ParameterCodec).
-		Body(body).Do(ctx).Into(patched)
+	err := request.Body(body).Do(ctx).Into(patched)
 	// On condition of a version, an answer of another version is that of this write.
 	conditional := how != types.ApplyPatchType && object.GetResourceVersion() != "" && patched.GetResourceVersion() != object.GetResourceVersion()
 	return wrote(ctx, c, kind, verb, conditional, object, patched, err)
