@@ -28,6 +28,7 @@ type ensured struct {
 	what   string // its kind, for people
 	action action
 	err    error
+	write  func(context.Context) (action, error) // what it takes; nil is nothing
 }
 
 type action uint8
@@ -38,32 +39,49 @@ const (
 	repaired
 )
 
-// ensureAll brings the children to what is wanted, in parallel: they do not depend on
-// each other, and each is one round trip. It returns what is kept of the StatefulSet as it
-// is then, if there is one.
+// ensureAll brings the children to what is wanted, mostly with one write each, and with none
+// where nothing differs. It returns what is kept of the StatefulSet as it is then, if there is
+// one that belongs to the hero: what was written is in the cache at once.
 func ensureAll(ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple) (*servers, []ensured) {
 	want := desiredOf(hero)
-	done := make([]ensured, 3)
-	var kept *servers
-	steps := []func(context.Context){
-		func(ctx context.Context) {
-			_, done[0] = ensure[*config](ctx, client, hero, want.config, ways[*corev1.ConfigMap]{"ConfigMap", sumOfConfig, adjustConfig})
-		},
-		func(ctx context.Context) {
-			_, done[1] = ensure[*service](ctx, client, hero, want.service, ways[*corev1.Service]{"Service", sumOfService, adjustService})
-		},
-		func(ctx context.Context) {
-			kept, done[2] = ensure[*servers](ctx, client, hero, want.servers, ways[*appsv1.StatefulSet]{"StatefulSet", sumOfServers, adjustServers})
-		},
+	done := []ensured{
+		compare[*config](client, hero, want.config, ways[*corev1.ConfigMap]{"ConfigMap", sumOfConfig, adjustConfig}),
+		compare[*service](client, hero, want.service, ways[*corev1.Service]{"Service", sumOfService, adjustService}),
+		compare[*servers](client, hero, want.servers, ways[*appsv1.StatefulSet]{"StatefulSet", sumOfServers, adjustServers}),
 	}
-	group := lifecycle.New(ctx)
-	for i, step := range steps {
-		group.Go(fmt.Sprint("child ", i), func(ctx context.Context) error { step(ctx); return nil })
-	}
-	if err := group.Wait(); err != nil {
+	if err := writeAll(ctx, done); err != nil {
 		done = append(done, ensured{what: "child", err: err})
 	}
+	if err := done[2].err; errors.Is(err, errNameTaken) || errors.Is(err, errLeaving) {
+		return nil, done
+	}
+	kept, _ := controller.Get[*servers](client, nameOf(hero))
 	return kept, done
+}
+
+// writeAll writes what has to be written, in parallel: the children do not depend on each
+// other, and each is one round trip. The error is a panic's.
+func writeAll(ctx context.Context, children []ensured) error {
+	var writes []func(context.Context) error
+	for i := range children {
+		if child := &children[i]; child.write != nil {
+			writes = append(writes, func(ctx context.Context) error {
+				child.action, child.err = child.write(ctx)
+				return nil
+			})
+		}
+	}
+	if len(writes) == 0 {
+		return nil
+	}
+	last := len(writes) - 1
+	group := lifecycle.New(ctx)
+	for _, write := range writes[:last] {
+		group.Go("a write", write)
+	}
+	// One in this goroutine: a new one has to make its stack as large as a request takes.
+	err := lifecycle.Guard(func() error { return writes[last](ctx) })
+	return errors.Join(err, group.Wait())
 }
 
 // keptChild is what the cache keeps of a child.
@@ -79,29 +97,20 @@ type ways[Whole streams.Object] struct {
 	adjust func(want, seen Whole)
 }
 
-// ensure brings one child to what is wanted, mostly with one write, and with none where
-// nothing differs. It returns what is kept of the child as it is then, if there is one that
-// belongs to the hero: what was written is in the cache at once.
-func ensure[Kept keptChild, Whole streams.Object](ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple,
-	want Whole, ways ways[Whole]) (Kept, ensured) {
-	done := ensured{what: ways.what}
+// compare says what it takes to bring one child to what is wanted.
+func compare[Kept keptChild, Whole streams.Object](client *controller.Client, hero *v1.BellerophonSimple, want Whole, ways ways[Whole]) ensured {
+	child := ensured{what: ways.what}
 	seen, found := controller.Get[Kept](client, nameOf(want))
 	switch {
 	case !found:
-		done.action, done.err = create(ctx, client, hero, want, ways)
+		child.write = func(ctx context.Context) (action, error) { return create(ctx, client, hero, want, ways) }
 	case !isOurs(hero, seen):
-		done.err = whose(hero, seen, ways.what)
-	case seen.sumOf() == ways.sumOf(want):
-		return seen, done
-	default:
+		child.err = whose(hero, seen, ways.what)
+	case seen.sumOf() != ways.sumOf(want):
 		want.SetResourceVersion(seen.GetResourceVersion())
-		done.action, done.err = repair(ctx, client, hero, want, ways)
+		child.write = func(ctx context.Context) (action, error) { return repair(ctx, client, hero, want, ways) }
 	}
-	if errors.Is(done.err, errNameTaken) || errors.Is(done.err, errLeaving) {
-		return *new(Kept), done
-	}
-	seen, _ = controller.Get[Kept](client, nameOf(want))
-	return seen, done
+	return child
 }
 
 // create creates a child that the cache does not have.
