@@ -1,16 +1,10 @@
 package conformance
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"path/filepath"
@@ -18,16 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/bench/proxy/gate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/client-go/util/cert"
 )
 
 // call is one request of the process under test.
@@ -68,12 +58,10 @@ type rule func(*call) *metav1.Status
 // of the suite, whoever the process says that it is. Its methods may be called from any
 // goroutine.
 type proxy struct {
+	gate       *gate.Gate
 	kubeconfig string // the path of the process's
-	server     *http.Server
 	transport  http.RoundTripper
 	forward    *httputil.ReverseProxy
-	group      *lifecycle.Group
-	infos      request.RequestInfoFactory
 	alter      func(*http.Request, *request.RequestInfo) error // for seeded bugs; may be nil
 
 	mu      sync.Mutex
@@ -85,7 +73,7 @@ type proxy struct {
 }
 
 // newProxy starts a proxy, and writes the kubeconfig file that leads to it.
-func newProxy(ctx context.Context, config *rest.Config, directory string) (*proxy, error) {
+func newProxy(config *rest.Config, directory string) (*proxy, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the API server: %w", err)
@@ -96,72 +84,34 @@ func newProxy(ctx context.Context, config *rest.Config, directory string) (*prox
 	}
 	p := &proxy{
 		transport: client.Transport,
-		infos:     request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		changed:   make(chan struct{}), rules: map[int]rule{}, watches: map[*call]context.CancelFunc{},
 		kubeconfig: filepath.Join(directory, "kubeconfig"),
 	}
-	quiet := log.New(io.Discard, "", 0) // What ends before its answer is what the checks want.
 	p.forward = &httputil.ReverseProxy{
 		Transport: client.Transport,
-		ErrorLog:  quiet,
+		ErrorLog:  gate.Quiet,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Header.Del("Authorization")
 		},
 	}
-	certificates, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
-	if err != nil {
-		return nil, fmt.Errorf("making a certificate: %w", err)
+	if p.gate, err = gate.Open(p.serve); err != nil {
+		return nil, err
 	}
-	pair, err := tls.X509KeyPair(certificates, key)
-	if err != nil {
-		return nil, fmt.Errorf("reading the certificate that was just made: %w", err)
+	if err := p.gate.WriteKubeconfig(p.kubeconfig, "anybody"); err != nil {
+		return nil, errors.Join(err, p.close())
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listening for the process under test: %w", err)
-	}
-	if err := p.writeKubeconfig("https://"+listener.Addr().String(), certificates); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	p.server = &http.Server{
-		Handler: http.HandlerFunc(p.serve), ErrorLog: quiet, ReadHeaderTimeout: time.Minute,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
-	}
-	p.group = lifecycle.New(context.WithoutCancel(ctx))
-	p.group.Go("proxy", func(context.Context) error {
-		if err := p.server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
 	return p, nil
 }
 
-// writeKubeconfig trusts the authority alone, which follows the certificate.
-func (p *proxy) writeKubeconfig(server string, certificates []byte) error {
-	_, authority := pem.Decode(certificates)
-	config := clientcmdapi.NewConfig()
-	config.Clusters["conformance"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: authority}
-	config.AuthInfos["conformance"] = &clientcmdapi.AuthInfo{Token: "anybody"}
-	config.Contexts["conformance"] = &clientcmdapi.Context{Cluster: "conformance", AuthInfo: "conformance"}
-	config.CurrentContext = "conformance"
-	if err := clientcmd.WriteToFile(*config, p.kubeconfig); err != nil {
-		return fmt.Errorf("writing the kubeconfig of the process under test: %w", err)
-	}
-	return nil
-}
-
 func (p *proxy) close() error {
-	err := p.server.Close()
-	p.cut(nil)
-	err = errors.Join(err, p.group.Wait())
+	err := p.gate.Close()
 	utilnet.CloseIdleConnectionsFor(p.transport)
 	return err
 }
 
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
-	info, err := p.infos.NewRequestInfo(r)
+	info, err := gate.InfoOf(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -182,7 +132,7 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, c, failure)
 		return
 	}
-	p.forward.ServeHTTP(&codeWriter{ResponseWriter: w, seen: func(code int) { p.answered(c, code) }, gone: cancel}, r.WithContext(ctx))
+	p.forward.ServeHTTP(&codeWriter{ResponseWriter: w, seen: func(code int) { p.answered(c, code) }}, r.WithContext(ctx))
 }
 
 // refuse answers a call with a failure. A watch from a version that is too old begins well
@@ -202,7 +152,6 @@ func refuse(w http.ResponseWriter, c *call, failure *metav1.Status) {
 type codeWriter struct {
 	http.ResponseWriter
 	seen func(int)
-	gone func() // is called when a process has closed its side of a web socket
 }
 
 func (w *codeWriter) WriteHeader(code int) {
@@ -210,30 +159,7 @@ func (w *codeWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Hijack lets the forwarder take over the connection of a web socket. It would close only
-// half of it when the process closes its half, and the process would wait for the other.
-func (w *codeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	return &socket{conn, w.gone}, buffered, nil
-}
-
-type socket struct {
-	net.Conn
-	gone func()
-}
-
-func (s *socket) Read(into []byte) (int, error) {
-	n, err := s.Conn.Read(into)
-	if err != nil {
-		s.gone()
-	}
-	return n, err
-}
-
-// Unwrap lets the forwarder flush.
+// Unwrap lets the forwarder flush, and take over the connection of a web socket.
 func (w *codeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // began notes a call, and says with what it has to fail.

@@ -163,7 +163,7 @@ func newWorld(ctx context.Context, config *rest.Config, subject Subject, options
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a directory: %w", err)
 	}
-	if w.proxy, err = newProxy(ctx, config, directory); err != nil {
+	if w.proxy, err = newProxy(config, directory); err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(directory))
 	}
 	w.proxy.alter = options.alter

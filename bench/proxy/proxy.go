@@ -1,41 +1,24 @@
 package proxy
 
 import (
-	"context"
-	"crypto/tls"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"sync"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/bench/proxy/gate"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/client-go/util/cert"
 )
 
 // Proxy is a proxy that runs. Its methods may be called from any goroutine.
 type Proxy struct {
-	address   string
-	authority []byte
-	server    *http.Server
+	gate      *gate.Gate
 	transport http.RoundTripper
 	forward   *httputil.ReverseProxy
-	group     *lifecycle.Group
-	infos     request.RequestInfoFactory
 	recorder  *recorder
-	serving   sync.RWMutex // held for reading by each call that is being served
 }
 
 // New starts a proxy on a free loopback port, in front of the API server of a client
@@ -51,79 +34,32 @@ func New(config *rest.Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}
-	certificates, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
-	if err != nil {
-		return nil, fmt.Errorf("making the proxy's certificate: %w", err)
-	}
-	pair, err := tls.X509KeyPair(certificates, key)
-	if err != nil {
-		return nil, fmt.Errorf("reading the certificate that was just made: %w", err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listening for the contender: %w", err)
-	}
-	p := &Proxy{
-		address: "https://" + listener.Addr().String(), transport: transport, recorder: newRecorder(),
-		infos: request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
-		group: lifecycle.New(context.Background()),
-	}
-	_, p.authority = pem.Decode(certificates) // It follows the certificate.
-	quiet := log.New(io.Discard, "", 0)       // The contender ends watches when it wants to.
+	p := &Proxy{transport: transport, recorder: newRecorder()}
 	p.forward = &httputil.ReverseProxy{
-		Transport: transport, ErrorLog: quiet, BufferPool: &buffers{},
+		Transport: transport, ErrorLog: gate.Quiet, BufferPool: &buffers{},
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: func(response *http.Response) error {
 			exchangeOf(response.Request.Context()).answered(response)
 			return nil
 		},
 	}
-	p.server = &http.Server{
-		Handler: http.HandlerFunc(p.serve), ErrorLog: quiet, ReadHeaderTimeout: time.Minute,
-		BaseContext: func(net.Listener) context.Context { return p.group.Context() },
-		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+	if p.gate, err = gate.Open(p.serve); err != nil {
+		return nil, err
 	}
-	p.group.Go("proxy", func(context.Context) error {
-		if err := p.server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
 	return p, nil
 }
 
 // Close ends all calls, and returns when they are over. The record stays.
 func (p *Proxy) Close() error {
-	p.group.Stop()
-	err := errors.Join(p.server.Close(), p.group.Wait())
-	p.serving.Lock()   // Until the last one is over.
-	p.serving.Unlock() //nolint:staticcheck // It was taken to wait.
+	err := p.gate.Close()
 	utilnet.CloseIdleConnectionsFor(p.transport)
-	if err != nil {
-		return fmt.Errorf("ending the proxy: %w", err)
-	}
-	return nil
+	return err
 }
 
 // WriteKubeconfig writes the file that leads a contender to the proxy, as somebody whose
 // token is given.
 func (p *Proxy) WriteKubeconfig(path, token string) error {
-	return WriteKubeconfig(path, p.address, p.authority, token)
-}
-
-// WriteKubeconfig writes a kubeconfig file for the server of a URL, whose authority is
-// PEM encoded.
-func WriteKubeconfig(path, server string, authority []byte, token string) error {
-	const name = "bench"
-	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: authority}
-	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
-	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	config.CurrentContext = name
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		return fmt.Errorf("writing the contender's kubeconfig: %w", err)
-	}
-	return nil
+	return p.gate.WriteKubeconfig(path, token)
 }
 
 // Record is what has passed so far: of calls and watches that are not over, the events.
@@ -143,9 +79,7 @@ func (p *Proxy) IdleSince() time.Time { return p.recorder.idleSince() }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
-	p.serving.RLock()
-	defer p.serving.RUnlock()
-	info, err := p.infos.NewRequestInfo(r)
+	info, err := gate.InfoOf(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -158,11 +92,9 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		e.call.Verb, e.call.Name = "", info.Path
 	}
 	p.recorder.saw(versionIn(r.URL.Query()))
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	r = e.begin(r.WithContext(ctx))
+	r = e.begin(r)
 	defer e.end() // The forwarder panics when a contender leaves in the middle.
-	p.forward.ServeHTTP(&upgradable{w, cancel}, r)
+	p.forward.ServeHTTP(w, r)
 }
 
 // versionIn is the version that a watch or a list begins at: the contender has seen it.

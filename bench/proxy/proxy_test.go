@@ -69,8 +69,8 @@ func newWorld(t testing.TB, answer http.HandlerFunc) *world {
 	return &world{proxy: proxy, client: client, config: config, direct: server}
 }
 
-// do sends a request and returns the body of its answer.
-func (w *world) do(t testing.TB, method, path, body string) string {
+// ask sends a request and returns its answer, whose body the caller closes.
+func (w *world) ask(t testing.TB, method, path, body string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, w.config.Host+path, strings.NewReader(body))
 	if err != nil {
@@ -80,6 +80,13 @@ func (w *world) do(t testing.TB, method, path, body string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return response
+}
+
+// do sends a request and returns the body of its answer.
+func (w *world) do(t testing.TB, method, path, body string) string {
+	t.Helper()
+	response := w.ask(t, method, path, body)
 	defer response.Body.Close()
 	if response.ProtoMajor != 2 {
 		t.Errorf("the proxy speaks %s, want HTTP/2", response.Proto)
@@ -180,14 +187,7 @@ func TestEventsOfAWatchAreStampedBeforeTheyReachTheClient(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.config.Host+heroes+"?watch=true&resourceVersion=3", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := w.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := w.ask(t, http.MethodGet, heroes+"?watch=true&resourceVersion=3", "")
 	defer response.Body.Close()
 	if !w.proxy.IsWatched("sheroes") || w.proxy.IsWatched("configmaps") {
 		t.Error("the proxy does not know what is watched")

@@ -1,0 +1,121 @@
+// Package gate is where a contender comes to a reverse proxy before the API server: a
+// server on loopback, and the kubeconfig file that leads to it.
+//
+// What it guarantees:
+//
+//   - It speaks verified TLS, with a certificate of its own, and HTTP/2 where the contender
+//     can.
+//   - The context of a request ends when the contender is gone or the gate is closed, also
+//     while the request is a WebSocket. There the contender is gone once it has closed its
+//     half of the connection.
+//   - Close returns when no request is being served any more.
+package gate
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+)
+
+// Quiet takes what servers and forwarders log of calls that end early: contenders end
+// watches when they want to, and a check may cut them.
+var Quiet = log.New(io.Discard, "", 0)
+
+// infos knows the paths of the API server.
+var infos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+// InfoOf says what a request asks of the API server.
+func InfoOf(r *http.Request) (*request.RequestInfo, error) { return infos.NewRequestInfo(r) }
+
+// Gate is a server that runs. Its methods may be called from any goroutine.
+type Gate struct {
+	address   string
+	authority []byte // PEM
+	server    *http.Server
+	group     *lifecycle.Group
+	serving   sync.RWMutex // held for reading by each request that is being served
+}
+
+// Open starts a server on a free loopback port. It passes each request to serve, on a
+// goroutine of the request's own, until Close.
+func Open(serve http.HandlerFunc) (*Gate, error) {
+	certificates, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
+	if err != nil {
+		return nil, fmt.Errorf("making the proxy's certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certificates, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate that was just made: %w", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listening for the contender: %w", err)
+	}
+	g := &Gate{address: "https://" + listener.Addr().String(), group: lifecycle.New(context.Background())}
+	_, g.authority = pem.Decode(certificates) // It follows the certificate.
+	g.server = &http.Server{
+		Handler: g.watched(serve), ErrorLog: Quiet, ReadHeaderTimeout: time.Minute,
+		BaseContext: func(net.Listener) context.Context { return g.group.Context() },
+		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+	}
+	g.group.Go("proxy", func(context.Context) error {
+		if err := g.server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	return g, nil
+}
+
+// watched notes which requests are being served, and ends those whose contender is gone.
+func (g *Gate) watched(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		g.serving.RLock()
+		defer g.serving.RUnlock()
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		serve(&upgradable{w, cancel}, r.WithContext(ctx))
+	}
+}
+
+// Close ends all requests, and returns when they are over.
+func (g *Gate) Close() error {
+	g.group.Stop()
+	err := errors.Join(g.server.Close(), g.group.Wait())
+	g.serving.Lock()   // Until the last one is over.
+	g.serving.Unlock() //nolint:staticcheck // It was taken to wait.
+	if err != nil {
+		return fmt.Errorf("ending the proxy: %w", err)
+	}
+	return nil
+}
+
+// WriteKubeconfig writes the file that leads a contender to the gate, as somebody whose
+// token is given.
+func (g *Gate) WriteKubeconfig(path, token string) error {
+	const name = "bench"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: g.address, CertificateAuthorityData: g.authority}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return fmt.Errorf("writing the contender's kubeconfig: %w", err)
+	}
+	return nil
+}
