@@ -5,20 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bench/connection"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -29,10 +26,7 @@ const selector = "app.kubernetes.io/managed-by=bellerophon,app.kubernetes.io/nam
 
 // client writes what objects ask for.
 type client struct {
-	http      *http.Client
-	core      kubernetes.Interface // speaks protobuf
-	heroes    rest.Interface       // speaks JSON: custom resources have no other
-	codec     runtime.ParameterCodec
+	*connection.Connection
 	namespace string        // empty is all
 	slots     chan struct{} // as many as objects may be written at once
 
@@ -48,35 +42,15 @@ func newClient(config *rest.Config, namespace string, inFlight int) (*client, er
 	if inFlight < 1 || inFlight > 1024 {
 		return nil, fmt.Errorf("ideal: InFlight is %d; it must be 1 to 1024", inFlight)
 	}
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	shared, err := rest.HTTPClientFor(config)
+	shared, err := connection.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
-	}
-	binary := rest.CopyConfig(config)
-	binary.ContentType = runtime.ContentTypeProtobuf
-	core, err := kubernetes.NewForConfigAndClient(binary, shared)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
-	}
-	scheme := runtime.NewScheme()
-	if err := v1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	config.APIPath, config.GroupVersion = "/apis", &v1.GroupVersion
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	heroes, err := rest.RESTClientForConfigAndClient(config, shared)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
-	}
 	return &client{
-		http: shared, core: core, heroes: heroes, codec: runtime.NewParameterCodec(scheme), namespace: namespace,
+		Connection: shared, namespace: namespace,
 		slots: make(chan struct{}, inFlight), known: map[types.NamespacedName]*v1.BellerophonSimple{},
 	}, nil
 }
-
-func (c *client) close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
 // slot waits until an object may be written.
 func (c *client) slot(ctx context.Context) error {
@@ -100,15 +74,15 @@ func (c *client) children(ctx context.Context, hero *v1.BellerophonSimple) error
 	var failed [3]error
 	group := lifecycle.New(ctx)
 	group.Go("ConfigMap", func(ctx context.Context) error {
-		_, failed[0] = c.core.CoreV1().ConfigMaps(hero.Namespace).Create(ctx, config, metav1.CreateOptions{})
+		_, failed[0] = c.Core().CoreV1().ConfigMaps(hero.Namespace).Create(ctx, config, metav1.CreateOptions{})
 		return nil
 	})
 	group.Go("Service", func(ctx context.Context) error {
-		_, failed[1] = c.core.CoreV1().Services(hero.Namespace).Create(ctx, service, metav1.CreateOptions{})
+		_, failed[1] = c.Core().CoreV1().Services(hero.Namespace).Create(ctx, service, metav1.CreateOptions{})
 		return nil
 	})
 	group.Go("StatefulSet", func(ctx context.Context) error {
-		_, failed[2] = c.core.AppsV1().StatefulSets(hero.Namespace).Create(ctx, servers, metav1.CreateOptions{})
+		_, failed[2] = c.Core().AppsV1().StatefulSets(hero.Namespace).Create(ctx, servers, metav1.CreateOptions{})
 		return nil
 	})
 	if err := errors.Join(group.Wait(), errors.Join(failed[:]...)); err != nil {
@@ -144,7 +118,7 @@ func (c *client) writeStatus(ctx context.Context, hero *v1.BellerophonSimple) er
 	if err != nil {
 		return err
 	}
-	err = c.heroes.Patch(types.MergePatchType).Namespace(hero.Namespace).Resource(v1.Plural).Name(hero.Name).
+	err = c.Heroes().Patch(types.MergePatchType).Namespace(hero.Namespace).Resource(v1.Plural).Name(hero.Name).
 		SubResource("status").Body(body).Do(ctx).Error()
 	if err != nil {
 		return fmt.Errorf("writing the status of %s: %w", nameOf(hero), err)
@@ -155,7 +129,7 @@ func (c *client) writeStatus(ctx context.Context, hero *v1.BellerophonSimple) er
 // followServers reads all StatefulSets, and follows them until the group ends. It returns
 // once it has read what there is.
 func (c *client) followServers(ctx context.Context) error {
-	sets := c.core.AppsV1().StatefulSets(c.namespace)
+	sets := c.Core().AppsV1().StatefulSets(c.namespace)
 	return follow(ctx, c.group, "StatefulSets", &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = selector
@@ -175,7 +149,7 @@ func (c *client) followServers(ctx context.Context) error {
 // followHeroes does the same for the objects themselves.
 func (c *client) followHeroes(ctx context.Context, each func(watch.EventType, *v1.BellerophonSimple)) error {
 	request := func(options metav1.ListOptions) *rest.Request {
-		return c.heroes.Get().NamespaceIfScoped(c.namespace, c.namespace != "").Resource(v1.Plural).VersionedParams(&options, c.codec)
+		return c.Heroes().Get().NamespaceIfScoped(c.namespace, c.namespace != "").Resource(v1.Plural).VersionedParams(&options, c.ParameterCodec())
 	}
 	return follow(ctx, c.group, v1.Plural, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

@@ -23,7 +23,7 @@ func Run(ctx context.Context, config *rest.Config, inFlight int, log *slog.Logge
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.Close()
 	c.group = lifecycle.New(ctx)
 	failed := func(err error) {
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -81,7 +81,7 @@ func (b Burst) Run(ctx context.Context, config *rest.Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer c.Close()
 	c.group = lifecycle.New(ctx)
 	type end struct {
 		name types.NamespacedName
@@ -145,7 +145,7 @@ func (c *client) object(ctx context.Context, name string, replicas int32) error 
 		Spec:       v1.BellerophonSimpleSpec{Replicas: new(replicas)},
 	}
 	made := &v1.BellerophonSimple{}
-	if err := c.heroes.Post().Namespace(c.namespace).Resource(v1.Plural).Body(hero).Do(ctx).Into(made); err != nil {
+	if err := c.Heroes().Post().Namespace(c.namespace).Resource(v1.Plural).Body(hero).Do(ctx).Into(made); err != nil {
 		return fmt.Errorf("creating %s: %w", name, err)
 	}
 	return c.children(ctx, made)

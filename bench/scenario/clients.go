@@ -4,62 +4,30 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bench/connection"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
 // Namespace is where the load's objects are.
 const Namespace = "bench"
 
-// Clients send the load, straight to the API server and without a limit of their rate.
-type Clients struct {
-	http   *http.Client
-	core   kubernetes.Interface // speaks protobuf
-	heroes rest.Interface
-}
+// Clients send the load, straight to the API server.
+type Clients struct{ *connection.Connection }
 
-// NewClients are clients with one connection.
+// NewClients are clients with one connection, to the API server of a configuration.
 func NewClients(config *rest.Config) (*Clients, error) {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	shared, err := rest.HTTPClientFor(config)
+	shared, err := connection.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
-	}
-	binary := rest.CopyConfig(config)
-	binary.ContentType = runtime.ContentTypeProtobuf
-	core, err := kubernetes.NewForConfigAndClient(binary, shared)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
-	}
-	scheme := runtime.NewScheme()
-	if err := v1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	config.APIPath, config.GroupVersion = "/apis", &v1.GroupVersion
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	heroes, err := rest.RESTClientForConfigAndClient(config, shared)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
-	}
-	return &Clients{http: shared, core: core, heroes: heroes}, nil
+	return &Clients{shared}, nil
 }
-
-// Core is the client of the built-in kinds.
-func (c *Clients) Core() kubernetes.Interface { return c.core }
-
-// Close ends the connection.
-func (c *Clients) Close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
 // object is the name of the i-th object of a load.
 func object(prefix string, i int) types.NamespacedName {
@@ -72,7 +40,7 @@ func (c *Clients) create(ctx context.Context, name types.NamespacedName, replica
 		ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: name.Namespace},
 		Spec:       v1.BellerophonSimpleSpec{Replicas: &replicas},
 	}
-	if err := c.heroes.Post().Namespace(name.Namespace).Resource(v1.Plural).Body(hero).Do(ctx).Error(); err != nil {
+	if err := c.Heroes().Post().Namespace(name.Namespace).Resource(v1.Plural).Body(hero).Do(ctx).Error(); err != nil {
 		return fmt.Errorf("creating %s: %w", name, err)
 	}
 	return nil
@@ -85,7 +53,7 @@ func (c *Clients) rename(ctx context.Context, name types.NamespacedName, horse s
 		return 0, err
 	}
 	var changed v1.BellerophonSimple
-	err = c.heroes.Patch(types.MergePatchType).Namespace(name.Namespace).Resource(v1.Plural).Name(name.Name).Body(patch).Do(ctx).Into(&changed)
+	err = c.Heroes().Patch(types.MergePatchType).Namespace(name.Namespace).Resource(v1.Plural).Name(name.Name).Body(patch).Do(ctx).Into(&changed)
 	if err != nil {
 		return 0, fmt.Errorf("changing %s: %w", name, err)
 	}
@@ -93,7 +61,7 @@ func (c *Clients) rename(ctx context.Context, name types.NamespacedName, horse s
 }
 
 func (c *Clients) remove(ctx context.Context, name types.NamespacedName) error {
-	if err := c.heroes.Delete().Namespace(name.Namespace).Resource(v1.Plural).Name(name.Name).Do(ctx).Error(); err != nil {
+	if err := c.Heroes().Delete().Namespace(name.Namespace).Resource(v1.Plural).Name(name.Name).Do(ctx).Error(); err != nil {
 		return fmt.Errorf("deleting %s: %w", name, err)
 	}
 	return nil
@@ -120,7 +88,7 @@ const goneEvery = 100 * time.Millisecond
 // Clear deletes all objects of a namespace, and returns when they, their children and
 // pods are gone.
 func (c *Clients) Clear(ctx context.Context, namespace string) error {
-	if err := c.heroes.Delete().Namespace(namespace).Resource(v1.Plural).Do(ctx).Error(); err != nil {
+	if err := c.Heroes().Delete().Namespace(namespace).Resource(v1.Plural).Do(ctx).Error(); err != nil {
 		return fmt.Errorf("deleting the objects of %s: %w", namespace, err)
 	}
 	ticker := time.NewTicker(goneEvery)
@@ -143,19 +111,19 @@ func (c *Clients) Clear(ctx context.Context, namespace string) error {
 
 func (c *Clients) left(ctx context.Context, namespace string) (int, error) {
 	children := metav1.ListOptions{LabelSelector: managedBy, ResourceVersion: "0"} // From the API server's cache.
-	sets, err := c.core.AppsV1().StatefulSets(namespace).List(ctx, children)
+	sets, err := c.Core().AppsV1().StatefulSets(namespace).List(ctx, children)
 	if err != nil {
 		return 0, fmt.Errorf("listing StatefulSets: %w", err)
 	}
-	services, err := c.core.CoreV1().Services(namespace).List(ctx, children)
+	services, err := c.Core().CoreV1().Services(namespace).List(ctx, children)
 	if err != nil {
 		return 0, fmt.Errorf("listing Services: %w", err)
 	}
-	configs, err := c.core.CoreV1().ConfigMaps(namespace).List(ctx, children)
+	configs, err := c.Core().CoreV1().ConfigMaps(namespace).List(ctx, children)
 	if err != nil {
 		return 0, fmt.Errorf("listing ConfigMaps: %w", err)
 	}
-	pods, err := c.core.CoreV1().Pods(namespace).List(ctx, children)
+	pods, err := c.Core().CoreV1().Pods(namespace).List(ctx, children)
 	if err != nil {
 		return 0, fmt.Errorf("listing Pods: %w", err)
 	}

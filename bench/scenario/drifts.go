@@ -49,7 +49,7 @@ var children = []child{
 		},
 	},
 	{
-		resource: "statefulsets", client: func(c *Clients) rest.Interface { return c.core.AppsV1().RESTClient() }, empty: &appsv1.StatefulSet{},
+		resource: "statefulsets", client: func(c *Clients) rest.Interface { return c.Core().AppsV1().RESTClient() }, empty: &appsv1.StatefulSet{},
 		patch: fmt.Sprintf(`{"spec":{"replicas":%d}}`, driftedReplicas),
 		is: func(object runtime.Object) bool {
 			servers, is := object.(*appsv1.StatefulSet)
@@ -58,7 +58,7 @@ var children = []child{
 	},
 }
 
-func coreClient(c *Clients) rest.Interface { return c.core.CoreV1().RESTClient() }
+func coreClient(c *Clients) rest.Interface { return c.Core().CoreV1().RESTClient() }
 
 // of is the name of an object's child on a board: all children of an object have its name.
 func (c child) of(object types.NamespacedName) types.NamespacedName {

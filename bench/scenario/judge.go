@@ -33,7 +33,7 @@ type Judge struct {
 // Close.
 func NewJudge(ctx context.Context, clients *Clients, saw func(version uint64)) *Judge {
 	j := &Judge{group: lifecycle.New(context.WithoutCancel(ctx)), finished: newBoard(), repaired: newBoard(), clients: clients, saw: saw}
-	heroes := cache.NewListWatchFromClient(clients.heroes, v1.Plural, metav1.NamespaceAll, fields.Everything())
+	heroes := cache.NewListWatchFromClient(clients.Heroes(), v1.Plural, metav1.NamespaceAll, fields.Everything())
 	j.follow(heroes, &v1.BellerophonSimple{}, j.hero, j.finished.gone)
 	return j
 }
