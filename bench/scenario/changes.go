@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bench/measure"
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
@@ -37,10 +36,7 @@ func (w *World) warmUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := w.converge(ctx, w.Judge.finished, "warm", warmObjects); err != nil {
-		return err
-	}
-	if err := w.settle(ctx, warmObjects); err != nil {
+	if err := w.convergeAndSettle(ctx, w.Judge.finished, "warm", warmObjects); err != nil {
 		return err
 	}
 	w.Progress("clearing up after the warm-up", 0, 0)
@@ -67,15 +63,11 @@ func (w *World) renameAll(ctx context.Context, prefix string, n int, horse strin
 }
 
 func storm(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
-	ctx, err := w.finish(ctx, v.N, v.replicas())
+	ctx, win, err := w.openFinished(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	win, err := w.open()
-	if err != nil {
-		return nil, err
-	}
-	began, answered, sent := time.Now(), newTimes(), counter{}
+	answered, sent := newTimes(), counter{}
 	for round := range v.M {
 		err := w.renameAll(ctx, "hero", v.N, fmt.Sprint("storm ", round), func(i int) {
 			answered.set(object("hero", i), time.Now())
@@ -85,20 +77,11 @@ func storm(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 			return nil, err
 		}
 	}
-	if err := w.converge(ctx, w.Judge.finished, "finished", v.N); err != nil {
-		return nil, err
-	}
-	if err := w.settle(ctx, v.N); err != nil {
-		return nil, err
-	}
-	measured := outcome.Measured{}
-	addLatencies(measured, w.Judge.finished, began, answered.of)
-	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, nil))
-	return measured, win.close(measured)
+	return win.closeFinished(ctx, v.N, answered.of, nil)
 }
 
 func drift(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
-	ctx, err := w.finish(ctx, v.N, v.replicas())
+	ctx, err := w.finish(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +90,7 @@ func drift(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	began, answered, sent := time.Now(), newTimes(), counter{}
+	answered, sent := newTimes(), counter{}
 	var mu sync.Mutex
 	versions := map[uint64]string{}
 	err = asFastAsPossible(ctx, v.N, func(ctx context.Context, i int) error {
@@ -127,28 +110,15 @@ func drift(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.converge(ctx, w.Judge.repaired, "repaired", v.N); err != nil {
-		return nil, err
-	}
-	if err := w.settle(ctx, v.N); err != nil {
-		return nil, err
-	}
-	measured := outcome.Measured{}
-	addLatencies(measured, w.Judge.repaired, began, answered.of)
-	addReactions(measured, w.Proxy.Record(), measure.Versions(versions))
-	return measured, win.close(measured)
+	return win.closeLoad(ctx, w.Judge.repaired, "repaired", v.N, answered.of, measure.Versions(versions))
 }
 
 func churn(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
-	ctx, err := w.finish(ctx, v.N, v.replicas())
+	ctx, win, err := w.openFinished(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	win, err := w.open()
-	if err != nil {
-		return nil, err
-	}
-	began, due, sent := time.Now(), newTimes(), counter{}
+	due, sent := newTimes(), counter{}
 	rate := w.Rate * churnLoad
 	err = atRate(ctx, rate, v.M, func(ctx context.Context, i int, at time.Time) error {
 		// The i-th object has been there for as long as n others took to come.
@@ -167,5 +137,5 @@ func churn(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.paced(ctx, win, rate, v.N, began, due)
+	return win.closePaced(ctx, rate, v.N, due.of)
 }

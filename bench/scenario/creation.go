@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	"github.com/bellerophon-io/bellerophon/bench/measure"
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -46,19 +44,16 @@ func (w *World) createNamed(ctx context.Context, of func(i int) types.Namespaced
 	return answered, err
 }
 
-// finish starts the contender and lets it finish n objects.
-func (w *World) finish(ctx context.Context, n int, replicas int32) (context.Context, error) {
+// finish starts the contender and lets it finish the objects of a variant.
+func (w *World) finish(ctx context.Context, v Variant) (context.Context, error) {
 	ctx, err := w.ready(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.createAll(ctx, "hero", n, replicas); err != nil {
+	if _, err := w.createAll(ctx, "hero", v.N, v.replicas()); err != nil {
 		return nil, err
 	}
-	if err := w.converge(ctx, w.Judge.finished, "finished", n); err != nil {
-		return nil, err
-	}
-	return ctx, w.settle(ctx, n)
+	return ctx, w.convergeAndSettle(ctx, w.Judge.finished, "finished", v.N)
 }
 
 // ready starts the contender, and warms it up where that is wanted.
@@ -85,21 +80,11 @@ func burst(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
 	answered, err := w.createAll(ctx, "hero", v.N, v.replicas())
 	if err != nil {
 		return nil, err
 	}
-	if err := w.converge(ctx, w.Judge.finished, "finished", v.N); err != nil {
-		return nil, err
-	}
-	if err := w.settle(ctx, v.N); err != nil {
-		return nil, err
-	}
-	measured := outcome.Measured{}
-	addLatencies(measured, w.Judge.finished, began, answered.of)
-	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, nil))
-	return measured, win.close(measured)
+	return win.closeFinished(ctx, v.N, answered.of, nil)
 }
 
 func steady(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
@@ -111,7 +96,7 @@ func steady(ctx context.Context, w *World, v Variant) (outcome.Measured, error) 
 	if err != nil {
 		return nil, err
 	}
-	intended, began, sent := newTimes(), time.Now(), counter{}
+	intended, sent := newTimes(), counter{}
 	rate := w.Rate * float64(v.Load) / 100
 	err = atRate(ctx, rate, v.N, func(ctx context.Context, i int, due time.Time) error {
 		name := object("hero", i)
@@ -126,23 +111,5 @@ func steady(ctx context.Context, w *World, v Variant) (outcome.Measured, error) 
 	if err != nil {
 		return nil, err
 	}
-	return w.paced(ctx, win, rate, v.N, began, intended)
-}
-
-// paced ends a load of new objects that came at a rate, each when it was due.
-func (w *World) paced(ctx context.Context, win *window, rate float64, n int, began time.Time, due *times) (outcome.Measured, error) {
-	if err := w.converge(ctx, w.Judge.finished, "finished", n); err != nil {
-		return nil, err
-	}
-	if err := w.settle(ctx, n); err != nil {
-		return nil, err
-	}
-	intended := map[measure.Change]time.Time{}
-	for name, at := range due.of {
-		intended[measure.Change{Object: name, Generation: 1}] = at
-	}
-	measured := outcome.Measured{outcome.OfferedRate: rate}
-	addLatencies(measured, w.Judge.finished, began, due.of)
-	addReactions(measured, w.Proxy.Record(), measure.NewGeneration(v1.Plural, began, intended))
-	return measured, win.close(measured)
+	return win.closePaced(ctx, rate, v.N, intended.of)
 }

@@ -32,7 +32,7 @@ func comeBack(ctx context.Context, w *World, v Variant) (outcome.Measured, error
 }
 
 func restart(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
-	if _, err := w.finish(ctx, v.N, v.replicas()); err != nil {
+	if _, err := w.finish(ctx, v); err != nil {
 		return nil, err
 	}
 	if err := w.stop(ctx); err != nil {
@@ -53,10 +53,7 @@ func (w *World) measureStart(ctx context.Context, n int) (outcome.Measured, erro
 		return nil, err
 	}
 	win := &window{world: w, from: w.started, server: server}
-	if err := w.converge(ctx, w.Judge.finished, "finished", n); err != nil {
-		return nil, err
-	}
-	if err := w.settle(ctx, n); err != nil {
+	if err := w.convergeAndSettle(ctx, w.Judge.finished, "finished", n); err != nil {
 		return nil, err
 	}
 	measured := outcome.Measured{outcome.Objects: float64(n)}
@@ -65,11 +62,7 @@ func (w *World) measureStart(ctx context.Context, n int) (outcome.Measured, erro
 }
 
 func idle(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
-	ctx, err := w.finish(ctx, v.N, v.replicas())
-	if err != nil {
-		return nil, err
-	}
-	win, err := w.open()
+	ctx, win, err := w.openFinished(ctx, v)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
-	"github.com/bellerophon-io/bellerophon/bench/probe"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
@@ -139,43 +137,10 @@ func (w *World) converge(ctx context.Context, b *board, what string, objects int
 	return nil
 }
 
-// window is a time for which usage and requests are measured.
-type window struct {
-	world             *World
-	from              time.Time
-	contender, server probe.Usage
-}
-
-func (w *World) open() (*window, error) {
-	contender, err := probe.Of(w.process.PID())
-	if err != nil {
-		return nil, &Failure{err}
-	}
-	server, err := w.openServers()
-	if err != nil {
-		return nil, err
-	}
-	return &window{world: w, from: time.Now(), contender: contender, server: server}, nil
-}
-
-func (w *World) openServers() (probe.Usage, error) { return probe.Of(w.Servers...) }
-
-// close measures the window.
-func (win *window) close(measured outcome.Measured) error {
-	to := time.Now()
-	contender, err := probe.Of(win.world.process.PID())
-	if err != nil {
-		return &Failure{err}
-	}
-	server, err := win.world.openServers()
-	if err != nil {
+// convergeAndSettle is converge, and then waits until the contender is quiet.
+func (w *World) convergeAndSettle(ctx context.Context, b *board, what string, objects int) error {
+	if err := w.converge(ctx, b, what, objects); err != nil {
 		return err
 	}
-	measured[outcome.ContenderCPU] = (contender.CPU - win.contender.CPU).Seconds()
-	measured[outcome.ServerCPU] = (server.CPU - win.server.CPU).Seconds()
-	measured[outcome.PeakMemory] = float64(contender.Peak)
-	measured[outcome.SettledMemory] = float64(contender.Resident)
-	measured[outcome.Window] = to.Sub(win.from).Seconds()
-	addTraffic(measured, win.world.Proxy.Record(), win.from, to)
-	return nil
+	return w.settle(ctx, objects)
 }

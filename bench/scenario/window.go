@@ -1,0 +1,98 @@
+package scenario
+
+import (
+	"context"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bench/measure"
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/probe"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// window is a time for which usage and requests are measured.
+type window struct {
+	world             *World
+	from              time.Time
+	contender, server probe.Usage
+}
+
+func (w *World) open() (*window, error) {
+	contender, err := probe.Of(w.process.PID())
+	if err != nil {
+		return nil, &Failure{err}
+	}
+	server, err := w.openServers()
+	if err != nil {
+		return nil, err
+	}
+	return &window{world: w, from: time.Now(), contender: contender, server: server}, nil
+}
+
+func (w *World) openServers() (probe.Usage, error) { return probe.Of(w.Servers...) }
+
+// openFinished is finish, and then opens a window.
+func (w *World) openFinished(ctx context.Context, v Variant) (context.Context, *window, error) {
+	ctx, err := w.finish(ctx, v)
+	if err != nil {
+		return nil, nil, err
+	}
+	win, err := w.open()
+	return ctx, win, err
+}
+
+// close measures the window.
+func (win *window) close(measured outcome.Measured) error {
+	to := time.Now()
+	contender, err := probe.Of(win.world.process.PID())
+	if err != nil {
+		return &Failure{err}
+	}
+	server, err := win.world.openServers()
+	if err != nil {
+		return err
+	}
+	measured[outcome.ContenderCPU] = (contender.CPU - win.contender.CPU).Seconds()
+	measured[outcome.ServerCPU] = (server.CPU - win.server.CPU).Seconds()
+	measured[outcome.PeakMemory] = float64(contender.Peak)
+	measured[outcome.SettledMemory] = float64(contender.Resident)
+	measured[outcome.Window] = to.Sub(win.from).Seconds()
+	addTraffic(measured, win.world.Proxy.Record(), win.from, to)
+	return nil
+}
+
+// closeLoad ends a load on n objects that began when the window was opened: once they are
+// as far on a board as was wanted and the contender is quiet, it measures the window, the
+// latencies of the objects, each from a time, and the reactions to a trigger.
+func (win *window) closeLoad(ctx context.Context, b *board, what string, n int, since map[types.NamespacedName]time.Time,
+	trigger measure.Trigger) (outcome.Measured, error) {
+	if err := win.world.convergeAndSettle(ctx, b, what, n); err != nil {
+		return nil, err
+	}
+	measured := outcome.Measured{}
+	addLatencies(measured, b, win.from, since)
+	addReactions(measured, win.world.Proxy.Record(), trigger)
+	return measured, win.close(measured)
+}
+
+// closeFinished ends a load of new generations that have to be finished. intended are the
+// times from which reactions to some of them count; it may be nil.
+func (win *window) closeFinished(ctx context.Context, n int, since map[types.NamespacedName]time.Time,
+	intended map[measure.Change]time.Time) (outcome.Measured, error) {
+	return win.closeLoad(ctx, win.world.Judge.finished, "finished", n, since, measure.NewGeneration(v1.Plural, win.from, intended))
+}
+
+// closePaced ends a load of new objects that came at a rate, each when it was due.
+func (win *window) closePaced(ctx context.Context, rate float64, n int, due map[types.NamespacedName]time.Time) (outcome.Measured, error) {
+	intended := map[measure.Change]time.Time{}
+	for name, at := range due {
+		intended[measure.Change{Object: name, Generation: 1}] = at
+	}
+	measured, err := win.closeFinished(ctx, n, due, intended)
+	if err != nil {
+		return nil, err
+	}
+	measured[outcome.OfferedRate] = rate
+	return measured, nil
+}
