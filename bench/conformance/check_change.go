@@ -2,16 +2,13 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 )
 
 var changeChecks = []check{
-	{"2.1", "A change of the image, the replicas or the name reaches the children", ofOperators, followsChanges},
+	{"2.1", "A change of the image, the replicas or the name reaches the children", ofOperators, recorded(followsChanges)},
 	{"2.2", "A change writes what it concerns, once, and nothing else", ofOperators, followsWithFewWrites},
-	{"2.3", "Changes that follow each other closely end in the last", ofOperators, followsTheLast},
+	{"2.3", "Changes that follow each other closely end in the last", ofOperators, recorded(followsTheLast)},
 	{"2.4", "Changes while the process is away are made up for", ofOperators, makesUpForChanges},
 }
 
@@ -28,21 +25,13 @@ var changes = []struct {
 	{`{"replicas":2,"image":"bellerophon-io/bellerophon-server:v3","winged_horse_name":"tulpar"}`, map[string]int{"configmaps": 1, "statefulsets": 1}},
 }
 
-func followsChanges(ctx context.Context, t *trial) (err error) {
-	stop, err := t.record(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	hero, err := t.create(ctx, t.hero("pegasus", 2))
-	if err != nil {
-		return err
-	}
-	if _, err := t.awaitAll(ctx, hero); err != nil {
+func followsChanges(ctx context.Context, t *trial) error {
+	if _, err := t.finished(ctx, "pegasus", 2); err != nil {
 		return err
 	}
 	for _, change := range changes {
-		if hero, err = t.change(ctx, "pegasus", change.spec); err != nil {
+		hero, err := t.change(ctx, "pegasus", change.spec)
+		if err != nil {
 			return err
 		}
 		if _, err := t.awaitAll(ctx, hero); err != nil {
@@ -53,19 +42,13 @@ func followsChanges(ctx context.Context, t *trial) (err error) {
 }
 
 func followsWithFewWrites(ctx context.Context, t *trial) error {
-	hero, err := t.create(ctx, t.hero("pegasus", 2))
-	if err != nil {
-		return err
-	}
-	if _, err := t.awaitAll(ctx, hero); err != nil {
-		return err
-	}
-	if err := t.settle(ctx); err != nil {
+	if _, err := t.settled(ctx, "pegasus", 2); err != nil {
 		return err
 	}
 	for _, change := range changes {
 		mark := t.proxy.mark()
-		if hero, err = t.change(ctx, "pegasus", change.spec); err != nil {
+		hero, err := t.change(ctx, "pegasus", change.spec)
+		if err != nil {
 			return err
 		}
 		if _, err := t.awaitAll(ctx, hero); err != nil {
@@ -90,12 +73,7 @@ func followsWithFewWrites(ctx context.Context, t *trial) error {
 	return nil
 }
 
-func followsTheLast(ctx context.Context, t *trial) (err error) {
-	stop, err := t.record(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
+func followsTheLast(ctx context.Context, t *trial) error {
 	hero, err := t.create(ctx, t.hero("pegasus", 1))
 	if err != nil {
 		return err
@@ -110,12 +88,9 @@ func followsTheLast(ctx context.Context, t *trial) (err error) {
 }
 
 func makesUpForChanges(ctx context.Context, t *trial) error {
-	heroes := make([]*v1.BellerophonSimple, 3)
-	for i := range heroes {
-		var err error
-		if heroes[i], err = t.create(ctx, t.hero(fmt.Sprintf("pegasus-%d", i), 1)); err != nil {
-			return err
-		}
+	heroes, err := t.createAll(ctx, 1, 1, 1)
+	if err != nil {
+		return err
 	}
 	for _, hero := range heroes {
 		if _, err := t.awaitAll(ctx, hero); err != nil {
@@ -125,11 +100,9 @@ func makesUpForChanges(ctx context.Context, t *trial) error {
 	if _, err := t.stop(); err != nil {
 		return err
 	}
-	changed, err := t.change(ctx, "pegasus-0", `{"replicas":3,"winged_horse_name":"tulpar"}`)
-	if err != nil {
+	if heroes[0], err = t.change(ctx, "pegasus-0", `{"replicas":3,"winged_horse_name":"tulpar"}`); err != nil {
 		return err
 	}
-	heroes[0] = changed
 	if err := t.drift(ctx, "pegasus-1", drifts[0]); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
@@ -16,36 +17,22 @@ import (
 )
 
 var creationChecks = []check{
-	{"1.1", "An object gets its children, field by field, and its finished status", ofAll, createsChildren},
+	{"1.1", "An object gets its children, field by field, and its finished status", ofAll, recorded(createsChildren)},
 	{"1.2", "At most one write for each child, one or two of the status, no others", ofAll, createsWithFewWrites},
 	{"1.3", "Zero servers are a state of their own", ofAll, createsZero},
 	{"1.4", "The API server's defaults count", ofAll, createsDefaults},
 	{"1.5", "Twenty objects at once: still one write for each child", ofAll, createsBurst},
-	{"1.6", "A status on its way that lasts is written", ofOperators, tellsWhatIsOnItsWay},
+	{"1.6", "A status on its way that lasts is written", ofOperators, recorded(tellsWhatIsOnItsWay)},
 }
 
 func createsChildren(ctx context.Context, t *trial) error {
-	stop, err := t.record(ctx)
-	if err != nil {
-		return err
-	}
-	hero, err := t.create(ctx, t.hero("pegasus", 3))
-	if err == nil {
-		_, err = t.awaitAll(ctx, hero)
-	}
-	return errors.Join(err, stop())
+	_, err := t.finished(ctx, "pegasus", 3)
+	return err
 }
 
 func createsWithFewWrites(ctx context.Context, t *trial) error {
 	mark := t.proxy.mark()
-	hero, err := t.create(ctx, t.hero("pegasus", 2))
-	if err != nil {
-		return err
-	}
-	if _, err := t.awaitAll(ctx, hero); err != nil {
-		return err
-	}
-	if err := t.settle(ctx); err != nil {
+	if _, err := t.settled(ctx, "pegasus", 2); err != nil {
 		return err
 	}
 	writes, refused := t.carriedOut(mark)
@@ -73,11 +60,7 @@ func createsWithFewWrites(ctx context.Context, t *trial) error {
 }
 
 func createsZero(ctx context.Context, t *trial) error {
-	hero, err := t.create(ctx, t.hero("pegasus", 0))
-	if err != nil {
-		return err
-	}
-	_, err = t.awaitAll(ctx, hero)
+	_, err := t.finished(ctx, "pegasus", 0)
 	return err
 }
 
@@ -95,12 +78,9 @@ func createsDefaults(ctx context.Context, t *trial) error {
 func createsBurst(ctx context.Context, t *trial) error {
 	const objects = 20
 	mark, began := t.proxy.mark(), time.Now()
-	heroes := make([]*v1.BellerophonSimple, objects)
-	for i := range heroes {
-		var err error
-		if heroes[i], err = t.create(ctx, t.hero(fmt.Sprintf("pegasus-%d", i), 1)); err != nil {
-			return err
-		}
+	heroes, err := t.createAll(ctx, slices.Repeat([]int32{1}, objects)...)
+	if err != nil {
+		return err
 	}
 	for _, hero := range heroes {
 		if _, err := t.awaitFinished(ctx, hero); err != nil {
@@ -139,13 +119,9 @@ func tellsWhatIsOnItsWay(ctx context.Context, t *trial) error {
 	if _, err := t.core.CoreV1().ResourceQuotas(t.namespace).Create(ctx, quota, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("limiting the pods: %w", err)
 	}
-	stop, err := t.record(ctx)
-	if err != nil {
-		return err
-	}
 	hero, err := t.create(ctx, t.hero("pegasus", 3))
 	if err != nil {
-		return errors.Join(err, stop())
+		return err
 	}
 	_, err = t.await(ctx, sheroes, t.namespace, "pegasus", func(object *unstructured.Unstructured) error {
 		is, err := typed(object)
@@ -163,11 +139,11 @@ func tellsWhatIsOnItsWay(ctx context.Context, t *trial) error {
 		return onItsWay.check(is, servers.Status.Replicas, servers.Status.ReadyReplicas)
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("with one of three servers: %w", err), stop())
+		return fmt.Errorf("with one of three servers: %w", err)
 	}
 	if err := t.core.CoreV1().ResourceQuotas(t.namespace).Delete(ctx, "pods", metav1.DeleteOptions{}); err != nil {
-		return errors.Join(fmt.Errorf("lifting the limit of the pods: %w", err), stop())
+		return fmt.Errorf("lifting the limit of the pods: %w", err)
 	}
 	_, err = t.awaitAll(ctx, hero)
-	return errors.Join(err, stop())
+	return err
 }

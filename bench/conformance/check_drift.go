@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,18 +22,6 @@ var driftChecks = []check{
 	{"3.4", "A child that is deleted is created again", ofOperators, recreates},
 	{"3.5", "A list item that was renamed or moved is there again", ofOperators, undoesRenames},
 	{"3.6", "A change of a list item's key that leaves no room for the item is undone", ofNobody, undoesKeyDrift},
-}
-
-// settled creates an object, and waits until nothing more is to do.
-func (t *trial) settled(ctx context.Context, name string, replicas int32) (*v1.BellerophonSimple, error) {
-	hero, err := t.create(ctx, t.hero(name, replicas))
-	if err != nil {
-		return nil, err
-	}
-	if hero, err = t.awaitAll(ctx, hero); err != nil {
-		return nil, err
-	}
-	return hero, t.settle(ctx)
 }
 
 // undone makes a drift, and waits until the child is again as it was.
@@ -131,11 +118,7 @@ func undoesKeyDrift(ctx context.Context, t *trial) error { return t.eachUndone(c
 func (t *trial) eachUndone(ctx context.Context, drifts []drift) error {
 	name := func(i int) string { return fmt.Sprintf("pegasus-%d", i) }
 	for i := range drifts {
-		hero, err := t.create(ctx, t.hero(name(i), 1))
-		if err != nil {
-			return err
-		}
-		if _, err := t.awaitAll(ctx, hero); err != nil {
+		if _, err := t.finished(ctx, name(i), 1); err != nil {
 			return err
 		}
 	}

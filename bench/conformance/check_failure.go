@@ -36,7 +36,7 @@ func backsOff(ctx context.Context, t *trial) error {
 	}
 	patient, cancel := context.WithTimeout(ctx, t.options.Patience)
 	defer cancel()
-	first, err := t.proxy.await(patient, mark, isOurs, func(found []call) bool { return len(found) > 0 })
+	first, err := t.proxy.await(patient, mark, isOurs, some)
 	if err != nil {
 		return fmt.Errorf("waiting for the first attempt: %w", err)
 	}
@@ -85,14 +85,11 @@ func retriesEach(ctx context.Context, t *trial) error {
 	}
 	stop := t.proxy.fail(failTwice)
 	defer stop()
-	hero, err := t.create(ctx, t.hero("pegasus", 1))
+	if _, err := t.finished(ctx, "pegasus", 1); err != nil {
+		return err
+	}
+	hero, err := t.change(ctx, "pegasus", `{"image":"bellerophon-io/bellerophon-server:v2","winged_horse_name":"tulpar"}`)
 	if err != nil {
-		return err
-	}
-	if _, err := t.awaitAll(ctx, hero); err != nil {
-		return err
-	}
-	if hero, err = t.change(ctx, "pegasus", `{"image":"bellerophon-io/bellerophon-server:v2","winged_horse_name":"tulpar"}`); err != nil {
 		return err
 	}
 	if _, err := t.awaitAll(ctx, hero); err != nil {
@@ -110,7 +107,7 @@ func outlivesAnOutage(ctx context.Context, t *trial) error {
 		return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the API server is away")
 	})
 	defer stop()
-	t.proxy.cut(nil)
+	t.proxy.cut()
 	before, err := t.change(ctx, "pegasus-0", `{"replicas":2}`)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,10 +54,8 @@ func (t *trial) leaves(ctx context.Context, theirs func(*unstructured.Unstructur
 		}
 	}
 	mark := t.proxy.mark()
-	for i := range children {
-		if _, err := t.create(ctx, t.hero(fmt.Sprintf("pegasus-%d", i), 1)); err != nil {
-			return err
-		}
+	if _, err := t.createAll(ctx, slices.Repeat([]int32{1}, len(children))...); err != nil {
+		return err
 	}
 	if err := t.marker(ctx); err != nil {
 		return err
@@ -71,7 +70,7 @@ func (t *trial) leaves(ctx context.Context, theirs func(*unstructured.Unstructur
 	}
 	within, cancel := context.WithTimeout(ctx, t.options.Quiet)
 	defer cancel()
-	found, err := t.proxy.await(within, mark, touches, func(found []call) bool { return len(found) > 0 })
+	found, err := t.proxy.await(within, mark, touches, some)
 	if err == nil {
 		return fmt.Errorf("it belongs to somebody else, and the process wrote: %v", &found[0])
 	}

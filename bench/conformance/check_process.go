@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -41,10 +42,8 @@ func servesMetrics(ctx context.Context, t *trial) error {
 }
 
 func ends(ctx context.Context, t *trial) error {
-	for i := range 10 {
-		if _, err := t.create(ctx, t.hero(fmt.Sprintf("pegasus-%d", i), 1)); err != nil {
-			return err
-		}
+	if _, err := t.createAll(ctx, slices.Repeat([]int32{1}, 10)...); err != nil {
+		return err
 	}
 	took, err := t.stop()
 	t.note("it ended %.2f s after SIGTERM", took.Seconds())

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 
-	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -24,12 +23,9 @@ var unchangedChecks = []check{
 // several makes objects of several sizes, and waits until nothing more is to do. It
 // returns how all of it is then.
 func (t *trial) several(ctx context.Context) (map[string]string, error) {
-	heroes := make([]*v1.BellerophonSimple, 4)
-	for i := range heroes {
-		var err error
-		if heroes[i], err = t.create(ctx, t.hero(fmt.Sprintf("pegasus-%d", i), int32(i))); err != nil {
-			return nil, err
-		}
+	heroes, err := t.createAll(ctx, 0, 1, 2, 3)
+	if err != nil {
+		return nil, err
 	}
 	for _, hero := range heroes {
 		if _, err := t.awaitAll(ctx, hero); err != nil {
@@ -130,7 +126,7 @@ func (t *trial) awaitLists(ctx context.Context, mark int) error {
 		_, err := t.proxy.await(ctx, mark, func(c *call) bool {
 			again := c.socket && c.Verb == "watch" && c.code < http.StatusBadRequest // One that is taken over has no code.
 			return c.Resource == resource.Resource && (again || (begins(c) && c.code == http.StatusOK))
-		}, func(found []call) bool { return len(found) > 0 })
+		}, some)
 		if err != nil {
 			return fmt.Errorf("waiting until the process reads all %s: %w", resource.Resource, err)
 		}
@@ -154,7 +150,7 @@ func writesNothingAfterLists(ctx context.Context, t *trial) error {
 		return failure(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
 	})
 	defer stop()
-	t.proxy.cut(nil)
+	t.proxy.cut()
 	if err := t.awaitLists(ctx, mark); err != nil {
 		return err
 	}

@@ -45,6 +45,17 @@ func (t *trial) record(ctx context.Context) (stop func() error, err error) {
 	return stop, nil
 }
 
+// recorded is a check that fails as well if a record of it is not as it should be.
+func recorded(run func(context.Context, *trial) error) func(context.Context, *trial) error {
+	return func(ctx context.Context, t *trial) error {
+		stop, err := t.record(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(run(ctx, t), stop())
+	}
+}
+
 func (h *history) follow(t *trial, group *lifecycle.Group, resource schema.GroupVersionResource, into *[]*unstructured.Unstructured) error {
 	watcher, err := t.any.Resource(resource).Namespace(t.namespace).Watch(group.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -212,14 +212,12 @@ func (p *proxy) fail(r rule) (stop func()) {
 	}
 }
 
-// cut ends the watches that are, or all.
-func (p *proxy) cut(is func(*call) bool) {
+// cut ends all watches.
+func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c, cancel := range p.watches {
-		if is == nil || is(c) {
-			cancel()
-		}
+	for _, cancel := range p.watches {
+		cancel()
 	}
 }
 
@@ -264,11 +262,14 @@ func (p *proxy) await(ctx context.Context, mark int, is func(*call) bool, enough
 	}
 }
 
+// some says that a call is enough.
+func some(found []call) bool { return len(found) > 0 }
+
 // quiet waits until there has been no such call for a while.
 func (p *proxy) quiet(ctx context.Context, while time.Duration, is func(*call) bool) error {
 	for {
 		within, cancel := context.WithTimeout(ctx, while)
-		_, err := p.await(within, p.mark(), is, func(found []call) bool { return len(found) > 0 })
+		_, err := p.await(within, p.mark(), is, some)
 		cancel()
 		if ctx.Err() != nil {
 			return fmt.Errorf("waiting for %v without a write: %w", while, context.Cause(ctx))

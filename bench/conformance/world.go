@@ -152,6 +152,36 @@ func (t *trial) create(ctx context.Context, hero *v1.BellerophonSimple) (*v1.Bel
 	return typed(made)
 }
 
+// createAll creates objects with numbers of replicas, named pegasus-0 and so on.
+func (t *trial) createAll(ctx context.Context, replicas ...int32) ([]*v1.BellerophonSimple, error) {
+	heroes := make([]*v1.BellerophonSimple, len(replicas))
+	for i := range heroes {
+		var err error
+		if heroes[i], err = t.create(ctx, t.hero(fmt.Sprintf("pegasus-%d", i), replicas[i])); err != nil {
+			return nil, err
+		}
+	}
+	return heroes, nil
+}
+
+// finished creates an object, and waits until it has its children and its status.
+func (t *trial) finished(ctx context.Context, name string, replicas int32) (*v1.BellerophonSimple, error) {
+	hero, err := t.create(ctx, t.hero(name, replicas))
+	if err != nil {
+		return nil, err
+	}
+	return t.awaitAll(ctx, hero)
+}
+
+// settled is finished, and then waits until nothing more is to do.
+func (t *trial) settled(ctx context.Context, name string, replicas int32) (*v1.BellerophonSimple, error) {
+	hero, err := t.finished(ctx, name, replicas)
+	if err != nil {
+		return nil, err
+	}
+	return hero, t.settle(ctx)
+}
+
 // patch changes an object as a user does.
 func (t *trial) patch(ctx context.Context, resource schema.GroupVersionResource, name, patch string) (*unstructured.Unstructured, error) {
 	patched, err := t.any.Resource(resource).Namespace(t.namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -220,7 +250,7 @@ func (t *trial) settle(ctx context.Context) error {
 func (t *trial) unchanged(ctx context.Context, mark int) error {
 	ctx, cancel := context.WithTimeout(ctx, t.options.Quiet)
 	defer cancel()
-	found, err := t.proxy.await(ctx, mark, t.isWrite, func(found []call) bool { return len(found) > 0 })
+	found, err := t.proxy.await(ctx, mark, t.isWrite, some)
 	if err == nil {
 		return fmt.Errorf("nothing changed, but the process wrote: %v", &found[0])
 	}
