@@ -20,10 +20,7 @@ import (
 
 func TestAWatchLastsFromTheFirstControllerThatNeedsItToTheLast(t *testing.T) {
 	inPark(t, func(p *park) {
-		p.create(config("x"), config("y"))
-		p.add("first", ofConfigs)
-		p.run()
-		p.calm()
+		p.begin("first", ofConfigs, config("x"), config("y"))
 		p.want("at the start", "first/x", "first/y")
 		p.watches("at the start", 1, 1)
 
@@ -37,9 +34,7 @@ func TestAWatchLastsFromTheFirstControllerThatNeedsItToTheLast(t *testing.T) {
 
 		p.remove("first")
 		p.watches("without the first", 1, 1)
-		if series := p.mentions("first"); len(series) > 0 {
-			p.t.Errorf("the first is still in %v", series)
-		}
+		p.forgotten("first")
 		p.touch("x")
 		p.calm()
 		p.want("without the first", "second/x")
@@ -47,9 +42,7 @@ func TestAWatchLastsFromTheFirstControllerThatNeedsItToTheLast(t *testing.T) {
 		p.remove("second")
 		p.watches("without controllers", 0, 1)
 		p.gone(configKind)
-		if series := p.mentions("second"); len(series) > 0 {
-			p.t.Errorf("the second is still in %v", series)
-		}
+		p.forgotten("second")
 		if level := p.manager.Cache().Level(); level != cache.Starting {
 			p.t.Errorf("without controllers the level is %v", level)
 		}
@@ -125,10 +118,7 @@ func TestAControllerThatIsAddedLaterIsAskedForTheSame(t *testing.T) {
 
 func TestItIsNotCalmBeforeAControllerThatIsAddedHasJoined(t *testing.T) {
 	inPark(t, func(p *park) {
-		p.create(config("x"))
-		p.add("others", ofConfigs)
-		p.run()
-		p.calm()
+		p.begin("others", ofConfigs, config("x"))
 		slowly := func(streams.Object) []types.NamespacedName {
 			<-time.After(time.Minute)
 			return nil
@@ -162,10 +152,7 @@ func TestAControllerThatIsAddedDuringTheStartDoesNotHoldItUp(t *testing.T) {
 
 func TestARuleThatPanicsWhenAControllerJoinsIsTold(t *testing.T) {
 	inPark(t, func(p *park) {
-		p.create(config("x"), secret("x"))
-		p.add("others", ofSecrets)
-		p.run()
-		p.calm()
+		p.begin("others", ofSecrets, config("x"), secret("x"))
 		p.add("broken", ofConfigs, controller.Watches(&corev1.Secret{}, func(streams.Object) []types.NamespacedName { panic("broken") }))
 		p.calm()
 		p.want("in all", "broken/x", "others/x")
@@ -179,10 +166,7 @@ func TestARuleThatPanicsWhenAControllerJoinsIsTold(t *testing.T) {
 // Its caches are filled in any order, and slowly.
 func TestAControllerThatIsAddedReconcilesNothingBeforeItsKindsAreCurrent(t *testing.T) {
 	inPark(t, func(p *park) {
-		p.create(config("x"), secret("x"))
-		p.add("configs", ofConfigs)
-		p.run()
-		p.calm()
+		p.begin("configs", ofConfigs, config("x"), secret("x"))
 		p.want("before", "configs/x")
 		added := time.Now()
 		p.must(p.manager.Add("both", func(context.Context, operators.Request) (time.Duration, error) {
@@ -208,10 +192,7 @@ func TestAControllerThatIsAddedReconcilesNothingBeforeItsKindsAreCurrent(t *test
 func TestAControllerOfAKindThatIsNotInstalledHoldsUpNobody(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.must(p.server.Uninstall(secret("")))
-		p.create(config("x"))
-		p.add("configs", ofConfigs)
-		p.run()
-		p.calm()
+		p.begin("configs", ofConfigs, config("x"))
 		p.add("secrets", ofSecrets)
 		<-time.After(time.Minute)
 		p.touch("x")
@@ -238,9 +219,7 @@ func TestControllersComeAndGoBeforeRun(t *testing.T) {
 		p.remove("configs")
 		p.gone(configKind)
 		p.remove("secrets")
-		if err := p.manager.Run(p.t.Context()); err == nil || err.Error() != "the manager has no controllers; call Add before Run" {
-			p.t.Errorf("the error is %v", err)
-		}
+		p.refused(p.manager.Run(p.t.Context()), "the manager has no controllers; call Add before Run")
 		p.add("secrets", ofSecrets)
 		p.run()
 		p.calm()
@@ -252,10 +231,7 @@ func TestControllersComeAndGoBeforeRun(t *testing.T) {
 
 func TestAControllerThatIsRefusedWhileTheManagerRunsLeavesNothing(t *testing.T) {
 	inPark(t, func(p *park) {
-		p.create(config("x"), secret("x"))
-		p.add("configs", ofConfigs)
-		p.run()
-		p.calm()
+		p.begin("configs", ofConfigs, config("x"), secret("x"))
 		p.want("at the start", "configs/x")
 		err := p.manager.Add("refused", nothing, ofSecrets, controller.Owns(&corev1.ConfigMap{}, controller.Labelled("app")))
 		if err == nil || !strings.Contains(err.Error(), "ConfigMap is watched twice") {
@@ -305,8 +281,6 @@ func TestAPipelineThatPanicsEndsTheManager(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.create(secret("x"))
 		p.add("broken", controller.For(&broken{}, controller.Project(func(*corev1.Secret) *broken { return &broken{} })))
-		if err := p.manager.Run(p.t.Context()); err == nil || err.Error() != "pipeline: it ended by itself: panic: broken" {
-			p.t.Errorf("the error is %v", err)
-		}
+		p.refused(p.manager.Run(p.t.Context()), "pipeline: it ended by itself: panic: broken")
 	})
 }

@@ -77,6 +77,29 @@ func (p *park) run() {
 	p.group.Go("manager", p.manager.Run)
 }
 
+// begin creates objects, runs the manager with one controller, and waits for the calm.
+func (p *park) begin(name string, kind controller.Option, objects ...streams.Object) {
+	p.t.Helper()
+	p.create(objects...)
+	p.add(name, kind)
+	p.run()
+	p.calm()
+}
+
+// beginSlow runs the manager with a controller of config maps, slow, that is in the middle
+// of its reconciles until goOn is called.
+func (p *park) beginSlow() (goOn func()) {
+	p.t.Helper()
+	until := make(chan struct{})
+	p.must(p.manager.Add("slow", func(context.Context, operators.Request) (time.Duration, error) {
+		<-until
+		return 0, nil
+	}, ofConfigs))
+	p.run()
+	synctest.Wait()
+	return func() { close(until) }
+}
+
 func (p *park) stop() {
 	p.t.Helper()
 	p.group.Stop()
@@ -89,6 +112,14 @@ func (p *park) must(err error) {
 	p.t.Helper()
 	if err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// refused fails unless an error says exactly that.
+func (p *park) refused(err error, want string) {
+	p.t.Helper()
+	if err == nil || err.Error() != want {
+		p.t.Errorf("the error is %v, want %s", err, want)
 	}
 }
 
@@ -180,8 +211,14 @@ func (p *park) gone(kind schema.GroupKind) {
 	if p.manager.Cache().Store(kind) != nil {
 		p.t.Errorf("%v is still in the cache", kind)
 	}
-	if series := p.mentions(kind.Kind); len(series) > 0 {
-		p.t.Errorf("%v is still in %v", kind, series)
+	p.forgotten(kind.Kind)
+}
+
+// forgotten fails if a label is still in the metrics.
+func (p *park) forgotten(label string) {
+	p.t.Helper()
+	if series := p.mentions(label); len(series) > 0 {
+		p.t.Errorf("%s is still in %v", label, series)
 	}
 }
 
@@ -195,12 +232,4 @@ func secret(name string) *corev1.Secret { return &corev1.Secret{ObjectMeta: name
 func inPark(t *testing.T, test func(p *park), script ...sourcestest.Fault) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(newPark(t, script...)) })
-}
-
-// held is a reconciler that waits for a channel to be closed.
-func held(until <-chan struct{}) operators.Reconciler {
-	return func(context.Context, operators.Request) (time.Duration, error) {
-		<-until
-		return 0, nil
-	}
 }

@@ -25,22 +25,25 @@ func goroutines() int {
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("synctest bubble"))
 }
 
+// wantGoroutines fails unless there are as many goroutines as before.
+func (p *park) wantGoroutines(before int) {
+	p.t.Helper()
+	synctest.Wait()
+	if after := goroutines(); after != before {
+		p.t.Errorf("there are %d goroutines, want %d as before", after, before)
+	}
+}
+
 func TestAControllerLeavesNoGoroutineBehind(t *testing.T) {
 	inPark(t, func(p *park) {
-		p.create(config("x"), secret("x"))
-		p.add("configs", ofConfigs)
-		p.run()
-		p.calm()
+		p.begin("configs", ofConfigs, config("x"), secret("x"))
 		before := goroutines()
 		for range 3 {
 			p.add("secrets", ofSecrets, controller.Owns(&corev1.Pod{}))
 			p.calm()
 			p.watches("meanwhile", 3, p.server.Counts().Requests["watch configmaps"]+2*p.server.Counts().Requests["watch secrets"])
 			p.remove("secrets")
-			synctest.Wait()
-			if after := goroutines(); after != before {
-				p.t.Errorf("there are %d goroutines, want %d as before", after, before)
-			}
+			p.wantGoroutines(before)
 		}
 		p.stop()
 	})
@@ -82,10 +85,7 @@ func TestRemoveWaitsForTheReconcileInFlight(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.create(config("x"), secret("x"))
 		p.add("others", ofSecrets)
-		until := make(chan struct{})
-		p.must(p.manager.Add("slow", held(until), ofConfigs))
-		p.run()
-		synctest.Wait()
+		goOn := p.beginSlow()
 		p.touch("x") // It asks for another attempt, which is not made.
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
@@ -95,25 +95,17 @@ func TestRemoveWaitsForTheReconcileInFlight(t *testing.T) {
 			p.t.Errorf("the error is %v", err)
 		}
 		p.watches("during the reconcile", 2, 2)
-		err = p.manager.Remove(p.t.Context(), "slow")
-		if err == nil || err.Error() != `removing controller "slow": it is being removed already` {
-			p.t.Errorf("the error of a second Remove is %v", err)
-		}
-		err = p.manager.Add("slow", nothing, ofConfigs)
-		if err == nil || err.Error() != `adding controller "slow": one of the name is being removed; wait until Remove has returned` {
-			p.t.Errorf("the error of Add is %v", err)
-		}
+		p.refused(p.manager.Remove(p.t.Context(), "slow"), `removing controller "slow": it is being removed already`)
+		p.refused(p.manager.Add("slow", nothing, ofConfigs), `adding controller "slow": one of the name is being removed; wait until Remove has returned`)
 		if len(p.mentions("slow")) == 0 {
 			p.t.Error("a controller with a reconcile in flight is not in the metrics")
 		}
-		close(until)
+		goOn()
 		synctest.Wait()
 		p.want("in all", "others/x", "slow/x")
 		p.watches("after the reconcile", 1, 2)
 		p.gone(configKind)
-		if series := p.mentions("slow"); len(series) > 0 {
-			p.t.Errorf("it is still in %v", series)
-		}
+		p.forgotten("slow")
 		p.stop()
 	})
 }
@@ -133,10 +125,7 @@ func TestAControllerThatIsRemovedBeforeItHasJoinedLeavesNothingBehind(t *testing
 			p.add("more", ofSecrets)
 			synctest.Wait()
 			p.remove("more")
-			synctest.Wait()
-			if after := goroutines(); after != before {
-				p.t.Errorf("there are %d goroutines, want %d as before", after, before)
-			}
+			p.wantGoroutines(before)
 		}
 		p.must(p.server.Install(secret("")))
 		p.create(secret("x"))
@@ -168,11 +157,8 @@ func TestTheRulesOfAControllerThatIsRemovedAreNotAskedAnyMore(t *testing.T) {
 func TestTheResultOfTheLastReconcileIsToldBeforeRemoveReturns(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.create(config("x"))
-		until := make(chan struct{})
-		p.must(p.manager.Add("slow", held(until), ofConfigs))
-		p.run()
-		synctest.Wait()
-		time.AfterFunc(time.Minute, func() { close(until) })
+		goOn := p.beginSlow()
+		time.AfterFunc(time.Minute, goOn)
 		p.remove("slow")
 		p.want("when it is removed", "slow/x")
 		p.watches("when it is removed", 0, 1)
@@ -264,14 +250,8 @@ func TestWhatCannotBeRemovedIsToldWhy(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.add("configs", ofConfigs)
 		p.add("secrets", ofSecrets)
-		check := func(err error, want string) {
-			t.Helper()
-			if err == nil || err.Error() != want {
-				p.t.Errorf("the error is %v, want %s", err, want)
-			}
-		}
 		unknown := `removing controller "horses": there is none of the name; there are: configs, secrets`
-		check(p.manager.Remove(p.t.Context(), "horses"), unknown)
+		p.refused(p.manager.Remove(p.t.Context(), "horses"), unknown)
 		asked := make(chan error, 1)
 		p.must(p.manager.Add("suicidal", func(ctx context.Context, _ operators.Request) (time.Duration, error) {
 			asked <- p.manager.Remove(ctx, "suicidal")
@@ -279,14 +259,14 @@ func TestWhatCannotBeRemovedIsToldWhy(t *testing.T) {
 		}, ofConfigs))
 		p.create(config("x"))
 		p.run()
-		check(<-asked, `removing controller "suicidal": its own reconcile would wait for itself; call Remove from elsewhere`)
+		p.refused(<-asked, `removing controller "suicidal": its own reconcile would wait for itself; call Remove from elsewhere`)
 		p.calm() // It has removed another one.
-		check(p.manager.Remove(p.t.Context(), "secrets"), `removing controller "secrets": there is none of the name; there are: configs, suicidal`)
+		p.refused(p.manager.Remove(p.t.Context(), "secrets"), `removing controller "secrets": there is none of the name; there are: configs, suicidal`)
 		p.watches("in the end", 1, 2)
-		check(p.manager.Run(p.t.Context()), "the manager runs already, or has ended; make another one")
+		p.refused(p.manager.Run(p.t.Context()), "the manager runs already, or has ended; make another one")
 		p.stop()
-		check(p.manager.Add("late", nothing, ofConfigs), `adding controller "late": the manager has ended; make another one`)
-		check(p.manager.Run(p.t.Context()), "the manager runs already, or has ended; make another one")
+		p.refused(p.manager.Add("late", nothing, ofConfigs), `adding controller "late": the manager has ended; make another one`)
+		p.refused(p.manager.Run(p.t.Context()), "the manager runs already, or has ended; make another one")
 		p.remove("suicidal")
 	})
 }
@@ -294,16 +274,10 @@ func TestWhatCannotBeRemovedIsToldWhy(t *testing.T) {
 func TestTheEndOfTheManagerEndsARemoval(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.create(config("x"))
-		until := make(chan struct{})
-		p.must(p.manager.Add("slow", held(until), ofConfigs))
-		p.run()
-		synctest.Wait()
+		goOn := p.beginSlow()
 		time.AfterFunc(time.Second, p.group.Stop)
-		time.AfterFunc(2*time.Second, func() { close(until) })
-		err := p.manager.Remove(p.t.Context(), "slow")
-		if err == nil || err.Error() != `removing controller "slow": the manager has ended` {
-			p.t.Errorf("the error is %v", err)
-		}
+		time.AfterFunc(2*time.Second, goOn)
+		p.refused(p.manager.Remove(p.t.Context(), "slow"), `removing controller "slow": the manager has ended`)
 		p.stop()
 	})
 }
@@ -311,10 +285,7 @@ func TestTheEndOfTheManagerEndsARemoval(t *testing.T) {
 // After the last controller that reads it a kind may be kept in another form.
 func TestTheFormOfAKindIsFreeWhenItsLastControllerIsRemoved(t *testing.T) {
 	inPark(t, func(p *park) {
-		p.create(config("x"))
-		p.add("configs", ofConfigs)
-		p.run()
-		p.calm()
+		p.begin("configs", ofConfigs, config("x"))
 		metadata := controller.For(&controller.Metadata[corev1.ConfigMap]{})
 		if err := p.manager.Add("metadata", nothing, metadata); err == nil {
 			p.t.Error("a kind is kept in two forms")
