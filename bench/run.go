@@ -19,6 +19,10 @@ func newRun() *cobra.Command {
 		Long: `Run runs contenders through scenarios, each round on an API server of its own, and leaves
 the outcome in a folder. Interrupted, it goes on when it is started again with the same flags.
 
+Before anything is timed, each contender is checked against bench/contract.md, once for each
+build of it. That takes 1 to 3 minutes a contender. Who fails, and whose toolchain is missing
+or too old, is left out.
+
 The scenarios are ` + strings.Join(scenario.Names(), ", ") + `. A scenario may have a size, such as
 burst:n=200, storm:n=100:m=10, steady:n=500:load=75 or idle:n=1000:seconds=300.`,
 		Args: cobra.NoArgs,
@@ -31,6 +35,7 @@ burst:n=200, storm:n=100:m=10, steady:n=500:load=75 or idle:n=1000:seconds=300.`
 	flags.StringVar(&options.Contenders, "contenders", "all", "the contenders, with commas between them, or all")
 	flags.StringVar(&options.Scenarios, "scenarios", "all", "the scenarios, with commas between them, or all")
 	flags.StringVar(&options.Dir, "out", "", "the folder for the outcome")
+	flags.StringVar(&options.Conformance, "conformance", "check", "check the contenders that were not checked as they are built now, or skip that")
 	flags.BoolVar(&options.Full, "full", false, "use the large sizes of the scenarios, which take hours")
 	flags.IntVar(&options.Turns, "turns", 2, "how often everything is measured, in turn forwards and backwards: 1 to 100")
 	flags.StringVar(&options.Workers, "workers", "", "numbers of reconciles at once to measure beside the defaults, such as 1,8,32")

@@ -1,7 +1,6 @@
 package conformance_test
 
 import (
-	"context"
 	"flag"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/bench/conformance"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
+	"github.com/bellerophon-io/bellerophon/bench/qualify"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 )
 
@@ -19,10 +19,6 @@ var (
 	names = flag.String("contender", "bellerophon,controller-runtime", "the contenders to check, with commas between them, or all")
 	only  = flag.String("checks", "", "the numbers of the checks to run, with commas between them; default all")
 )
-
-// quiet is a second and a half: longer than a status on its way may wait, and short, as
-// much of the suite's time is spent so.
-const quiet = 1500 * time.Millisecond
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
@@ -34,19 +30,29 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	options := conformance.Options{Quiet: quiet, Progress: func(title string) { t.Log(time.Now().Format(time.TimeOnly), title) }}
+	var numbers []string
 	if *only != "" {
-		options.Only = strings.Split(*only, ",")
+		numbers = strings.Split(*only, ",")
 	}
 	var reports []*conformance.Report
 	var table strings.Builder
 	for _, c := range chosen {
-		if missing := c.Missing(); missing != "" {
+		missing := c.Missing(t.Context())
+		if missing != "" {
 			table.WriteString(missing + "\n")
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			subject := subjectOf(t, c)
-			report, err := conformance.Run(t.Context(), clustertest.Shared(t).AdminConfig(), subject, options)
+			if missing != "" {
+				t.Skip(missing)
+			}
+			program, err := c.Build(t.Context(), t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A run of the comparison on this machine need not check again who passes here.
+			report, err := qualify.Check(t.Context(), clustertest.Shared(t).AdminConfig(), program, qualify.Options{
+				Output: outputOf(t, c), Only: numbers, Progress: func(title string) { t.Log(time.Now().Format(time.TimeOnly), title) },
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,16 +74,9 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// subjectOf builds a contender, or skips the test on a machine that cannot.
-func subjectOf(t *testing.T, c contender.Contender) conformance.Subject {
+// outputOf is a file for what a contender prints, which is shown if the test fails.
+func outputOf(t *testing.T, c contender.Contender) string {
 	t.Helper()
-	if missing := c.Missing(); missing != "" {
-		t.Skip(missing)
-	}
-	program, err := c.Build(t.Context(), t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
 	output := filepath.Join(t.TempDir(), c.Name+".log")
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -87,10 +86,5 @@ func subjectOf(t *testing.T, c contender.Contender) conformance.Subject {
 			t.Logf("the last of its output:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
-	return conformance.Subject{
-		Name: c.Name, Version: program.Version, CreatesOnly: c.CreatesOnly,
-		Start: func(ctx context.Context, kubeconfig string) (conformance.Process, error) {
-			return program.Start(context.WithoutCancel(ctx), contender.Settings{Kubeconfig: kubeconfig, Output: output})
-		},
-	}
+	return output
 }

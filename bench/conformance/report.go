@@ -40,12 +40,22 @@ func (r *Report) add(c check, err error, notes []string, took time.Duration) {
 // Err is nil if the process passed all checks that are required, so that it may be timed.
 func (r *Report) Err() error {
 	var failed []error
-	for _, outcome := range r.Outcomes {
-		if outcome.Err != nil && !outcome.Reported {
-			failed = append(failed, fmt.Errorf("%s %s: %w", outcome.Number, outcome.Title, outcome.Err))
-		}
+	for _, outcome := range r.FailedRequired() {
+		failed = append(failed, fmt.Errorf("%s %s: %w", outcome.Number, outcome.Title, outcome.Err))
 	}
 	return errors.Join(failed...)
+}
+
+// FailedRequired are the outcomes of the checks that are required and that the process
+// failed, in their order.
+func (r *Report) FailedRequired() []Outcome {
+	var failed []Outcome
+	for _, outcome := range r.Outcomes {
+		if outcome.Err != nil && !outcome.Reported {
+			failed = append(failed, outcome)
+		}
+	}
+	return failed
 }
 
 // Failed are the numbers of the checks that the process failed, in their order, with those

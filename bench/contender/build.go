@@ -42,15 +42,24 @@ func newBuilder(log io.Writer) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache, err := os.UserCacheDir()
+	cache, err := cacheDirectory()
 	if err != nil {
-		return nil, fmt.Errorf("finding the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
+		return nil, err
 	}
-	b := &builder{root: root, cache: filepath.Join(cache, "bellerophon", "contenders"), log: log}
+	b := &builder{root: root, cache: cache, log: log}
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
 		return nil, fmt.Errorf("making the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
 	}
 	return b, nil
+}
+
+// cacheDirectory is where programs stay, and what is known of them.
+func cacheDirectory() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
+	}
+	return filepath.Join(cache, "bellerophon", "contenders"), nil
 }
 
 // checkout walks up from the working directory to the checkout's root.
@@ -107,7 +116,7 @@ func (b *builder) run(ctx context.Context, folder, name string, arguments ...str
 // once builds in a folder, and keeps artifacts of its folder target in one of the cache,
 // which has the hash of the source in its name, unless that is there. It returns that.
 func (b *builder) once(ctx context.Context, name, folder string, artifacts []string, build func() error) (string, error) {
-	hash, err := hashOf(filepath.Join(b.root, folder))
+	hash, err := hashOf(filepath.Join(b.root, folder), outputs...)
 	if err != nil {
 		return "", fmt.Errorf("hashing %s: %w", folder, err)
 	}
@@ -151,15 +160,15 @@ func keep(to, from string) error {
 	return os.WriteFile(to, content, 0o644)
 }
 
-// hashOf is of all files of a folder, but for what tools write.
-func hashOf(folder string) (string, error) {
+// hashOf is of a file, or of all files of a folder but those in folders of some names.
+func hashOf(root string, without ...string) (string, error) {
 	sum := sha256.New()
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if entry.IsDir() {
-			if slices.Contains(outputs, entry.Name()) {
+			if slices.Contains(without, entry.Name()) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -168,7 +177,7 @@ func hashOf(folder string) (string, error) {
 		if err != nil {
 			return err
 		}
-		relative, err := filepath.Rel(folder, path)
+		relative, err := filepath.Rel(root, path)
 		fmt.Fprintf(sum, "%s %d\n%s", relative, len(content), content)
 		return err
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -30,7 +29,7 @@ type Contender struct {
 // recipe is how the programs of one toolchain are built and run.
 type recipe interface {
 	// tools are the programs that it takes to build and run the contender.
-	tools() []string
+	tools() []tool
 	// build makes the program and returns its path, a file or a folder.
 	build(ctx context.Context, b *builder, name string) (program string, err error)
 	// command is what to run, and what its environment has beside the contract's.
@@ -89,18 +88,14 @@ func everyName() []string {
 }
 
 // Missing says in one line what keeps a contender from being built and run on this
-// machine, or nothing.
-func (c Contender) Missing() string {
-	var missing []string
-	for _, tool := range c.recipe.tools() {
-		if _, err := exec.LookPath(tool); err != nil {
-			missing = append(missing, tool)
-		}
-	}
-	if len(missing) == 0 {
+// machine, or nothing: tools that are not there, or too old. It asks them for their
+// versions, until ctx ends.
+func (c Contender) Missing(ctx context.Context) string {
+	lacking := lacks(ctx, c.recipe.tools())
+	if len(lacking) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s is left out: it needs %s on PATH", c.Name, strings.Join(missing, " and "))
+	return fmt.Sprintf("%s is left out: it needs %s", c.Name, strings.Join(lacking, " and "))
 }
 
 // Program is a contender that was built.
@@ -109,7 +104,8 @@ type Program struct {
 	// Version names the contender's framework and language, each with its version.
 	Version string
 
-	path string
+	path     string
+	identity string
 }
 
 // Build builds a contender, unless that has been done, in the cache directory of the
@@ -124,8 +120,10 @@ func (c Contender) Build(ctx context.Context, log io.Writer) (*Program, error) {
 		if program.path, err = c.recipe.build(ctx, b, c.Name); err != nil {
 			return err
 		}
-		program.Version, err = c.recipe.version(ctx, b, program.path)
-		return err
+		if program.Version, err = c.recipe.version(ctx, b, program.path); err != nil {
+			return err
+		}
+		return program.identify()
 	}); err != nil {
 		return nil, fmt.Errorf("building contender %s: %w", c.Name, err)
 	}
@@ -140,15 +138,16 @@ type goProgram struct {
 	arguments func(Settings) []string
 }
 
-func (goProgram) tools() []string { return []string{"go"} }
+func (goProgram) tools() []tool { return []tool{{name: "go"}} }
 
 func (g goProgram) build(ctx context.Context, b *builder, name string) (string, error) {
-	// The go command knows what is stale.
+	// The go command knows what is stale. Without the commit in it, a program is the same
+	// as long as its code is: see Passed.
 	program := filepath.Join(b.cache, filepath.Base(filepath.Join(g.folder, g.pkg))+"-"+b.checkoutID())
 	if g.library == "" {
 		program = filepath.Join(b.cache, name+"-"+b.checkoutID())
 	}
-	return program, b.run(ctx, g.folder, "go", "build", "-trimpath", "-o", program, g.pkg)
+	return program, b.run(ctx, g.folder, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, g.pkg)
 }
 
 func (g goProgram) command(program string, settings Settings) (argv, env []string) {
@@ -172,7 +171,7 @@ type cargoProgram struct {
 	library        string // the crate whose version matters
 }
 
-func (cargoProgram) tools() []string { return []string{"cargo"} }
+func (cargoProgram) tools() []tool { return cargoTools }
 
 func (c cargoProgram) build(ctx context.Context, b *builder, _ string) (string, error) {
 	// Cargo knows what is stale.
@@ -197,7 +196,7 @@ type mavenProgram struct {
 	libraries []string // the artifacts whose versions matter
 }
 
-func (mavenProgram) tools() []string { return []string{"java", "javac", "mvn"} }
+func (mavenProgram) tools() []tool { return mavenTools }
 
 func (m mavenProgram) build(ctx context.Context, b *builder, name string) (string, error) {
 	// Maven does not know what is stale, so that the hash of the source has to.

@@ -20,7 +20,7 @@ type script struct {
 	tool, text string
 }
 
-func (s script) tools() []string { return []string{s.tool} }
+func (s script) tools() []tool { return []tool{{name: s.tool}} }
 
 func (s script) build(context.Context, *builder, string) (string, error) { return s.text, nil }
 
@@ -136,16 +136,6 @@ func TestSettingsThatAreWrongAreRefused(t *testing.T) {
 		if _, err := program.Start(t.Context(), settings); err == nil {
 			t.Errorf("Start(%+v) = nil, want an error", settings)
 		}
-	}
-}
-
-func TestAContenderWithoutItsToolchainSaysSoInOneLine(t *testing.T) {
-	c := Contender{Name: "script", recipe: script{tool: "no-such-tool"}}
-	if missing := c.Missing(); missing != "script is left out: it needs no-such-tool on PATH" {
-		t.Errorf("Missing() = %q", missing)
-	}
-	if missing := (Contender{Name: "script", recipe: script{tool: "sh"}}).Missing(); missing != "" {
-		t.Errorf("Missing() = %q, want nothing", missing)
 	}
 }
 

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func options(t *testing.T) Options {
 	t.Helper()
-	return Options{Contenders: "bellerophon,controller-runtime,ideal", Scenarios: "burst:n=5", Dir: t.TempDir(), Turns: 2, Ideal: 5, Tolerance: 0.1, Log: io.Discard}
+	return Options{Contenders: "bellerophon,controller-runtime,ideal", Scenarios: "burst:n=5", Conformance: "check", Dir: t.TempDir(), Turns: 2, Ideal: 5, Tolerance: 0.1, Log: io.Discard}
 }
 
 // fake is a run whose rounds take nothing, and the IDs of those that were measured.
@@ -327,15 +327,16 @@ func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"turns":      {func(o *Options) { o.Turns = 0 }, "--turns is 0; allowed is 1 to 100"},
-		"ideal":      {func(o *Options) { o.Ideal = -1 }, "--ideal is -1; allowed is 0 to 1000"},
-		"no ideal":   {func(o *Options) { o.Ideal, o.Scenarios = 0, "steady" }, "steady needs the rate of the ideal client"},
-		"tolerance":  {func(o *Options) { o.Tolerance = 0 }, "--tolerance is 0"},
-		"out":        {func(o *Options) { o.Dir = "" }, "--out is missing"},
-		"contenders": {func(o *Options) { o.Contenders = "nobody" }, `--contenders: there is no contender "nobody"`},
-		"scenarios":  {func(o *Options) { o.Scenarios = "flood" }, `--scenarios: there is no scenario "flood"; there are burst`},
-		"workers":    {func(o *Options) { o.Workers = "1,many" }, `--workers has "many"; allowed are numbers from 1 to 1024`},
-		"memory":     {func(o *Options) { o.Memory = "1Mi" }, `--memory has "1Mi"; allowed are quantities from 16Mi`},
+		"conformance": {func(o *Options) { o.Conformance = "maybe" }, `--conformance is "maybe"; allowed are check and skip`},
+		"turns":       {func(o *Options) { o.Turns = 0 }, "--turns is 0; allowed is 1 to 100"},
+		"ideal":       {func(o *Options) { o.Ideal = -1 }, "--ideal is -1; allowed is 0 to 1000"},
+		"no ideal":    {func(o *Options) { o.Ideal, o.Scenarios = 0, "steady" }, "steady needs the rate of the ideal client"},
+		"tolerance":   {func(o *Options) { o.Tolerance = 0 }, "--tolerance is 0"},
+		"out":         {func(o *Options) { o.Dir = "" }, "--out is missing"},
+		"contenders":  {func(o *Options) { o.Contenders = "nobody" }, `--contenders: there is no contender "nobody"`},
+		"scenarios":   {func(o *Options) { o.Scenarios = "flood" }, `--scenarios: there is no scenario "flood"; there are burst`},
+		"workers":     {func(o *Options) { o.Workers = "1,many" }, `--workers has "many"; allowed are numbers from 1 to 1024`},
+		"memory":      {func(o *Options) { o.Memory = "1Mi" }, `--memory has "1Mi"; allowed are quantities from 16Mi`},
 	} {
 		o := options(t)
 		test.change(&o)

@@ -25,6 +25,9 @@ type Options struct {
 	Full bool
 	// Dir is the folder of the outcome. A run that is there and has the same options goes on.
 	Dir string
+	// Conformance is check, so that contenders that are not known to do what the contract
+	// says are checked before anything is timed, and those that fail are left out; or skip.
+	Conformance string
 	// Turns is how often everything is measured: 1 to 100.
 	Turns int
 	// Workers are the numbers of reconciles at once to measure beside the defaults, with
@@ -76,6 +79,9 @@ type choice struct {
 }
 
 func (o Options) complete() (*choice, error) {
+	if o.Conformance != checkConformance && o.Conformance != skipConformance {
+		return nil, fmt.Errorf("--conformance is %q; allowed are %s and %s", o.Conformance, checkConformance, skipConformance)
+	}
 	if o.Turns < 1 || o.Turns > 100 {
 		return nil, fmt.Errorf("--turns is %d; allowed is 1 to 100", o.Turns)
 	}

@@ -17,6 +17,9 @@ var resync = map[string]string{
 // notes are what a reader of this run has to know.
 func (c *choice) notes() []string {
 	var notes []string
+	if c.Conformance == skipConformance {
+		notes = append(notes, uncheckedNote)
+	}
 	for _, one := range c.contenders {
 		if len(c.limits) > 0 && withoutLimit[one.Name] {
 			notes = append(notes, one.Name+" has no heap whose size could be limited: it is left out of the limits of the memory, and reported as it is by default")

@@ -213,7 +213,7 @@ func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured
 	if err != nil {
 		return nil, err
 	}
-	if err := r.noteServer(s); err != nil {
+	if err := r.noteServers(ctx, s); err != nil {
 		return nil, err
 	}
 	before := outcome.Measured{}
@@ -275,18 +275,22 @@ func (s *stage) contender(ctx context.Context, p planned, port int) (*contender.
 	})
 }
 
-// noteServer adds the version of the API server to what the run says, the first time.
-func (r *run) noteServer(s *stage) error {
-	const name = "Kubernetes"
+// noteServers adds the versions of the API server and etcd to what the run says, the first
+// time.
+func (r *run) noteServers(ctx context.Context, s *stage) error {
+	const kubernetes, etcd = "Kubernetes", "etcd"
 	described, err := outcome.ReadRun(r.Dir)
-	if err != nil || described.Versions[name] != "" {
+	if err != nil || (described.Versions[kubernetes] != "" && described.Versions[etcd] != "") {
 		return err
 	}
 	version, err := s.clients.Core().Discovery().ServerVersion()
 	if err != nil {
 		return fmt.Errorf("asking for the version of the API server: %w", err)
 	}
-	described.Versions[name] = version.GitVersion
+	described.Versions[kubernetes] = version.GitVersion
+	if described.Versions[etcd], err = s.cluster.EtcdVersion(ctx); err != nil {
+		return err
+	}
 	return outcome.WriteRun(r.Dir, described)
 }
 

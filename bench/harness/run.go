@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bench/conformance"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/probe"
@@ -34,6 +36,10 @@ type run struct {
 	began      time.Time                                                // the first round
 	longest    time.Duration                                            // round so far
 	measured   func(context.Context, planned) (outcome.Measured, error) // measures a round
+
+	// checked runs the conformance suite against a contender, and calls the function with
+	// the title of each check.
+	checked func(context.Context, *contender.Program, func(title string)) (*conformance.Report, error)
 }
 
 // Run makes all rounds that are not there yet, and shows how far it is. rules are
@@ -45,9 +51,12 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 		return err
 	}
 	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}, paths: map[string]string{}}
-	r.measured = r.measure
+	r.measured, r.checked = r.measure, r.check
 	skipped, err := r.build(ctx, out)
 	if err != nil {
+		return err
+	}
+	if err := r.leaveOutUnfit(ctx, skipped, out); err != nil {
 		return err
 	}
 	if err := r.begin(skipped); err != nil {
@@ -123,7 +132,7 @@ func (r *run) judgeAll(groups []group) error {
 }
 
 // build builds the control plane and the contenders, and leaves out those whose toolchain
-// is missing.
+// is missing or too old.
 func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string]string, err error) {
 	if err := localcluster.Build(ctx, localcluster.Options{Progress: screen.Progress(out)}); err != nil {
 		return nil, err
@@ -131,12 +140,12 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 	skipped = map[string]string{}
 	var there []contender.Contender
 	for _, c := range r.contenders {
-		if missing := c.Missing(); missing != "" {
+		if missing := c.Missing(ctx); missing != "" {
 			skipped[c.Name] = missing
 			out.Println(missing)
 			continue
 		}
-		r.show.step("building "+c.Name, 0, 0)
+		out.Live("building " + c.Name)
 		program, err := c.Build(ctx, r.Log)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -149,6 +158,7 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 		r.programs[c.Name] = program
 		there = append(there, c)
 	}
+	out.Live()
 	r.contenders = there
 	if len(there) == 0 {
 		return nil, errors.New("no contender can run on this machine; the lines above say what each needs")
@@ -156,7 +166,8 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 	return skipped, nil
 }
 
-// begin writes what is run, unless it is there: then it has to be the same.
+// begin writes what is run, unless it is there: then it has to be the same, but for
+// contenders that are left out from now on.
 func (r *run) begin(skipped map[string]string) error {
 	described := outcome.Run{
 		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
@@ -179,7 +190,11 @@ func (r *run) begin(skipped map[string]string) error {
 	case !reflect.DeepEqual(before.Flags, described.Flags):
 		return fmt.Errorf("--out %s has a run with other flags, %q; give the same flags to go on with it, or another folder", r.Dir, before.Flags)
 	}
-	return nil
+	if before.Skipped == nil {
+		before.Skipped = map[string]string{}
+	}
+	maps.Copy(before.Skipped, skipped)
+	return outcome.WriteRun(r.Dir, before)
 }
 
 // flags are those that repeat the run.
@@ -190,6 +205,9 @@ func (r *run) flags() []string {
 	}
 	if r.Memory != "" {
 		flags = append(flags, "--memory="+r.Memory)
+	}
+	if r.Conformance == skipConformance {
+		flags = append(flags, "--conformance="+skipConformance)
 	}
 	if r.Full {
 		flags = append(flags, "--full")

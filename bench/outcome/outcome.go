@@ -4,6 +4,7 @@
 //	DIR/run.json                     what was run, where and how: a Run
 //	DIR/rounds/<id>.json             one Round each; it is there when the round is over
 //	DIR/rounds/<id>/                 what the round left: proxy.jsonl, contender.log, ...
+//	DIR/conformance/<contender>.txt  what a check of it said, if this run made one
 //	DIR/prometheus/                  the data of a Prometheus, with all time series
 //
 // A run that was interrupted goes on with the rounds that are not there.
@@ -30,7 +31,7 @@ type Run struct {
 	Flags      []string          `json:"flags"`      // how to repeat it
 	Notes      []string          `json:"notes"`      // what a reader has to know beside this
 	Contenders []string          `json:"contenders"` // in the order asked for
-	Skipped    map[string]string `json:"skipped"`    // contenders that could not run, and why
+	Skipped    map[string]string `json:"skipped"`    // contenders that were left out, and why
 	Scenarios  []string          `json:"scenarios"`  // in the order asked for, each with its variant
 	Turns      int               `json:"turns"`
 }

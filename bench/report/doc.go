@@ -4,7 +4,7 @@
 //
 // What it promises:
 //   - Nothing is left out. Every round is in a median or is listed with the reason why not; a
-//     contender that could not run is listed with its reason; a loss is written as a win is.
+//     contender that was left out is listed with its reason; a loss is written as a win is.
 //   - Rounds that were rejected or failed are in no median.
 //   - A ratio divides two medians of one run. Runs are never mixed.
 //   - The run is only read. Prometheus works on a copy of its data, because it changes the

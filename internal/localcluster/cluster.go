@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 type Cluster struct {
 	directory *directory
 	kubectl   string
+	etcd      string
 	children  *family
 	admin     *rest.Config
 	apiReady  time.Duration
@@ -56,6 +59,7 @@ func start(ctx context.Context, options Options, choosePorts func(api int) (port
 	c := &Cluster{
 		directory: directory,
 		kubectl:   programs.path("kubectl"),
+		etcd:      programs.path("etcd"),
 		children:  children,
 		admin:     s.adminConfig(server),
 		apiReady:  s.apiReady,
@@ -78,6 +82,20 @@ func (c *Cluster) AdminConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
 // Kubectl is the path of a kubectl of the control plane's version.
 func (c *Cluster) Kubectl() string { return c.kubectl }
+
+// EtcdVersion asks the program of etcd for its version, such as "3.6.8".
+func (c *Cluster) EtcdVersion(ctx context.Context) (string, error) {
+	said, err := exec.CommandContext(ctx, c.etcd, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("asking %s for its version: %w", c.etcd, err)
+	}
+	line, _, _ := strings.Cut(string(said), "\n")
+	version, found := strings.CutPrefix(line, "etcd Version: ")
+	if !found {
+		return "", fmt.Errorf("asking %s for its version: it says %q", c.etcd, line)
+	}
+	return version, nil
+}
 
 // Logs is the directory of the components' logs, <component>.log. It exists until Stop.
 func (c *Cluster) Logs() string { return c.directory.path }

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -89,6 +90,10 @@ func TestEtcdRefusesEverybodyButTheAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	version, err := c.EtcdVersion(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
 	ca, err := os.ReadFile(c.directory.file("etcd-ca.crt"))
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +119,11 @@ func TestEtcdRefusesEverybodyButTheAPIServer(t *testing.T) {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: test.certificates}}
 		response, err := (&http.Client{Transport: transport}).Get("https://" + listenersOf(c)[0] + "/version")
 		if err == nil {
+			said, _ := io.ReadAll(response.Body)
 			response.Body.Close()
+			if !strings.Contains(string(said), `"etcdserver":"`+version+`"`) {
+				t.Errorf("EtcdVersion() = %s, but etcd says %s", version, said)
+			}
 		}
 		if (err == nil) != test.served {
 			t.Errorf("%s asks etcd: %v; want it to be served: %v", who, err, test.served)

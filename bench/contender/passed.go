@@ -1,0 +1,66 @@
+package contender
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// identify gives a program an identity: the hash of its name, its files, and the arguments
+// and environment that it is run with. Where it lies is not part of that.
+func (p *Program) identify() error {
+	files, err := hashOf(p.path)
+	if err != nil {
+		return fmt.Errorf("hashing %s: %w", p.path, err)
+	}
+	argv, env := p.recipe.command("", Settings{})
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %q %q", p.Name, files, argv, env))
+	p.identity = hex.EncodeToString(sum[:8])
+	return nil
+}
+
+// Passed says whether this very program is known to have passed a suite: that this user
+// has called NotePassed of a program with the same name, files and arguments, and the same
+// version of the suite.
+func (p *Program) Passed(suite string) (bool, error) {
+	note, err := p.note(suite)
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Stat(note)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking whether %s has passed: %w", p.Name, err)
+	}
+	return true, nil
+}
+
+// NotePassed notes, in the cache directory of the user, that this very program has passed
+// a suite of a version.
+func (p *Program) NotePassed(suite string) error {
+	note, err := p.note(suite)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(note), 0o755); err != nil {
+		return fmt.Errorf("noting that %s has passed: %w", p.Name, err)
+	}
+	text := fmt.Appendf(nil, "%s passed the suite %s at %s\n", p.Version, suite, time.Now().UTC().Format(time.RFC3339))
+	if err := os.WriteFile(note, text, 0o644); err != nil {
+		return fmt.Errorf("noting that %s has passed: %w", p.Name, err)
+	}
+	return nil
+}
+
+// note is the path of the file that is there if the program has passed.
+func (p *Program) note(suite string) (string, error) {
+	cache, err := cacheDirectory()
+	return filepath.Join(cache, "passed", p.Name+"-"+p.identity+"-"+suite), err
+}
