@@ -5,6 +5,7 @@ SHELL := bash
 
 # The tools are modules of their own, so that their dependencies stay out of Bellerophon's.
 LINT := go tool -modfile=tools/lint/go.mod golangci-lint
+PEER_LINT := go tool -modfile=../../../tools/lint/go.mod golangci-lint run --config=../../../.golangci.yml
 GENERATE := go tool -modfile=tools/generate/go.mod controller-gen
 
 # The first run builds a control plane; the tests of each package share one cluster.
@@ -33,6 +34,8 @@ generate: ## Generate deep copies, resource definitions and the role.
 
 lint: ## Check the code with golangci-lint.
 	$(LINT) run
+	@# A peer imports its framework, and starts goroutines as that recommends.
+	cd bench/peers/controller-runtime && $(PEER_LINT) --disable=depguard,forbidigo
 
 # A run that was interrupted, or ended at its limit, goes on with OUT=<its folder>.
 OUT ?= bin/bench-$(shell date +%Y%m%d-%H%M%S)
@@ -43,7 +46,7 @@ CONTENDERS ?= bellerophon,controller-runtime,quarkus,kube-rs,tutorial,ideal
 # more turns, up to five.
 bench: LIMIT ?= 13m
 bench: FLAGS = --contenders $(CONTENDERS) --scenarios burst,steady,start,restart,idle,drift --turns 5 --limit $(LIMIT)
-bench: ## Compare operators, small sizes; under 15 minutes once all are built.
+bench: ## Compare operators, small sizes; under 15 minutes once all are built and checked.
 
 bench-medium: LIMIT ?= 45m
 bench-medium: MEDIUM = burst:n=1000,steady:n=300:load=50,steady:n=60:load=10,start:n=2000,restart:n=500,idle:n=100:seconds=60

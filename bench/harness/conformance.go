@@ -14,6 +14,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/qualify"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+	"k8s.io/client-go/rest"
 )
 
 // What the option Conformance may be.
@@ -112,5 +113,7 @@ func (r *run) check(ctx context.Context, program *contender.Program, progress fu
 		}
 		err = errors.Join(err, cluster.Stop())
 	}()
-	return qualify.Check(ctx, cluster.AdminConfig(), program, qualify.Options{Output: output, Progress: progress})
+	config := cluster.AdminConfig()
+	config.WarningHandler = rest.NoWarnings{} // They would go between the lines of the progress.
+	return qualify.Check(ctx, config, program, qualify.Options{Output: output, Progress: progress})
 }
