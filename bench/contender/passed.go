@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// identify gives a program an identity: the hash of its name, its files, and the arguments
-// and environment that it is run with. Where it lies is not part of that.
+// identify gives a program an identity: the hash of its files, and of the arguments and
+// environment that it is run with. Where it lies is not part of that.
 func (p *Program) identify() error {
 	files, err := hashOf(p.path)
 	if err != nil {
 		return fmt.Errorf("hashing %s: %w", p.path, err)
 	}
 	argv, env := p.recipe.command("", Settings{})
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %q %q", p.Name, files, argv, env))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", files, argv, env))
 	p.identity = hex.EncodeToString(sum[:8])
 	return nil
 }
