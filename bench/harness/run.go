@@ -140,7 +140,11 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 	skipped = map[string]string{}
 	var there []contender.Contender
 	for _, c := range r.contenders {
-		if missing := c.Missing(ctx); missing != "" {
+		missing := c.Missing(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if missing != "" {
 			skipped[c.Name] = missing
 			out.Println(missing)
 			continue
