@@ -75,6 +75,9 @@ func newWorld(t *testing.T) *world {
 	w.any = must(dynamic.NewForConfig(w.config))(t)
 	w.heroes = w.any.Resource(sheroes).Namespace(w.namespace)
 	installOnce.Do(func() { must(install.Operator(ctx, w.config, ""))(t) })
+	// What the controller manager writes into a new namespace is not among the writes that
+	// tests count.
+	w.await(configMaps, "kube-root-ca.crt", "published", func(object *unstructured.Unstructured) bool { return object != nil })
 	return w
 }
 
