@@ -22,7 +22,7 @@ type Options struct {
 	Backoff operators.Backoff // between attempts that fail
 	Timeout time.Duration     // of one reconcile
 	Grace   time.Duration     // for reconciles in flight at the end
-	Window  time.Duration     // see operators.DebounceOptions; default 20 ms; negative for none
+	Window  time.Duration     // see operators.DebounceOptions; default 10 ms; negative for none
 	Loop    cache.LoopOptions // how the loop duration is measured, and what counts as calm
 
 	MetricsAddress string               // of the HTTP server with /metrics; "host:port", port 0 for a free one; default none

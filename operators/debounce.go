@@ -9,9 +9,10 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// DefaultWindow is short against what a person notices and long against the burst of
-// events that one change of a workload sets off.
-const DefaultWindow = 20 * time.Millisecond
+// DefaultWindow is short against the time in which a workload gets ready, of which the last
+// change is the one that matters: its changes come 5 to 20 ms apart. What comes faster is
+// folded.
+const DefaultWindow = 10 * time.Millisecond
 
 // MaxWindow bounds the window: beyond it, the cache would be stale by design.
 const MaxWindow = time.Minute

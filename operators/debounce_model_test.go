@@ -246,7 +246,7 @@ func (h *history) checkBound() {
 // checkHistory lives through a history and checks it against the model.
 func checkHistory(t *testing.T, text string) error {
 	var err error
-	for _, window := range []time.Duration{0, operators.DefaultWindow} {
+	for _, window := range []time.Duration{0, 20 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			if wrong := live(t, text, window).check(); wrong != nil && err == nil {
 				err = fmt.Errorf("history %q, window %v: %w", text, window, wrong)
