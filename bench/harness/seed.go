@@ -47,7 +47,7 @@ func (r *run) found(ctx context.Context, p planned) (string, error) {
 }
 
 // kept is a folder of data that is made unless it is there. It gets its name once it is whole.
-func (r *run) kept(name string, make func(making string) error) (string, error) {
+func (r *run) kept(name string, create func(making string) error) (string, error) {
 	dir := filepath.Join(r.Dir, "found", name)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
@@ -56,7 +56,7 @@ func (r *run) kept(name string, make func(making string) error) (string, error) 
 	if err := os.RemoveAll(making); err != nil {
 		return "", fmt.Errorf("removing what an interrupted run left: %w", err)
 	}
-	if err := make(making); err != nil {
+	if err := create(making); err != nil {
 		return "", err
 	}
 	return dir, os.Rename(making, dir)

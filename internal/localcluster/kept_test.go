@@ -14,14 +14,14 @@ func TestAClusterBeginsWithWhatAnotherKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	make := func(c *Cluster, name string) {
+	create := func(c *Cluster, name string) {
 		t.Helper()
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := clientOf(t, c).CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
-	make(first, "first")
+	create(first, "first")
 	if err := first.StopAndKeep(kept); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestAClusterBeginsWithWhatAnotherKept(t *testing.T) {
 		if _, err := client.CoreV1().Namespaces().Get(t.Context(), "second", metav1.GetOptions{}); err == nil {
 			t.Error("a cluster changed the data that were kept")
 		}
-		make(c, name)
+		create(c, name)
 		if err := c.Stop(); err != nil {
 			t.Error(err)
 		}
