@@ -70,7 +70,7 @@ func (s *stage) seed(ctx context.Context, n int, making string) error {
 	if err := s.start(ctx, localcluster.Options{}); err != nil {
 		return err
 	}
-	err := scenario.Seed(ctx, s.cluster.AdminConfig(), n, func(done int) { s.run.show.step("making objects to be found", done, n) })
+	err := s.clients.Seed(ctx, s.cluster.AdminConfig(), n, func(done int) { s.run.show.step("making objects to be found", done, n) })
 	if err != nil {
 		return err
 	}

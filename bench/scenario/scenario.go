@@ -39,7 +39,7 @@ type Scenario struct {
 	Sweeps, Limits bool
 	// Paced says that it needs the rate of the ideal client.
 	Paced bool
-	// Found says that n objects are there that the contender has finished, by [Seed] and
+	// Found says that n objects are there that the contender has finished, by [Clients.Seed] and
 	// [World.Adopt], before it is started.
 	Found bool
 

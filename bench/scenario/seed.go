@@ -6,23 +6,28 @@ import (
 	"fmt"
 
 	"github.com/bellerophon-io/bellerophon/bench/ideal"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
-// seedPart is how many objects the ideal client makes before the next progress is told.
+// seedPart is how many objects there are in a namespace, at most: the StatefulSet controller
+// looks at all revisions of a namespace for each of its StatefulSets.
 const seedPart = 1000
 
-// seedPrefix begins the names of a part.
-func seedPrefix(part int) string { return fmt.Sprintf("found-%02d", part) }
+// seedNamespace is the name of the namespace of a part.
+func seedNamespace(part int) string { return fmt.Sprintf("found-%02d", part) }
 
 // Seed has the ideal client make and finish n objects, without servers: no contender is as
 // fast. progress is told how many are finished.
-func Seed(ctx context.Context, config *rest.Config, n int, progress func(done int)) error {
+func (c *Clients) Seed(ctx context.Context, config *rest.Config, n int, progress func(done int)) error {
 	for done := 0; done < n; done += seedPart {
 		progress(done)
-		burst := ideal.Burst{
-			Namespace: Namespace, Prefix: seedPrefix(done / seedPart), Objects: min(seedPart, n-done), InFlight: inFlight,
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: seedNamespace(done / seedPart)}}
+		if _, err := c.Core().CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("making the namespace %s: %w", namespace.Name, err)
 		}
+		burst := ideal.Burst{Namespace: namespace.Name, Prefix: "hero", Objects: min(seedPart, n-done), InFlight: inFlight}
 		if _, err := burst.Run(ctx, config); err != nil {
 			return err
 		}

@@ -18,11 +18,13 @@ func start(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 }
 
 // comeBack: what was finished is as it should be, and only the new objects are to be
-// finished, which are spread among the others by their names. CPU and writes are not those of
+// finished, which are spread over the namespaces of the others. CPU and writes are not those of
 // a number of objects, so that none is measured.
 func comeBack(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	parts := (v.N + seedPart - 1) / seedPart
-	among := func(i int) types.NamespacedName { return object(seedPrefix(i%parts)+"-new", i) }
+	among := func(i int) types.NamespacedName {
+		return types.NamespacedName{Namespace: seedNamespace(i % parts), Name: object("new", i).Name}
+	}
 	if _, err := w.createNamed(ctx, among, v.M, v.replicas()); err != nil {
 		return nil, err
 	}
