@@ -43,7 +43,7 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			if missing != "" {
-				t.Skip(missing)
+				t.Skip(missing) // Not a failure: nobody needs a JDK and cargo to test Bellerophon.
 			}
 			program, err := c.Build(t.Context(), t.Output())
 			if err != nil {

@@ -22,7 +22,7 @@ type Cluster struct {
 	children  *family
 	admin     *rest.Config
 	apiReady  time.Duration
-	end       func(kept string) error // once
+	stopped   sync.Once
 }
 
 // Start builds the control plane's binaries if need be and runs a cluster. It returns
@@ -63,11 +63,6 @@ func start(ctx context.Context, options Options, choosePorts func(api int) (port
 		children:  children,
 		admin:     s.adminConfig(server),
 		apiReady:  s.apiReady,
-	}
-	var once sync.Once
-	c.end = func(kept string) (err error) {
-		once.Do(func() { err = c.stop(kept) })
-		return err
 	}
 	options.Logger.Info("local cluster runs", "server", server, "directory", directory.path, "apiReady", c.apiReady)
 	return c, nil
@@ -131,11 +126,14 @@ func (c *Cluster) Err() error {
 
 // Stop ends every component and removes the cluster's directory. It returns when all is
 // gone. It may be called more than once.
-func (c *Cluster) Stop() error { return c.end("") }
+func (c *Cluster) Stop() error { return c.StopAndKeep("") }
 
 // StopAndKeep is Stop, but leaves the data of the cluster in a new directory, for
 // [Options.Data] of others. It does nothing if the cluster was stopped.
-func (c *Cluster) StopAndKeep(directory string) error { return c.end(directory) }
+func (c *Cluster) StopAndKeep(directory string) (err error) {
+	c.stopped.Do(func() { err = c.stop(directory) })
+	return err
+}
 
 // stop ends the components, keeps the data if a directory is given, and removes the rest.
 func (c *Cluster) stop(kept string) error {
