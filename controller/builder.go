@@ -1,6 +1,9 @@
 package controller
 
 import (
+	"fmt"
+	"reflect"
+
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -26,6 +29,8 @@ type input struct {
 	indexers []cache.Indexer
 	concerns func(streams.Object) []types.NamespacedName // nil: by owner, and of reconciles itself
 	ignore   func(streams.Change) bool
+	early    func(streams.Object) bool
+	wrong    error // what does not fit the kind
 }
 
 // InputOption narrows what a controller watches of a kind.
@@ -57,6 +62,25 @@ func Indexed(indexers ...cache.Indexer) InputOption {
 // Ignore drops changes that concern nobody. It must be fast.
 func Ignore(ignore func(streams.Change) bool) InputOption {
 	return func(i *input) { i.ignore = ignore }
+}
+
+// Early says of objects that they are reconciled as soon as their own kind has been listed,
+// and do not wait until the others are [cache.Current]: those for which nothing was done yet. At
+// a start among many objects, what is new need not wait for lists of what is old.
+//
+// The reconciler may then not find in the cache what is on the server. It must find that out by
+// the server's answers: a creation of what is there fails with AlreadyExists. is must be fast, and
+// safe for use by many goroutines.
+func Early[T streams.Object](is func(object T) bool) InputOption {
+	return func(i *input) {
+		if _, fits := i.object.(T); !fits {
+			i.wrong = fmt.Errorf("Early is for a %v, and the controller keeps a %T; let its function take that", reflect.TypeFor[T](), i.object)
+		}
+		i.early = func(object streams.Object) bool {
+			typed, ok := object.(T)
+			return ok && is(typed)
+		}
+	}
 }
 
 // Plural names the kind in URLs, where its plural is not the regular one.

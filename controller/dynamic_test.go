@@ -284,3 +284,23 @@ func TestAPipelineThatPanicsEndsTheManager(t *testing.T) {
 		p.refused(p.manager.Run(p.t.Context()), "pipeline: it ended by itself: panic: broken")
 	})
 }
+
+func TestWhatIsEarlyDoesNotWaitForTheListsOfOtherKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPark(t, sourcestest.Fault{Action: sourcestest.Slow, Verb: "watch", Resource: "secrets", For: time.Minute})
+		fresh := func(config *corev1.ConfigMap) bool { return config.Labels["fresh"] != "" }
+		born := config("born")
+		born.Labels = map[string]string{"fresh": "yes"}
+		p.create(config("old"), born)
+		p.add("both", controller.For(&corev1.ConfigMap{}, controller.Early(fresh)), controller.Owns(&corev1.Secret{}))
+		p.run()
+		<-time.After(time.Second)
+		p.want("before the secrets are listed", "both/born")
+		if level := p.manager.Cache().Level(); level != cache.Starting {
+			t.Errorf("the level is %v meanwhile", level)
+		}
+		p.calm()
+		p.want("after that", "both/old")
+		p.stop()
+	})
+}

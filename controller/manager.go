@@ -101,7 +101,7 @@ func (m *Manager) Cache() *cache.Cache { return m.cache }
 // does not answer is no failure: sources try again.
 //
 // No reconcile starts before the kinds of the controllers that were added before Run are
-// [cache.Current].
+// [cache.Current], except of objects that are [Early].
 func (m *Manager) Run(ctx context.Context) error {
 	servers, err := m.listen(ctx)
 	if err != nil {

@@ -119,6 +119,13 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 			},
 			`adding controller "x": Indexed: an index of Secret has no name or no Values`,
 		},
+		"with an Early for another type": {
+			func(m *controller.Manager) error {
+				early := controller.Early(func(*corev1.Pod) bool { return true })
+				return m.Add("x", nothing, controller.For(&corev1.Secret{}, early))
+			},
+			`adding controller "x": Early is for a *v1.Pod, and the controller keeps a *v1.Secret; let its function take that`,
+		},
 		"with two versions of a kind": {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&autoscalingv2.HorizontalPodAutoscaler{}), controller.Owns(&autoscalingv1.HorizontalPodAutoscaler{}))

@@ -110,7 +110,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 			concerns = operators.Owner(reconciled)
 		}
 		made.rules = append(made.rules, operators.Rule{
-			Controller: name, Kind: watched.kind.GroupKind(), Concerns: concerns, Ignore: input.ignore,
+			Controller: name, Kind: watched.kind.GroupKind(), Concerns: concerns, Ignore: input.ignore, Early: input.early,
 		})
 	}
 	if m.options.DetectMutations {
@@ -127,6 +127,9 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 // watch finds the watch that a controller needs, or makes it. Where there is one, the options
 // must be the same: one cache cannot hold two projections of a kind.
 func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input) (*watched, error) {
+	if input.wrong != nil {
+		return nil, input.wrong
+	}
 	kind, err := sources.KindOf(m.scheme, input.object, input.kind...)
 	if err != nil {
 		return nil, err

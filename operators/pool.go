@@ -27,7 +27,6 @@ type pool struct {
 	idle     int       // workers that wait for work
 	waking   bool      // one of them has been told, and has not come yet
 	schedule *schedule
-	started  bool // attempts may start
 	stopped  bool // no further attempt starts
 	results  []Result
 	sending  int // results that are out of the above, and not yet received
@@ -42,7 +41,9 @@ func newPool(controllers *Controllers, options ReconcileOptions) *pool {
 		controllers: controllers,
 		news:        make(chan struct{}, 1),
 		schedule:    newSchedule(options.Backoff),
-		started:     options.Start == nil,
+	}
+	if options.Start == nil {
+		p.schedule.openGate()
 	}
 	p.work.L = &p.mu
 	return p
@@ -80,7 +81,7 @@ func (p *pool) changed() {
 
 // mayStart says whether there is a task that may start.
 func (p *pool) mayStart() bool {
-	return p.schedule.queued > 0 && p.started && !p.stopped && len(p.results)+p.sending < resultsAhead
+	return p.schedule.queued > 0 && !p.stopped && len(p.results)+p.sending < resultsAhead
 }
 
 // worker makes attempts until the pool is stopped.
@@ -147,7 +148,7 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct
 		case <-p.news:
 		case <-start:
 			start = nil
-			p.locked(func() { p.started = true })
+			p.locked(p.schedule.openGate)
 		case <-timer.C:
 			armed = time.Time{}
 			p.locked(func() { p.schedule.tick(time.Now()) })
@@ -184,7 +185,7 @@ func (p *pool) look(next *[]Result) (due time.Time, over bool) {
 	}
 	p.changed()
 	due, _ = p.schedule.due()
-	return due, p.schedule.queued == 0 && p.schedule.running == 0 && len(p.results) == 0
+	return due, p.schedule.gate.held == 0 && p.schedule.queued == 0 && p.schedule.running == 0 && len(p.results) == 0
 }
 
 // giveBack undoes the taking of results.

@@ -46,8 +46,8 @@ type ReconcileOptions struct {
 	Timeout time.Duration // of one attempt: 1 ms to 24 h; default 2 min
 	Grace   time.Duration // for attempts in flight when the context ends: up to 10 min; default 20 s
 
-	// Start, if set, holds back every attempt until it is closed: until the caches are
-	// filled, say. Requests are taken in meanwhile.
+	// Start, if set, holds back attempts until it is closed: until the caches are filled,
+	// say. Requests are taken in meanwhile, and those that are Early need not wait.
 	Start <-chan struct{}
 
 	// Flow, if set, counts: In requests, Out results, Waiting objects that are queued, back

@@ -50,32 +50,47 @@ func (p plan) at(attempt int) planned {
 
 var modelBackoff = operators.Backoff{First: 4 * time.Millisecond, Max: 20 * time.Millisecond, Jitter: -1}
 
-// starts is the model: when the attempts of an object start that never waits for a worker.
-func (p plan) starts(requests []time.Duration, until time.Duration) (starts []time.Duration) {
+// starts is the model: when the attempts of an object start that never waits for a worker,
+// behind a gate that opens at some time.
+func (p plan) starts(requests []arrival, open, until time.Duration) (starts []time.Duration) {
 	const never = time.Duration(1 << 62)
-	failures := 0
-	next := func(after time.Duration) time.Duration { // The first request after a time.
-		for _, at := range requests {
-			if at > after {
-				return at
+	last, early := time.Duration(-1), false // the last start, and whether what it was for was early
+	// next is when the gate lets pass something that came since the last start, from a time on.
+	next := func(from time.Duration) time.Duration {
+		first := never
+		for _, request := range requests {
+			switch {
+			case request.at <= last:
+			case request.early:
+				first = min(first, request.at)
+			default:
+				first = min(first, max(request.at, open))
 			}
 		}
-		return never
+		return max(from, first)
 	}
-	for now := next(-1); now < until; {
+	failures := 0
+	for now := next(0); now < until; {
+		if failures == 0 {
+			early = false
+		}
+		for _, request := range requests {
+			early = early || request.early && request.at > last && request.at <= now
+		}
+		last = now
 		starts = append(starts, now)
 		planned := p.at(len(starts) - 1)
 		end := now + planned.takes
-		during := next(now) < end
 		switch {
 		case planned.panics || planned.outcome == operators.Failed:
 			failures++
-			now = end + min(modelBackoff.First<<(failures-1), modelBackoff.Max)
+			due := end + min(modelBackoff.First<<(failures-1), modelBackoff.Max)
+			if now = due; !early { // A request for it that is early may come meanwhile.
+				now = min(next(due), max(due, open))
+			}
 			continue
-		case during:
-			now = end
-		case planned.outcome == operators.Requeued:
-			now = min(end+planned.again, next(end))
+		case planned.outcome == operators.Requeued && next(end) != end:
+			now = min(next(end), max(end+planned.again, open))
 		default:
 			now = next(end)
 		}
@@ -92,12 +107,14 @@ type run struct {
 }
 
 type arrival struct {
-	at   time.Duration
-	name string
+	at    time.Duration
+	name  string
+	early bool
 }
 
-// lived runs plans against requests and reports what happened by object, and the results.
-func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int, until time.Duration) (map[string]*run, []operators.Result) {
+// lived runs plans against requests, behind a gate that opens at some time, and reports what
+// happened by object, and the results.
+func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int, open, until time.Duration) (map[string]*run, []operators.Result) {
 	started := time.Now()
 	runs := map[string]*run{}
 	for name := range plans {
@@ -122,8 +139,10 @@ func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int,
 	}
 	in := newFeed[operators.Request]()
 	flow := &operators.Flow{}
+	gate := make(chan struct{})
+	defer time.AfterFunc(open, func() { close(gate) }).Stop()
 	stream := operators.Reconcile(in.stream(), only(reconcile),
-		operators.ReconcileOptions{Workers: workers, Backoff: modelBackoff, Flow: flow})
+		operators.ReconcileOptions{Workers: workers, Backoff: modelBackoff, Start: gate, Flow: flow})
 	var results []operators.Result
 	ctx, end := context.WithCancel(t.Context())
 	reader := parallel(t, func(context.Context) {
@@ -131,7 +150,9 @@ func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int,
 	})
 	for i, arrival := range arrivals {
 		pass(arrival.at - time.Since(started))
-		in.send(request(arrival.name, fmt.Sprint(i)))
+		made := request(arrival.name, fmt.Sprint(i))
+		made.Early = arrival.early
+		in.send(made)
 	}
 	pass(until - time.Since(started))
 	end()
@@ -165,13 +186,14 @@ func TestWhateverHappensReconcileKeepsItsPromises(t *testing.T) {
 		var now time.Duration
 		for range rapid.IntRange(1, 15).Draw(rt, "requests") {
 			now += milliseconds.Draw(rt, "after") + time.Millisecond
-			arrivals = append(arrivals, arrival{now, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")})
+			arrivals = append(arrivals, arrival{now, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name"), rapid.Bool().Draw(rt, "early")})
 		}
+		open := time.Duration(rapid.IntRange(0, 200).Draw(rt, "open"))*time.Millisecond + time.Millisecond/2
 		until := now + 10*time.Second
 		synctest.Test(t, func(t *testing.T) {
-			runs, results := lived(t, plans, arrivals, workers, until)
+			runs, results := lived(t, plans, arrivals, workers, open, until)
 			for name, run := range runs {
-				if err := checkRun(name, run, plans[name], arrivals, workers, until); err != nil {
+				if err := checkRun(name, run, plans[name], arrivals, workers, open, until); err != nil {
 					rt.Errorf("%s: %v", name, err)
 				}
 			}
@@ -182,22 +204,26 @@ func TestWhateverHappensReconcileKeepsItsPromises(t *testing.T) {
 	})
 }
 
-func checkRun(name string, run *run, plan plan, arrivals []arrival, workers int, until time.Duration) error {
+func checkRun(name string, run *run, plan plan, arrivals []arrival, workers int, open, until time.Duration) error {
 	if run.overlapped {
 		return fmt.Errorf("two attempts overlap")
 	}
-	var requests []time.Duration
+	var requests []arrival
 	for _, arrival := range arrivals {
 		if arrival.name == name {
-			requests = append(requests, arrival.at)
+			requests = append(requests, arrival)
 		}
 	}
-	if len(requests) > 0 && (len(run.starts) == 0 || run.starts[len(run.starts)-1] < requests[len(requests)-1]) {
+	early := func(request arrival) bool { return request.early }
+	if len(requests) > 0 && (len(run.starts) == 0 || run.starts[len(run.starts)-1] < requests[len(requests)-1].at) {
 		return fmt.Errorf("attempts at %v leave the request at %v without one", run.starts, requests[len(requests)-1])
 	}
+	if len(run.starts) > 0 && run.starts[0] < open && !slices.ContainsFunc(requests, early) {
+		return fmt.Errorf("an attempt starts at %v, before the gate opens at %v", run.starts[0], open)
+	}
 	// With a worker for each object, when attempts start is certain.
-	if want := plan.starts(requests, until); workers == 3 && !slices.Equal(run.starts, want) {
-		return fmt.Errorf("with requests at %v attempts start at\n%v, want\n%v", requests, run.starts, want)
+	if want := plan.starts(requests, open, until); workers == 3 && !slices.Equal(run.starts, want) {
+		return fmt.Errorf("with requests at %v and the gate at %v attempts start at\n%v, want\n%v", requests, open, run.starts, want)
 	}
 	return nil
 }

@@ -35,6 +35,10 @@ func (s *schedule) clear(of *line) {
 		case stateRunning:
 			waiting.again, waiting.later = false, Request{}
 			continue
+		case stateHeld:
+			s.release(waiting)
+			s.waiting--
+			of.controller.Flow.Waiting.Add(-1)
 		case stateQueued:
 			s.queued--
 			s.waiting--

@@ -23,8 +23,9 @@ type schedule struct {
 	turns   fifo[*line] // those with something queued, in turn
 	delays  delays
 	delayed int // delays so far
+	gate    gate
 	queued  int // tasks that could start now
-	waiting int // tasks that are queued, back off, or are due again soon
+	waiting int // tasks that are held or queued, back off, or are due again soon
 	running int
 	echoes  *lru.Cache[echo, target] // own writes whose event has not come yet
 	spare   []*task
@@ -36,6 +37,7 @@ type line struct {
 	controller *Controller // nil when it is removed, while attempts are in flight
 	tasks      map[types.NamespacedName]*task
 	queue      fifo[*task] // first come first served
+	held       int         // tasks that wait for the gate
 	backing    int         // tasks that back off, or are due again soon
 }
 
@@ -59,12 +61,14 @@ type task struct {
 	pending  bool // counted in backing
 	delayed  int  // how many delays there were before this one: who waits first goes first
 	position int  // in delays
+	entrant  int  // the number at the gate, of one that is held
 }
 
 type taskState uint8
 
 const (
 	stateQueued taskState = iota
+	stateHeld             // waits for the gate
 	stateRunning
 	stateBackoff // waits after a failure; requests do not change that
 	stateRequeue // waits because it asked for it; a request ends that
@@ -75,6 +79,7 @@ type echo struct {
 	resourceVersion string
 }
 
+// newSchedule makes a schedule whose gate is shut.
 func newSchedule(backoff Backoff) *schedule {
 	echoes, err := lru.New[echo, target](echoesRemembered)
 	if err != nil {
@@ -128,6 +133,10 @@ func (s *schedule) add(request *Request, now time.Time) {
 	switch known.state {
 	case stateQueued, stateBackoff:
 		known.request = joined(known.request, *request)
+	case stateHeld:
+		if known.request = joined(known.request, *request); request.Early {
+			s.passEarly(known)
+		}
 	case stateRunning:
 		if !known.again {
 			known.again, known.later = true, *request
@@ -158,6 +167,7 @@ func (s *schedule) newTask(of *line, request *Request) *task {
 
 func joined(first, second Request) Request {
 	first.Causes = streams.JoinCauses(first.Causes, second.Causes)
+	first.Early = first.Early || second.Early
 	if !second.Received.IsZero() && second.Received.Before(first.Received) {
 		first.Received = second.Received
 	}
@@ -179,17 +189,6 @@ func (s *schedule) isEcho(to target, causes []streams.Cause) bool {
 		}
 	}
 	return own > 0 && own == len(causes)
-}
-
-func (s *schedule) enqueue(next *task, now time.Time) {
-	next.state, next.queuedAt = stateQueued, now
-	if next.line.queue.len() == 0 {
-		s.turns.push(next.line)
-	}
-	next.line.queue.push(next)
-	s.queued++
-	s.waiting++
-	next.line.controller.Flow.Waiting.Add(1)
 }
 
 // start takes the task whose turn it is. There is one: see queued.
@@ -300,7 +299,7 @@ func (s *schedule) tick(now time.Time) {
 // abandon gives up what waits.
 func (s *schedule) abandon() {
 	for _, line := range s.lines {
-		line.controller.Flow.Waiting.Add(-int64(line.queue.len() + line.backing))
+		line.controller.Flow.Waiting.Add(-int64(line.held + line.queue.len() + line.backing))
 	}
 	s.waiting = 0
 }

@@ -17,6 +17,7 @@ type Request struct {
 	types.NamespacedName
 	Causes   []streams.Cause // what happened, oldest first; empty for a timer
 	Received time.Time       // when the oldest cause was received; of a retry or a timer, when it was due
+	Early    bool            // it does not wait for ReconcileOptions.Start
 }
 
 // Rule says which changes concern a controller, and which of its objects they concern.
@@ -32,6 +33,10 @@ type Rule struct {
 
 	// Ignore, if set, says of a change that it concerns nobody.
 	Ignore func(change streams.Change) bool
+
+	// Early, if set, says of an object that its request does not wait for
+	// ReconcileOptions.Start. It must be fast, and safe for use by many goroutines.
+	Early func(object streams.Object) bool
 }
 
 // Owner is the Concerns of objects that are controlled by an object of a kind, by owner
@@ -91,8 +96,9 @@ func concerned(rule *Rule, change *streams.Change, requests *[]Request, before i
 		if rule.Ignore != nil && rule.Ignore(*change) {
 			return nil
 		}
+		early := rule.Early != nil && change.New != nil && rule.Early(change.New)
 		if rule.Concerns == nil {
-			*requests = asked(*requests, before, rule.Controller, change.Key.NamespacedName, change)
+			*requests = asked(*requests, before, rule.Controller, change.Key.NamespacedName, change, early)
 			return nil
 		}
 		for _, state := range [...]streams.Object{change.New, change.Old} {
@@ -100,7 +106,7 @@ func concerned(rule *Rule, change *streams.Change, requests *[]Request, before i
 				continue
 			}
 			for _, object := range rule.Concerns(state) {
-				*requests = asked(*requests, before, rule.Controller, object, change)
+				*requests = asked(*requests, before, rule.Controller, object, change, early)
 			}
 		}
 		return nil
@@ -108,11 +114,12 @@ func concerned(rule *Rule, change *streams.Change, requests *[]Request, before i
 }
 
 // asked appends a request, if it is not there from before on.
-func asked(requests []Request, before int, controller string, object types.NamespacedName, change *streams.Change) []Request {
+func asked(requests []Request, before int, controller string, object types.NamespacedName, change *streams.Change, early bool) []Request {
 	for i := before; i < len(requests); i++ {
 		if requests[i].NamespacedName == object && requests[i].Controller == controller {
+			requests[i].Early = requests[i].Early || early
 			return requests
 		}
 	}
-	return append(requests, Request{controller, object, change.Causes, change.Received})
+	return append(requests, Request{controller, object, change.Causes, change.Received, early})
 }

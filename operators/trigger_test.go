@@ -111,6 +111,24 @@ func TestTriggerIgnoresWhatARuleIgnores(t *testing.T) {
 	}
 }
 
+func TestTheRequestForAnObjectIsEarlyIfARuleSaysSoOfItsNewState(t *testing.T) {
+	fresh := self
+	fresh.Early = func(object streams.Object) bool { return object.GetName() == "fresh" }
+	changes := []streams.Change{change(1, nil, owned("fresh", "!x")), change(2, nil, owned("old")), change(3, owned("fresh"), nil)}
+	for _, rules := range [][]operators.Rule{{fresh, self, owners}, {self, fresh, owners}} {
+		requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(changes...), operators.NewRules(rules...)))
+		var early []string
+		for _, request := range requests {
+			if request.Early {
+				early = append(early, requested(request))
+			}
+		}
+		if want := []string{"pods/fresh(1)"}; len(errs) > 0 || len(requests) != 4 || !slices.Equal(early, want) {
+			t.Errorf("of %v early are %v, want %v, %v", requests, early, want, errs)
+		}
+	}
+}
+
 func TestRequestsThatAreJoinedWereReceivedWithTheOldestOfTheirCauses(t *testing.T) {
 	requests := operators.Trigger(
 		streams.Of(change(7, nil, owned("a", "!x")), change(3, nil, owned("b", "!x")), change(5, nil, owned("c", "!x"))), operators.NewRules(owners))

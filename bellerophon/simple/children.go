@@ -119,12 +119,13 @@ func create[Whole streams.Object](ctx context.Context, client *controller.Client
 	if err == nil || !apierrors.IsAlreadyExists(err) {
 		return created, err
 	}
-	// It is not among what the labels select: somebody else's, or one that lost them.
+	// It is not among what the labels select: somebody else's, or one that lost them. Or it was
+	// not listed yet: see isNew.
 	seen, err := controller.Live[Whole](ctx, client, nameOf(want))
 	if err != nil {
 		return unchanged, err
 	}
-	if metav1.GetControllerOfNoCopy(seen) == nil {
+	if metav1.GetControllerOfNoCopy(seen) == nil && !isSelected(seen) {
 		return unchanged, taken(ways.what, want)
 	}
 	return adjusted(ctx, client, hero, want, seen, ways)

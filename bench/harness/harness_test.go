@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
@@ -35,7 +36,8 @@ func fake(t *testing.T, o Options, measured func(planned) (outcome.Measured, err
 	}
 	made = &[]string{}
 	r = &run{choice: chosen, show: newProgress(screen.To(&bytes.Buffer{}))}
-	r.measured = func(_ context.Context, p planned) (outcome.Measured, error) {
+	r.finding = func(context.Context, planned) (string, error) { return "", nil }
+	r.measured = func(_ context.Context, p planned, _ string) (outcome.Measured, error) {
 		*made = append(*made, fmt.Sprintf("%s %s %d", p.Contender, p.Setting, p.Turn))
 		return measured(p)
 	}
@@ -119,14 +121,52 @@ func TestNoRoundIsBegunThatWouldNotBeOverAtTheLimit(t *testing.T) {
 	r, made := fake(t, o, steadyIdeal)
 	r.began = time.Now()
 	measured := r.measured
-	r.measured = func(ctx context.Context, p planned) (outcome.Measured, error) {
+	r.measured = func(ctx context.Context, p planned, data string) (outcome.Measured, error) {
 		if len(*made) == 2 {
 			r.longest = 2 * time.Hour
 		}
-		return measured(ctx, p)
+		return measured(ctx, p, data)
 	}
 	if err := r.rounds(t.Context()); !errors.Is(err, errLimit) || len(*made) != 3 {
 		t.Errorf("made %q: %v, want three rounds and the limit", *made, err)
+	}
+}
+
+func TestTheTimeOfARoundIsWithoutThatOfMakingWhatItFinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options(t)
+		o.Contenders, o.Turns, o.Limit = "bellerophon", 10, time.Hour
+		rounds := 0
+		r, _ := fake(t, o, nil)
+		r.finding = func(context.Context, planned) (string, error) {
+			if rounds == 0 {
+				<-time.After(35 * time.Minute)
+			}
+			return "data", nil
+		}
+		r.measured = func(_ context.Context, _ planned, data string) (outcome.Measured, error) {
+			rounds++
+			<-time.After(10 * time.Minute)
+			return outcome.Measured{outcome.IdealConverge: float64(len(data))}, nil
+		}
+		r.began = time.Now()
+		if err := r.rounds(t.Context()); !errors.Is(err, errLimit) || rounds != 2 {
+			t.Errorf("%d rounds were made: %v, want 2 and the limit", rounds, err)
+		}
+	})
+}
+
+func TestARoundWhoseMakingOfWhatItFindsTakesTooLongIsLeftToTheNextTime(t *testing.T) {
+	o := options(t)
+	o.Limit = time.Hour
+	r, made := fake(t, o, steadyIdeal)
+	r.began = time.Now()
+	r.finding = func(context.Context, planned) (string, error) {
+		r.began = r.began.Add(-2 * time.Hour)
+		return "data", nil
+	}
+	if err := r.rounds(t.Context()); !errors.Is(err, errLimit) || len(*made) != 0 {
+		t.Errorf("made %q: %v, want no round and the limit", *made, err)
 	}
 }
 
@@ -247,7 +287,7 @@ func TestOneTurnOfAllScenariosComesBeforeTheNext(t *testing.T) {
 	o.Contenders, o.Scenarios = "bellerophon", "burst:n=5,drift:n=5"
 	r, _ := fake(t, o, nil)
 	var made []string
-	r.measured = func(_ context.Context, p planned) (outcome.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (outcome.Measured, error) {
 		made = append(made, fmt.Sprint(p.Scenario, " ", p.Turn))
 		return outcome.Measured{outcome.IdealConverge: 1}, nil
 	}
@@ -264,7 +304,7 @@ func TestRejectedRoundsAreMadeAgainUntilThereAreEnough(t *testing.T) {
 	o.Contenders = "bellerophon,controller-runtime"
 	times := map[string]float64{"bellerophon default 1": 2, "bellerophon default 2": 3}
 	r, made := fake(t, o, nil)
-	r.measured = func(_ context.Context, p planned) (outcome.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (outcome.Measured, error) {
 		key := fmt.Sprintf("%s %s %d", p.Contender, p.Setting, p.Turn)
 		*made = append(*made, key)
 		if time, is := times[key]; is {
@@ -285,7 +325,7 @@ func TestTheMedianIsThatOfAllScenarios(t *testing.T) {
 	o.Contenders, o.Scenarios, o.Turns = "bellerophon,controller-runtime", "burst:n=5,storm:n=5:m=1,drift:n=5", 1
 	r, _ := fake(t, o, nil)
 	var made []string
-	r.measured = func(_ context.Context, p planned) (outcome.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (outcome.Measured, error) {
 		made = append(made, fmt.Sprint(p.Scenario, " ", p.Turn))
 		if p.Scenario == "drift" && p.Turn == 0 {
 			return outcome.Measured{outcome.IdealConverge: 2}, nil

@@ -169,8 +169,15 @@ func (s *stage) ideal(ctx context.Context, objects int) (rate float64, err error
 // round makes one round. The error is that of a run that was stopped.
 func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 	round := p.Round
+	data, err := r.finding(ctx, p)
+	if err == nil && r.isLate() { // Making what it finds may have taken long, and is there the next time.
+		return round, errLimit
+	}
 	round.Start = time.Now()
-	measured, err := r.measured(ctx, p)
+	var measured outcome.Measured
+	if err == nil {
+		measured, err = r.measured(ctx, p, data)
+	}
 	round.End = time.Now()
 	round.Measured = measured
 	if ctx.Err() != nil {
@@ -186,11 +193,8 @@ func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 	return round, nil
 }
 
-func (r *run) measure(ctx context.Context, p planned) (measured outcome.Measured, err error) {
-	data, err := r.found(ctx, p)
-	if err != nil {
-		return nil, err
-	}
+// measure measures a round, with the data of a cluster, if that is not empty.
+func (r *run) measure(ctx context.Context, p planned, data string) (measured outcome.Measured, err error) {
 	port, err := contender.FreePort()
 	if err != nil {
 		return nil, err

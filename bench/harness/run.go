@@ -32,10 +32,11 @@ type run struct {
 	programs   map[string]*contender.Program
 	prometheus *prometheusServer
 	usage      *usage
-	paths      map[string]string                                        // of contenders' metrics, where known
-	began      time.Time                                                // the first round
-	longest    time.Duration                                            // round so far
-	measured   func(context.Context, planned) (outcome.Measured, error) // measures a round
+	paths      map[string]string                                                // of contenders' metrics, where known
+	began      time.Time                                                        // the first round
+	longest    time.Duration                                                    // round so far
+	finding    func(context.Context, planned) (string, error)                   // makes the data that a round finds, if it is not there
+	measured   func(context.Context, planned, string) (outcome.Measured, error) // measures a round, with data of a cluster
 
 	// checked runs the conformance suite against a contender, and calls the function with
 	// the title of each check.
@@ -51,7 +52,7 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 		return err
 	}
 	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}, paths: map[string]string{}}
-	r.measured, r.checked = r.measure, r.check
+	r.finding, r.measured, r.checked = r.found, r.measure, r.check
 	skipped, err := r.build(ctx, out)
 	if err != nil {
 		return err
@@ -236,7 +237,7 @@ func (r *run) unlessDone(ctx context.Context, p planned) error {
 		r.show.done++
 		return nil
 	}
-	if r.Limit > 0 && time.Since(r.began)+r.longest > r.Limit {
+	if r.isLate() {
 		return errLimit
 	}
 	r.show.begin(p)
@@ -251,6 +252,9 @@ func (r *run) unlessDone(ctx context.Context, p planned) error {
 	r.show.over(round)
 	return nil
 }
+
+// isLate says that there is no time for another round.
+func (r *run) isLate() bool { return r.Limit > 0 && time.Since(r.began)+r.longest > r.Limit }
 
 // judge judges the rounds of a group, and says how many more each measurement needs.
 func (r *run) judge(g group) (map[ran]int, error) {
