@@ -176,8 +176,7 @@ func TestAListOnARealServerComesInPagesOrAsAStream(t *testing.T) {
 	}{
 		{0, []string{"watch sendInitialEvents=true as vnd.kubernetes.protobuf"}},
 		{2, []string{
-			"list limit=1 as vnd.kubernetes.protobuf", "list limit=2 as vnd.kubernetes.protobuf",
-			"list limit=2 continued as vnd.kubernetes.protobuf", "list limit=2 continued as vnd.kubernetes.protobuf",
+			"list limit=2 as vnd.kubernetes.protobuf", "list limit=2 continued as vnd.kubernetes.protobuf", "list limit=2 continued as vnd.kubernetes.protobuf",
 			"watch sendInitialEvents= as vnd.kubernetes.protobuf"}},
 	} {
 		options.PageSize = test.pageSize
@@ -194,8 +193,9 @@ func TestAListOnARealServerComesInPagesOrAsAStream(t *testing.T) {
 	}
 }
 
-// What the cache takes for current without asking is what the API server promises to stream.
-func TestAListThatARealServerStreamsAtTheStartHasEachWriteBeforeAndIsTheOnlyRequest(t *testing.T) {
+// What the cache takes for current without asking is what the API server promises to stream, or to
+// send in pages.
+func TestTheFirstListOfARealServerHasEachWriteBeforeAndNothingElseIsAskedFor(t *testing.T) {
 	namespace := clustertest.Namespace(t)
 	client, err := kubernetes.NewForConfig(clustertest.Shared(t).AdminConfig())
 	if err != nil {
@@ -210,7 +210,13 @@ func TestAListThatARealServerStreamsAtTheStartHasEachWriteBeforeAndIsTheOnlyRequ
 			t.Fatal(err)
 		}
 		names = append(names, written.Name)
-		f := watchOn(t, kind, sources.WatchOptions{Namespaces: []string{namespace}, FieldSelector: "metadata.name!=kube-root-ca.crt"})
+		options := sources.WatchOptions{Namespaces: []string{namespace}, FieldSelector: "metadata.name!=kube-root-ca.crt"}
+		request := "watch sendInitialEvents=true as vnd.kubernetes.protobuf"
+		if i%2 == 1 {
+			options.PageSize = 500
+			request = "list limit=500 as vnd.kubernetes.protobuf"
+		}
+		f := watchOn(t, kind, options)
 		f.until("the list", f.says("ListEnd"))
 		if f.start != "" || streams.Older(f.version, written.ResourceVersion) {
 			t.Errorf("the list at %s is to reach %q, and the last write was at %s", f.version, f.start, written.ResourceVersion)
@@ -218,6 +224,11 @@ func TestAListThatARealServerStreamsAtTheStartHasEachWriteBeforeAndIsTheOnlyRequ
 		if !f.holds(names...)() {
 			t.Errorf("after the write of %s, told is %q", written.Name, f.told)
 		}
-		same(t, "requests", f.log.log(), []string{"watch sendInitialEvents=true as vnd.kubernetes.protobuf"})
+		same(t, "what is asked for first", f.log.log()[:1], []string{request})
+		for _, other := range f.log.log()[1:] { // Behind a page, the watch that follows.
+			if other != "watch sendInitialEvents= as vnd.kubernetes.protobuf" {
+				t.Errorf("it is asked for %q as well", other)
+			}
+		}
 	}
 }

@@ -248,13 +248,11 @@ func TestAWatchTellsWhatIsKeptHoweverItIsListed(t *testing.T) {
 				check("streamed", seen, "5", "9", "10")
 
 				seen = observe(t, sources.Watch(clientOf(t, test.kind, server), test.kind, sources.WatchOptions{PageSize: 10}))
-				for _, items := range [][]any{nil, {test.sent("5")}} {
-					list := server.next(t)
-					if as := list.header.Get("Accept"); strings.Contains(as, "as=PartialObjectMetadataList;") != (test.kind.Form() == sources.MetadataOnly) {
-						t.Errorf("a list is asked for as %s", as)
-					}
-					answer(list, "8", items...)
+				list := server.next(t)
+				if as := list.header.Get("Accept"); strings.Contains(as, "as=PartialObjectMetadataList;") != (test.kind.Form() == sources.MetadataOnly) {
+					t.Errorf("a list is asked for as %s", as)
 				}
+				answer(list, "8", test.sent("5"))
 				server.next(t)
 				check("listed", seen, "5")
 

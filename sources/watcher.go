@@ -127,11 +127,15 @@ func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime
 
 func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*internalversion.List, error) {
 	if !w.asked {
-		head, err := w.askHead(ctx)
-		if err != nil {
-			return nil, err
+		w.head = "" // Without a version, a list is as current as a quorum read at the time of the request.
+		if options.ResourceVersion != "" {
+			head, err := w.askHead(ctx)
+			if err != nil {
+				return nil, err
+			}
+			w.head = head
 		}
-		w.head, w.asked = head, true
+		w.asked = true
 	}
 	list, err := w.get(ctx, options)
 	if err != nil {
