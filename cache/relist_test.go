@@ -6,6 +6,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,21 @@ func TestTheFirstListIsVisibleOnlyWhenItIsComplete(t *testing.T) {
 	if store.Version() != "5" {
 		t.Errorf("the version is %s, want that of the list, 5", store.Version())
 	}
+}
+
+func TestWhatIsToldBeforeTheFirstListIsVisibleAndThenThePartOfTheList(t *testing.T) {
+	c, store := newCache(t)
+	changes := c.Apply([]streams.Event{applied("a/kept", "1@1"), applied("a/changed", "2@2"), applied("a/gone", "3@3")})
+	same(t, "changes before", told(changes), []string{
+		"Added a/kept - > 1@1 by Applied@1", "Added a/changed - > 2@2 by Applied@2", "Added a/gone - > 3@3 by Applied@3",
+	})
+	if level := c.Level(); level != cache.Starting || store.Len() != 3 {
+		t.Errorf("before the list the level is %v, with %d objects", level, store.Len())
+	}
+	changes = c.Apply(list("", "9", object("a/kept", "1@1"), object("a/changed", "2@8"), object("a/old", "4@4")))
+	same(t, "changes", told(changes), []string{
+		"Removed a/gone 3@3 > - by Listed@3", "Updated a/changed 2@2 > 2@8 by Listed@8", "Added a/old - > 4@4 by Listed@4",
+	})
 }
 
 func TestARelistYieldsWhatWasMissed(t *testing.T) {

@@ -64,18 +64,23 @@ func Ignore(ignore func(streams.Change) bool) InputOption {
 	return func(i *input) { i.ignore = ignore }
 }
 
-// Early says of objects that they are reconciled as soon as their own kind has been listed,
-// and do not wait until the others are [cache.Current]: those for which nothing was done yet. At
-// a start among many objects, what is new need not wait for lists of what is old.
+// Early says of objects that they are reconciled as soon as they are known, and do not wait until
+// all kinds are [cache.Current]: those for which nothing was done yet. At a start among many
+// objects, what is new need not wait for lists of what is old. It is an option of [For].
+//
+// A field selector that selects such objects, if there is one that the API server knows, has them
+// known first: a page of them is asked for before the list of all. Of a custom resource those
+// fields can be selected that its definition names as selectableFields.
 //
 // The reconciler may then not find in the cache what is on the server. It must find that out by
 // the server's answers: a creation of what is there fails with AlreadyExists. is must be fast, and
 // safe for use by many goroutines.
-func Early[T streams.Object](is func(object T) bool) InputOption {
+func Early[T streams.Object](is func(object T) bool, fields string) InputOption {
 	return func(i *input) {
 		if _, fits := i.object.(T); !fits {
 			i.wrong = fmt.Errorf("Early is for a %v, and the controller keeps a %T; let its function take that", reflect.TypeFor[T](), i.object)
 		}
+		i.watch.First = fields
 		i.early = func(object streams.Object) bool {
 			typed, ok := object.(T)
 			return ok && is(typed)

@@ -147,7 +147,7 @@ func TestAControllerThatIsAddedDuringTheStartDoesNotHoldItUp(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		p.want("after the start", "configs/x")
 		p.stop()
-	}, sourcestest.Fault{Action: sourcestest.Slow, Verb: "watch", Resource: "configmaps", For: time.Minute})
+	}, sourcestest.Fault{Action: sourcestest.Slow, Verb: "list", Resource: "configmaps", For: time.Minute})
 }
 
 func TestARuleThatPanicsWhenAControllerJoinsIsTold(t *testing.T) {
@@ -186,7 +186,7 @@ func TestAControllerThatIsAddedReconcilesNothingBeforeItsKindsAreCurrent(t *test
 		p.calm()
 		p.want("in the end", "both/x", "both/y")
 		p.stop()
-	}, sourcestest.Fault{Action: sourcestest.Slow, Verb: "watch", Resource: "secrets", For: time.Minute})
+	}, sourcestest.Fault{Action: sourcestest.Slow, Verb: "list", Resource: "secrets", For: time.Minute})
 }
 
 func TestAControllerOfAKindThatIsNotInstalledHoldsUpNobody(t *testing.T) {
@@ -285,22 +285,34 @@ func TestAPipelineThatPanicsEndsTheManager(t *testing.T) {
 	})
 }
 
-func TestWhatIsEarlyDoesNotWaitForTheListsOfOtherKinds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPark(t, sourcestest.Fault{Action: sourcestest.Slow, Verb: "watch", Resource: "secrets", For: time.Minute})
-		fresh := func(config *corev1.ConfigMap) bool { return config.Labels["fresh"] != "" }
-		born := config("born")
-		born.Labels = map[string]string{"fresh": "yes"}
-		p.create(config("old"), born)
-		p.add("both", controller.For(&corev1.ConfigMap{}, controller.Early(fresh)), controller.Owns(&corev1.Secret{}))
-		p.run()
-		<-time.After(time.Second)
-		p.want("before the secrets are listed", "both/born")
-		if level := p.manager.Cache().Level(); level != cache.Starting {
-			t.Errorf("the level is %v meanwhile", level)
-		}
-		p.calm()
-		p.want("after that", "both/old")
-		p.stop()
-	})
+func TestWhatIsEarlyDoesNotWaitForLists(t *testing.T) {
+	for name, test := range map[string]struct {
+		fields string
+		slow   sourcestest.Fault
+	}{
+		"of other kinds":                        {"", sourcestest.Fault{Resource: "secrets"}},
+		"of its own kind":                       {"metadata.name=born", sourcestest.Fault{Resource: "configmaps", Nth: 2}},
+		"where the server cannot select fields": {"spec.unknown=x", sourcestest.Fault{Resource: "secrets"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test.slow.Action, test.slow.Verb, test.slow.For = sourcestest.Slow, "list", time.Minute
+				p := newPark(t, test.slow)
+				fresh := func(config *corev1.ConfigMap) bool { return config.Labels["fresh"] != "" }
+				born := config("born")
+				born.Labels = map[string]string{"fresh": "yes"}
+				p.create(config("old"), born)
+				p.add("both", controller.For(&corev1.ConfigMap{}, controller.Early(fresh, test.fields)), controller.Owns(&corev1.Secret{}))
+				p.run()
+				<-time.After(time.Second)
+				p.want("before all are listed", "both/born")
+				if level := p.manager.Cache().Level(); level != cache.Starting {
+					t.Errorf("the level is %v meanwhile", level)
+				}
+				p.calm()
+				p.want("after that", "both/old")
+				p.stop()
+			})
+		})
+	}
 }

@@ -213,7 +213,7 @@ func TestAControllerReadsItsProjectionFromTheWatch(t *testing.T) {
 				return watched(request, "5", whole)
 			}
 			return onePod(request)
-		}, controller.Options{Namespaces: []string{"a"}})
+		}, controller.Options{Namespaces: []string{"a"}, PageSize: -1})
 		read := make(chan corev1.PodPhase, 1)
 		err := m.Add("pods", func(_ context.Context, request operators.Request) (time.Duration, error) {
 			held, _ := controller.Get[*phase](m.Client(), request.NamespacedName)

@@ -106,12 +106,14 @@ func watched(request *http.Request, version string, pods ...*corev1.Pod) *http.R
 		}
 		frames.Write(append(frame, '\n'))
 	}
-	for _, pod := range pods {
-		send("ADDED", pod)
+	if request.URL.Query().Get("sendInitialEvents") == "true" {
+		for _, pod := range pods {
+			send("ADDED", pod)
+		}
+		end := pod("", version)
+		end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		send("BOOKMARK", end)
 	}
-	end := pod("", version)
-	end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
-	send("BOOKMARK", end)
 	context.AfterFunc(request.Context(), func() { write.CloseWithError(request.Context().Err()) })
 	return body(http.StatusOK, io.MultiReader(&frames, read))
 }

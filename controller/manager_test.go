@@ -29,7 +29,7 @@ func TestOptionsOutOfRangeAreRefusedByName(t *testing.T) {
 		{controller.Options{Window: time.Hour}, "manager: debounce: Window is 1h0m0s; allowed is 0 to 1m0s"},
 		{controller.Options{Namespaces: []string{"a", "a"}}, `manager: watch: Namespaces names "a" twice; name it once`},
 		{controller.Options{Namespaces: []string{""}}, "manager: watch: Namespaces[0] is empty; name a namespace, or none at all for all"},
-		{controller.Options{PageSize: -1}, "manager: watch: PageSize is -1; allowed is 1 to 10000, or 0 to stream lists"},
+		{controller.Options{PageSize: 10_001}, "manager: PageSize is 10001; allowed is 1 to 10000, or negative to stream lists"},
 		{controller.Options{Workers: 2000}, "manager: reconcile: Workers is 2000; allowed is 1 to 1024"},
 		{controller.Options{Workers: -1}, "manager: reconcile: Workers is -1; allowed is 1 to 1024"},
 		{controller.Options{Timeout: time.Microsecond}, "manager: reconcile: Timeout is 1µs; allowed is 1ms to 24h"},
@@ -121,10 +121,17 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 		},
 		"with an Early for another type": {
 			func(m *controller.Manager) error {
-				early := controller.Early(func(*corev1.Pod) bool { return true })
+				early := controller.Early(func(*corev1.Pod) bool { return true }, "")
 				return m.Add("x", nothing, controller.For(&corev1.Secret{}, early))
 			},
 			`adding controller "x": Early is for a *v1.Pod, and the controller keeps a *v1.Secret; let its function take that`,
+		},
+		"with an Early of what it owns": {
+			func(m *controller.Manager) error {
+				early := controller.Early(func(*corev1.Secret) bool { return true }, "")
+				return m.Add("x", nothing, controller.For(&corev1.Pod{}), controller.Owns(&corev1.Secret{}, early))
+			},
+			`adding controller "x": Early is an option of For, not of the *v1.Secret that it watches besides`,
 		},
 		"with two versions of a kind": {
 			func(m *controller.Manager) error {

@@ -98,6 +98,9 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	forms = maps.Clone(*m.client.forms.Load())
 	var reconciled schema.GroupKind
 	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
+		if input.early != nil && input != definition.reconciles {
+			return nil, nil, fmt.Errorf("Early is an option of For, not of the %T that it watches besides", input.object)
+		}
 		watched, err := m.watch(made, forms, input)
 		if err != nil {
 			return nil, nil, err

@@ -39,7 +39,7 @@ func TestEachOutcomeIsInTheMetrics(t *testing.T) {
 			}
 			return 0, operators.Terminal(errors.New("never"))
 		}
-		run(t, controller.Options{Registry: registry, Timeout: time.Minute, Workers: 3}, 5, reconcile, func() {
+		run(t, controller.Options{Registry: registry, Timeout: 30 * time.Second, Workers: 3}, 5, reconcile, func() {
 			for series, want := range map[string]float64{
 				`controller_runtime_reconcile_total{controller=pods,result=error}`:         3,
 				`controller_runtime_reconcile_total{controller=pods,result=success}`:       0,

@@ -57,7 +57,7 @@ func onePod(request *http.Request) *http.Response {
 	case request.URL.Query().Get("watch") == "true":
 		return watched(request, "5", pod("x", "4"))
 	}
-	list := &corev1.PodList{}
+	list := &corev1.PodList{Items: []corev1.Pod{*pod("x", "4")}}
 	list.ResourceVersion = "5"
 	return says(http.StatusOK, list)
 }

@@ -102,6 +102,7 @@ func TestWatchOptionsOutOfRangeAreRefusedByName(t *testing.T) {
 		{sources.WatchOptions{Namespaces: []string{"A_b"}}, `watch: Namespaces[0] is "A_b", which no namespace is called: a lowercase RFC 1123 label`},
 		{sources.WatchOptions{LabelSelector: "app in"}, `watch: LabelSelector is "app in", which is no selector: `},
 		{sources.WatchOptions{FieldSelector: "metadata.name"}, `watch: FieldSelector is "metadata.name", which is no selector: `},
+		{sources.WatchOptions{First: "a=b=c"}, `watch: First is "a=b=c", which is no field selector: invalid field selector: unescaped character in value: 61`},
 		{sources.WatchOptions{PageSize: -1}, "watch: PageSize is -1; allowed is 1 to 10000, or 0 to stream lists"},
 		{sources.WatchOptions{PageSize: 10_001}, "watch: PageSize is 10001; allowed is 1 to 10000, or 0 to stream lists"},
 	} {

@@ -22,9 +22,15 @@ type WatchOptions struct {
 	FieldSelector string
 
 	// PageSize, if it is not 0, has the API server asked for lists in pages of so many objects,
-	// 1 to MaxPageSize. By default lists are streamed (WatchList) by servers that can: they need
-	// far less memory for that, and more time.
+	// 1 to MaxPageSize. By default lists are streamed (WatchList) by servers that can: of what is
+	// whole in memory at a time, that is least, and it takes twice the CPU on both sides.
 	PageSize int
+
+	// First, if it is not empty, is a field selector. Before the first list, at most a page is
+	// asked for of what it selects besides, and told as Applied: at a start among many objects,
+	// some need not wait for the list of all. A server that does not know the fields is a reason
+	// to go on without.
+	First string
 
 	// Keep changes an object before it enters the stream, to keep only what is read of
 	// it. The default drops the managed fields, half of many an object. It must be fast
@@ -55,6 +61,9 @@ func (o WatchOptions) Validate() error {
 	}
 	if _, err := fields.ParseSelector(o.FieldSelector); err != nil {
 		return fmt.Errorf("watch: FieldSelector is %q, which is no selector: %w", o.FieldSelector, err)
+	}
+	if _, err := fields.ParseSelector(o.First); err != nil {
+		return fmt.Errorf("watch: First is %q, which is no field selector: %w", o.First, err)
 	}
 	if o.PageSize < 0 || o.PageSize > MaxPageSize {
 		return fmt.Errorf("watch: PageSize is %d; allowed is 1 to %d, or 0 to stream lists", o.PageSize, MaxPageSize)

@@ -84,7 +84,9 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 
 // reflect runs the reflector until ctx ends.
 func (w *watcher) reflect(ctx context.Context) error {
-	reflector := cache.NewReflectorWithOptions(w.lister(), w.kind.New(), &sink{w, ctx}, cache.ReflectorOptions{
+	into := &sink{w, ctx}
+	into.first()
+	reflector := cache.NewReflectorWithOptions(w.lister(), w.kind.New(), into, cache.ReflectorOptions{
 		Name:    w.name,
 		Backoff: retry(),
 	})

@@ -186,7 +186,7 @@ func (w *watcher) open(ctx context.Context, options metav1.ListOptions) (watch.I
 }
 
 func (w *watcher) request(options metav1.ListOptions) *rest.Request {
-	options.LabelSelector, options.FieldSelector = w.options.LabelSelector, w.options.FieldSelector
+	options.LabelSelector, options.FieldSelector = w.options.LabelSelector, both(w.options.FieldSelector, options.FieldSelector)
 	return w.client.Get().
 		NamespaceIfScoped(w.namespace, w.namespace != "").
 		Resource(w.kind.Resource).

@@ -25,7 +25,7 @@ const Name = "bellerophonsimple"
 func AddTo(manager *controller.Manager) error {
 	r := &reconciler{client: manager.Client(), events: manager.Recorder(), progress: newProgress(), stalled: map[types.NamespacedName]stall{}}
 	return manager.Add(Name, r.reconcile,
-		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes"), controller.Early(isNew)),
+		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes"), controller.Early(isNew, newFields)),
 		controller.Owns(&config{}, controller.Project(keepConfig), controller.Labelled(selector)),
 		controller.Owns(&service{}, controller.Project(keepService), controller.Labelled(selector)),
 		controller.Owns(&servers{}, controller.Project(keepServers), controller.Labelled(selector)),
@@ -38,6 +38,9 @@ func AddTo(manager *controller.Manager) error {
 // isNew says of an object that nothing was done for it that its status tells of. Its children are
 // created before it is known that they are not there: if one is, the creation fails.
 func isNew(hero *v1.BellerophonSimple) bool { return hero.Status.ObservedGeneration == 0 }
+
+// newFields selects them.
+const newFields = "status.observedGeneration="
 
 type reconciler struct {
 	client   *controller.Client

@@ -77,8 +77,13 @@ func (s *stage) seed(ctx context.Context, n int, making string) error {
 	return s.keep(ctx, making)
 }
 
+// adoptWorkers are enough to keep the API server busy. Who has no limit by default, as kube-rs,
+// would open a connection for each of thousands of writes at once.
+const adoptWorkers = 16
+
 // adopt keeps what is found, once it is the contender's own.
 func (s *stage) adopt(ctx context.Context, p planned, making string) error {
+	p.setting.workers = adoptWorkers // Nothing is timed here.
 	world := s.world(p, func(ctx context.Context) (scenario.Process, error) {
 		port, err := contender.FreePort()
 		if err != nil {
