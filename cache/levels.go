@@ -111,22 +111,27 @@ func (c *Cache) level(settled bool, kinds []schema.GroupKind) Level {
 	if len(kinds) > 0 {
 		for _, kind := range kinds {
 			if store := now.stores[kind]; store != nil {
-				level = min(level, store.level())
+				level = min(level, store.Level())
 			}
 		}
 		return level
 	}
+	counted := false
 	for _, store := range now.order {
-		level = min(level, store.level())
+		own := store.Level()
+		if own < Current && store.optional.Load() {
+			continue
+		}
+		level, counted = min(level, own), true
 	}
-	if len(now.order) == 0 {
+	if !counted {
 		return Starting
 	}
 	return level
 }
 
-// level is the store's own, Settled at best.
-func (s *Store) level() Level {
+// Level is the store's own, Settled at best.
+func (s *Store) Level() Level {
 	visible := s.overlay.empty()
 	level := s.published.Load().scopes.level()
 	if level > Current && !visible {
@@ -140,7 +145,7 @@ func (s *Store) level() Level {
 func (c *Cache) Pending(level Level) []string {
 	var kinds []string
 	for _, store := range c.Stores() {
-		if store.level() < min(level, OwnWritesVisible) {
+		if own := store.Level(); own < min(level, OwnWritesVisible) && !(own < Current && store.optional.Load()) {
 			kinds = append(kinds, store.kind.String())
 		}
 	}

@@ -28,6 +28,21 @@ func (r *registry) copy() *registry {
 // received before Remove, and is still on its way, is not of it. Add may be called at any
 // time, from any goroutine.
 func (c *Cache) Add(kind schema.GroupKind, indexers ...Indexer) *Store {
+	store := c.add(kind, false, indexers)
+	if store.optional.Swap(false) {
+		c.sync.changed()
+	}
+	return store
+}
+
+// AddOptional is as Add, for a kind that is watched now and then: below [Current] it does not
+// count for the level of the cache, as nobody counts on it. It does where it is named. A kind that
+// was added by Add stays as it is, and Add makes of an optional one another that counts.
+func (c *Cache) AddOptional(kind schema.GroupKind, indexers ...Indexer) *Store {
+	return c.add(kind, true, indexers)
+}
+
+func (c *Cache) add(kind schema.GroupKind, optional bool, indexers []Indexer) *Store {
 	c.registering.Lock()
 	defer c.registering.Unlock()
 	now := c.registry.Load()
@@ -41,6 +56,7 @@ func (c *Cache) Add(kind schema.GroupKind, indexers ...Indexer) *Store {
 		}
 	})
 	store.mutations, store.since = c.mutations, now.left[kind]
+	store.optional.Store(optional)
 	changed := now.copy()
 	changed.stores[kind] = store
 	changed.order = append(changed.order, store)

@@ -19,7 +19,8 @@ const tombstonesRemembered = 4096
 // goroutine; they wait for nothing. What they return must not be changed.
 type Store struct {
 	kind      schema.GroupKind
-	since     time.Time // what was received before is of a store that was removed; zero if there was none
+	since     time.Time   // what was received before is of a store that was removed; zero if there was none
+	optional  atomic.Bool // see AddOptional
 	log       *slog.Logger
 	published atomic.Pointer[state]
 	overlay   overlay

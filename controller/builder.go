@@ -30,6 +30,7 @@ type input struct {
 	concerns func(streams.Object) []types.NamespacedName // nil: by owner, and of reconciles itself
 	ignore   func(streams.Change) bool
 	early    func(streams.Object) bool
+	onDemand bool
 	wrong    error // what does not fit the kind
 }
 

@@ -38,7 +38,11 @@ func newClient(manager *Manager) *Client {
 // Get is an object of type T from the cache. It panics if no controller watches T, or none any
 // more, here as in List and ByIndex; what is watched as a projection or as metadata is read as that.
 func Get[T streams.Object](c *Client, name types.NamespacedName) (object T, found bool) {
-	held, found := c.read(reflect.TypeFor[T]()).store.Get(name)
+	store := c.read(reflect.TypeFor[T]()).store()
+	if store == nil {
+		return object, false
+	}
+	held, found := store.Get(name)
 	if !found {
 		return object, false
 	}
@@ -48,13 +52,21 @@ func Get[T streams.Object](c *Client, name types.NamespacedName) (object T, foun
 // List is the objects of type T in a namespace, or in all, if it is empty, from the
 // cache, by namespace and name.
 func List[T streams.Object](c *Client, namespace string) []T {
-	return typed[T](c.read(reflect.TypeFor[T]()).store.List(namespace))
+	store := c.read(reflect.TypeFor[T]()).store()
+	if store == nil {
+		return nil
+	}
+	return typed[T](store.List(namespace))
 }
 
 // ByIndex is the objects of type T that have a value in an index, from the cache, by
 // namespace and name.
 func ByIndex[T streams.Object](c *Client, index, value string) []T {
-	return typed[T](c.read(reflect.TypeFor[T]()).store.ByIndex(index, value))
+	store := c.read(reflect.TypeFor[T]()).store()
+	if store == nil {
+		return nil
+	}
+	return typed[T](store.ByIndex(index, value))
 }
 
 func typed[T streams.Object](held []streams.Object) []T {
@@ -184,7 +196,7 @@ func wrote[T streams.Object](ctx context.Context, c *Client, kind *form, verb st
 	if request, ok := operators.RequestOf(ctx); ok && len(request.Causes) > 0 {
 		since = request.Received
 	}
-	if passed := kind.store.Wrote(kept, since); passed && !since.IsZero() {
+	if store := kind.store(); store != nil && store.Wrote(kept, since) && !since.IsZero() {
 		c.manager.cache.Loop().Observe(time.Since(since))
 	}
 	if kind.kept() {

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -89,8 +90,12 @@ func (m *Manager) installUnlessLeaving(added *member) bool {
 // existing is what a controller finds in the cache, as changes.
 func existing(added *member) (changes []streams.Change) {
 	now := time.Now()
-	for _, watched := range added.watches {
-		for _, object := range watched.store.List("") {
+	for _, watched := range slices.Concat(added.watches, added.optional) {
+		store := watched.store()
+		if store == nil {
+			continue // It is watched on demand, and what there is then makes requests by itself.
+		}
+		for _, object := range store.List("") {
 			key := streams.KeyOf(watched.kind.GroupKind(), object)
 			cause := streams.Cause{Type: streams.Listed, Key: key, ResourceVersion: object.GetResourceVersion(), Received: now}
 			changes = append(changes, streams.Change{

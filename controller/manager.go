@@ -37,6 +37,7 @@ type Manager struct {
 	changes     atomic.Int64 // that the cache has made
 	reconcile   operators.Flow
 	activity    chan struct{} // has a token when something happened
+	demanded    chan struct{} // has a token when a demand has changed
 	metrics     *metrics
 	recorder    *Recorder
 	present     atomic.Pointer[present]
@@ -79,6 +80,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 		controllers: operators.NewControllers(nil),
 		asked:       streams.NewInlet[operators.Request](),
 		activity:    make(chan struct{}, 1),
+		demanded:    make(chan struct{}, 1),
 		recorder:    &Recorder{},
 	}
 	m.present.Store(&present{members: map[string]*member{}})
@@ -134,13 +136,18 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 		group.Go(server.name, server.run)
 	}
 	current := make(chan struct{})
+	var needed []*watched
+	for _, member := range now.members {
+		needed = append(needed, member.watches...)
+	}
 	group.Go("current", func(ctx context.Context) error {
-		if m.cache.Wait(ctx, cache.Current, kindsOf(now.watches)...) == nil {
+		if m.cache.Wait(ctx, cache.Current, kindsOf(needed)...) == nil {
 			close(current)
 		}
 		return ctx.Err()
 	})
 	group.Go("settle", m.followSettled)
+	group.Go("demand", m.followDemand)
 	group.Go("events", m.record)
 	group.Go("pipeline", func(ctx context.Context) error {
 		defer m.end()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -18,6 +19,7 @@ import (
 type member struct {
 	name       string
 	watches    []*watched // what it needs, each once
+	optional   []*watched // what it may ask for, likewise: see OnDemand
 	rules      []operators.Rule
 	controller operators.Controller
 	attempts   *attempts
@@ -35,10 +37,14 @@ type watched struct {
 	options sources.WatchOptions
 	client  *rest.RESTClient
 	indexes []cache.Indexer
-	store   *cache.Store // nil until the first controller that needs it has come
-	users   int          // controllers that need it
-	stop    func()       // ends the watch, and waits for that
+	held    atomic.Pointer[cache.Store] // nil while nobody needs it
+	users   int                         // controllers that need it, and the demand
+	stop    func()                      // ends the watch, and waits for that
+	demand  demand
 }
+
+// store is what is held of the kind, nil while it is not watched.
+func (w *watched) store() *cache.Store { return w.held.Load() }
 
 // present is the controllers of a manager, and what they watch, at one time. Nothing changes
 // it.
@@ -59,11 +65,11 @@ func (w *watched) index(indexers []cache.Indexer) error {
 		switch {
 		case added.Name == "" || added.Values == nil:
 			return fmt.Errorf("Indexed: an index of %v has no name or no Values", w.kind.GroupKind())
-		case w.store != nil && !slices.ContainsFunc(w.indexes, named):
+		case w.store() != nil && !slices.ContainsFunc(w.indexes, named):
 			return fmt.Errorf("Indexed: %v is watched already, without the index %q; let the controller that is added first index it", w.kind.GroupKind(), added.Name)
-		case w.store == nil && slices.ContainsFunc(w.indexes, named):
+		case w.store() == nil && slices.ContainsFunc(w.indexes, named):
 			return fmt.Errorf("Indexed: %v has the index %q already; names must differ", w.kind.GroupKind(), added.Name)
-		case w.store == nil:
+		case w.store() == nil:
 			w.indexes = append(w.indexes, added)
 		}
 	}
@@ -105,6 +111,9 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		if err != nil {
 			return nil, nil, err
 		}
+		if to := made.list(input); !slices.Contains(*to, watched) {
+			*to = append(*to, watched)
+		}
 		if input == definition.reconciles {
 			reconciled = watched.kind.GroupKind()
 		}
@@ -145,12 +154,9 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("%v: %w", kind.GroupKind(), err)
 	}
-	for _, known := range slices.Concat(m.present.Load().watches, made.watches) {
+	for _, known := range slices.Concat(m.present.Load().watches, made.watches, made.optional) {
 		if known.kind.GroupKind() != kind.GroupKind() {
 			continue
-		}
-		if !slices.Contains(made.watches, known) {
-			made.watches = append(made.watches, known)
 		}
 		if err := known.index(input.indexers); err != nil {
 			return nil, err
@@ -169,49 +175,93 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 	if err := m.client.add(forms, added); err != nil {
 		return nil, err
 	}
-	made.watches = append(made.watches, added)
 	return added, nil
+}
+
+// list is where a controller notes what it watches of an input.
+func (m *member) list(input *input) *[]*watched {
+	if input.onDemand {
+		return &m.optional
+	}
+	return &m.watches
 }
 
 // enter takes a controller in: the watches that it is the first to need begin.
 func (m *Manager) enter(made *member, forms map[reflect.Type]*form) {
+	now := m.present.Load().copy()
+	for _, watched := range slices.Concat(made.watches, made.optional) {
+		if !slices.Contains(now.watches, watched) {
+			now.watches = append(now.watches, watched)
+		}
+	}
 	var first []*watched
 	for _, watched := range made.watches {
-		if watched.users++; watched.users > 1 {
-			continue
+		if m.hold(watched, m.cache.Add) {
+			first = append(first, watched)
 		}
-		first = append(first, watched)
-		watched.store = m.cache.Add(watched.kind.GroupKind(), watched.indexes...)
-		if len(watched.options.Namespaces) > 0 {
-			watched.store.Cover(watched.options.Namespaces...)
-		}
+	}
+	for _, watched := range made.optional {
+		watched.demand.claims++
 	}
 	m.client.forms.Store(&forms)
 	m.metrics.expect(made.name)
-	now := m.present.Load().copy()
 	now.members[made.name] = made
-	now.watches = append(now.watches, first...)
 	m.present.Store(now)
 	for _, watched := range first {
-		watched.stop = m.inputs.Add(sources.Watch(watched.client, watched.kind, watched.options))
+		m.begin(watched)
 	}
 }
 
-// forget gives up a controller whose last attempt has ended: the watches that it is the last
-// to need stop, and what they told leaves the cache.
+// hold has a watch needed by one more. It says whether that is the first, and the watch is to
+// begin.
+func (m *Manager) hold(watched *watched, add func(schema.GroupKind, ...cache.Indexer) *cache.Store) (first bool) {
+	store := add(watched.kind.GroupKind(), watched.indexes...)
+	if watched.users++; watched.users > 1 {
+		return false
+	}
+	if len(watched.options.Namespaces) > 0 {
+		store.Cover(watched.options.Namespaces...)
+	}
+	watched.held.Store(store)
+	return true
+}
+
+func (m *Manager) begin(watched *watched) {
+	watched.stop = m.inputs.Add(sources.Watch(watched.client, watched.kind, watched.options))
+}
+
+// release has a watch needed by one less. After the last it stops, and what it told leaves the
+// cache.
+func (m *Manager) release(watched *watched) {
+	if watched.users--; watched.users > 0 {
+		return
+	}
+	watched.stop() // Before the store goes: it must not tell of anything after that.
+	watched.held.Store(nil)
+	m.cache.Remove(watched.kind.GroupKind())
+	m.metrics.forgetKind(watched.kind.GroupKind())
+}
+
+// forget gives up a controller whose last attempt has ended, and the watches that nobody else
+// needs.
 func (m *Manager) forget(left *member) {
 	now := m.present.Load().copy()
 	delete(now.members, left.name)
-	for _, used := range left.watches {
-		if used.users--; used.users > 0 {
-			continue
+	for _, watched := range left.optional {
+		if watched.demand.claims--; watched.demand.claims == 0 {
+			m.endDemand(watched)
 		}
-		used.stop() // Before the store goes: it must not tell of anything after that.
-		m.client.forget(used)
-		m.cache.Remove(used.kind.GroupKind())
-		m.metrics.forgetKind(used.kind.GroupKind())
-		now.watches = slices.DeleteFunc(now.watches, func(known *watched) bool { return known == used })
 	}
+	for _, watched := range left.watches {
+		m.release(watched)
+	}
+	now.watches = slices.DeleteFunc(now.watches, func(known *watched) bool {
+		gone := known.users == 0 && known.demand.claims == 0
+		if gone {
+			m.client.forget(known)
+		}
+		return gone
+	})
 	m.present.Store(now)
 	m.metrics.forget(left.name)
 }

@@ -83,6 +83,9 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		store.Anomalies(func(anomaly cache.Anomaly, count int64) { counter(cacheOdd, count, kind, anomaly.String()) })
 	}
 	for _, watched := range present.watches {
+		if watched.store() == nil {
+			continue
+		}
 		kind, status := watched.kind.GroupKind().String(), watched.options.Status
 		current := sources.WatchState(status.State.Load())
 		for _, state := range []sources.WatchState{sources.Listing, sources.Watching, sources.BackingOff} {

@@ -32,13 +32,13 @@ func (s slowLists) RoundTrip(request *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(request)
 }
 
-// startBeforeLists runs an operator whose lists begin only when letGo is called.
-func (w *world) startBeforeLists() (letGo func()) {
+// startBeforeLists runs an operator whose lists of some resources begin only when letGo is called.
+func (w *world) startBeforeLists(resources ...string) (letGo func()) {
 	w.t.Helper()
 	until := make(chan struct{})
 	config := must(must(install.Operator(w.ctx, w.config, ""))(w.t).Config(w.t.Context(), w.config))(w.t)
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
-		return slowLists{inner, []string{"sheroes", "configmaps", "services", "statefulsets"}, until}
+		return slowLists{inner, resources, until}
 	})
 	w.operator = w.startOperatorAs(config)
 	return func() { close(until) }
@@ -47,7 +47,7 @@ func (w *world) startBeforeLists() (letGo func()) {
 func TestAtAStartNewObjectsNeedNotWaitForLists(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.hero("pegasus", 1))
-	letGo := w.startBeforeLists()
+	letGo := w.startBeforeLists("sheroes", "configmaps", "services", "statefulsets")
 	for _, child := range children {
 		w.await(child, "pegasus", "created", func(object *unstructured.Unstructured) bool { return object != nil })
 	}
@@ -73,7 +73,7 @@ func TestChildrenThatAreThereBeforeTheyAreListedAreRepairedAndAdopted(t *testing
 	}
 	must(w.core.CoreV1().Services(w.namespace).Create(w.ctx, nobodys, metav1.CreateOptions{}))(t)
 
-	letGo := w.startBeforeLists()
+	letGo := w.startBeforeLists("sheroes", "configmaps", "services", "statefulsets")
 	w.await(configMaps, "pegasus", "repaired", func(object *unstructured.Unstructured) bool {
 		horse, _, _ := unstructured.NestedString(object.Object, "data", "winged_horse_name")
 		return horse == "pegasus"

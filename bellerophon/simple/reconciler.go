@@ -7,7 +7,6 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,14 +22,14 @@ const Name = "bellerophonsimple"
 
 // AddTo adds the operator to a manager.
 func AddTo(manager *controller.Manager) error {
-	r := &reconciler{client: manager.Client(), events: manager.Recorder(), progress: newProgress(), stalled: map[types.NamespacedName]stall{}}
+	r := &reconciler{client: manager.Client(), events: manager.Recorder(), progress: newProgress(), late: newLate(), stalled: map[types.NamespacedName]stall{}}
 	return manager.Add(Name, r.reconcile,
 		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes"), controller.Early(isNew, newFields)),
 		controller.Owns(&config{}, controller.Project(keepConfig), controller.Labelled(selector)),
 		controller.Owns(&service{}, controller.Project(keepService), controller.Labelled(selector)),
 		controller.Owns(&servers{}, controller.Project(keepServers), controller.Labelled(selector)),
 		controller.Watches(&pod{}, heroOfPod,
-			controller.Project(keepPod), controller.Labelled(selector), controller.Ignore(ignorePod)),
+			controller.Project(keepPod), controller.Labelled(selector), controller.Ignore(ignorePod), controller.OnDemand()),
 		controller.IgnoreEchoes(), // One call does all that the state allows.
 	)
 }
@@ -46,6 +45,7 @@ type reconciler struct {
 	client   *controller.Client
 	events   *controller.Recorder
 	progress *progress
+	late     *late
 
 	mu      sync.Mutex
 	stalled map[types.NamespacedName]stall
@@ -85,17 +85,18 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		return 0, nil // The garbage collector deletes what it owns.
 	}
 	servers, done := ensureAll(ctx, r.client, hero)
-	var pods []*pod
-	if servers != nil {
-		pods = controller.ByIndex[*pod](r.client, cache.OwnerIndex, string(servers.UID))
-	}
+	seen := r.podsOf(hero, servers)
 	r.tell(hero, done)
-	status, settled, recheck := statusOf(hero, servers, pods, r.missing(hero, servers), done)
-	after, err := r.report(ctx, hero, status, settled)
-	if err != nil {
-		return 0, err
+	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers), done)
+	after := sooner(seen.after, recheck)
+	if settled || !seen.blind { // Otherwise what is wrong would be no more, for as long as pods are listed.
+		wait, err := r.report(ctx, hero, status, settled)
+		if err != nil {
+			return 0, err
+		}
+		after = sooner(after, wait)
 	}
-	return verdict(sooner(after, recheck), done)
+	return verdict(after, done)
 }
 
 // sooner is the shorter of two waits, of which 0 is none.
@@ -135,6 +136,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 // forget drops what is known of an object that is gone.
 func (r *reconciler) forget(name types.NamespacedName) {
 	r.progress.forget(name)
+	r.late.note(name, false, false)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.stalled, name)

@@ -2,8 +2,10 @@ package simple_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
@@ -45,6 +47,32 @@ func TestAnImageThatCannotBePulledIsReportedAndHarmsNobodyElse(t *testing.T) {
 	w.change("bad", `{"spec":{"image":"bellerophon-io/bellerophon-server:v1"}}`)
 	w.awaitReady("bad", 2)
 	w.awaitEvent("Recovered")
+}
+
+// Pods are looked at only then, and until they are there, nothing is said to be well.
+func TestARestartWithAnObjectInTroubleWritesNothing(t *testing.T) {
+	w := newWorldWithOperator(t)
+	w.create(w.hero("bad", 1, "image", "registry.invalid/server:v1"))
+	w.awaitDegraded("bad", v1.ReasonImagePullFailed)
+	if err := w.operator.manager.Cache().Wait(w.ctx, cache.Settled); err != nil {
+		t.Fatal(err)
+	}
+	w.operator.stop()
+	before := w.writes()
+	letGo := w.startBeforeLists("pods")
+	<-time.After(2 * time.Second) // A status on its way waits for one.
+	letGo()
+	if err := w.operator.manager.Cache().Wait(w.ctx, cache.Settled); err != nil {
+		t.Fatal(err)
+	}
+	if after := w.writes(); !maps.Equal(before, after) {
+		t.Errorf("writes before the restart %v, after it %v: want no difference", before, after)
+	}
+	if store := w.operator.manager.Cache().Store(schema.GroupKind{Kind: "Pod"}); store == nil || store.Len() != 1 {
+		t.Error("the pod of the object is not watched")
+	}
+	w.change("bad", `{"spec":{"image":"bellerophon-io/bellerophon-server:v1"}}`)
+	w.awaitReady("bad", 1)
 }
 
 func TestServersThatFindNoNodeAreReported(t *testing.T) {

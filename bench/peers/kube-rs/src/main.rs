@@ -71,7 +71,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Runs the controller until a signal, and then until its reconciles are done.
 async fn run(client: Client, config: Config, metrics: Metrics) {
-    let main = watcher::Config::default().streaming_lists();
+    let main = watcher::Config::default();
     let labelled = main.clone().labels(desired::CHILDREN);
     let (heroes, hero_events) = Cache::<BellerophonSimple>::watch(client.clone(), main);
     let (configs, config_events) = Cache::<ConfigMap>::watch(client.clone(), labelled.clone());

@@ -1,0 +1,137 @@
+package controller_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
+	"github.com/bellerophon-io/bellerophon/streams"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// secretsOnDemand are for config maps of the same name.
+var secretsOnDemand = controller.Watches(&corev1.Secret{}, func(object streams.Object) []types.NamespacedName {
+	return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: object.GetName()}}
+}, controller.OnDemand())
+
+// demand says whether secrets are wanted.
+func (p *park) demand(wanted bool) (current bool) {
+	return controller.Demand[*corev1.Secret](p.manager.Client(), wanted)
+}
+
+func (p *park) wantSecrets(when string, want int) {
+	p.t.Helper()
+	if got := len(controller.List[*corev1.Secret](p.manager.Client(), "")); got != want {
+		p.t.Errorf("%s %d secrets are found, want %d", when, got, want)
+	}
+}
+
+func TestAKindOnDemandIsWatchedWhileItIsWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPark(t)
+		p.create(config("x"), config("y"), secret("x"))
+		p.add("both", ofConfigs, secretsOnDemand)
+		p.run()
+		p.calm()
+		p.want("at the start", "both/x", "both/y")
+		p.watches("at the start", 1, 1)
+		p.wantSecrets("at the start", 0)
+		p.forgotten("Secret")
+		if p.demand(false) {
+			t.Error("secrets are current, and are not watched")
+		}
+
+		p.demand(true)
+		p.calm()
+		p.want("of what there is", "both/x")
+		p.watches("when it is wanted", 2, 2)
+		p.wantSecrets("when it is wanted", 1)
+		if !p.demand(true) {
+			t.Error("secrets are watched, and not current")
+		}
+		p.create(secret("y"))
+		p.calm()
+		p.want("of what comes", "both/y")
+
+		p.demand(false)
+		<-time.After(59 * time.Second)
+		p.watches("while it lingers", 2, 2)
+		p.demand(true)
+		<-time.After(90 * time.Second)
+		p.watches("when it is wanted again", 2, 2)
+		p.demand(false)
+		<-time.After(61 * time.Second)
+		p.watches("when it is wanted no more", 1, 2)
+		p.wantSecrets("when it is wanted no more", 0)
+		p.gone(secretKind)
+		p.want("for all that")
+
+		p.demand(true)
+		p.calm()
+		p.want("the second time", "both/x", "both/y")
+		p.remove("both")
+		p.watches("without the controller", 0, 3)
+		p.gone(secretKind)
+		p.stop()
+	})
+}
+
+func TestAKindOnDemandIsSharedWithThoseThatNeedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPark(t)
+		p.create(config("x"), secret("x"))
+		p.add("both", ofConfigs, secretsOnDemand)
+		p.run()
+		p.calm()
+		p.add("secrets", ofSecrets)
+		p.calm()
+		p.want("at the start", "both/x", "both/x", "secrets/x")
+		p.watches("for a controller that needs it", 2, 2)
+		if !p.demand(true) {
+			t.Error("what another controller watches is not current")
+		}
+		p.calm()
+		p.demand(false)
+		<-time.After(2 * time.Minute)
+		p.watches("when it is wanted no more", 2, 2)
+		p.demand(true)
+		synctest.Wait()
+		p.remove("secrets")
+		p.watches("without that controller", 2, 2)
+		p.demand(false)
+		<-time.After(2 * time.Minute)
+		p.watches("when nobody needs it", 1, 2)
+		p.stop()
+	})
+}
+
+func TestTheLevelDoesNotWaitForAKindOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPark(t, sourcestest.Fault{Action: sourcestest.Slow, Verb: "list", Resource: "secrets", For: time.Hour})
+		p.create(config("x"), secret("x"))
+		p.add("both", ofConfigs, secretsOnDemand)
+		p.demand(true)
+		p.run()
+		p.calm()
+		p.want("at the start", "both/x")
+		if p.demand(true) {
+			t.Error("secrets are not listed, and current")
+		}
+		for _, level := range []cache.Level{cache.Listed, cache.Settled} {
+			if pending := p.manager.Cache().Pending(level); len(pending) > 0 {
+				t.Errorf("%v waits for %v", level, pending)
+			}
+		}
+		<-time.After(time.Hour)
+		p.calm()
+		p.want("when it is listed", "both/x")
+		if !p.demand(true) {
+			t.Error("secrets are listed, and not current")
+		}
+		p.stop()
+	})
+}
