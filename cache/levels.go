@@ -12,8 +12,8 @@ import (
 )
 
 // Level says how far the cache is in sync. Each level includes those before it. It is that of
-// the kind that lags most: a kind that is added takes it back to Starting, until its first
-// list is in, and without kinds it is Starting.
+// the kind that lags most, of those that are not optional: a kind that is added takes it back to
+// Starting, until its first list is in, and without kinds it is Starting.
 type Level uint8
 
 // The levels.
@@ -128,6 +128,14 @@ func (c *Cache) level(settled bool, kinds []schema.GroupKind) Level {
 		return Starting
 	}
 	return level
+}
+
+// SetOptional says whether nobody counts on the kind: below [Current] it does not count for the
+// level of the cache then, except where it is named.
+func (s *Store) SetOptional(optional bool) {
+	if s.optional.Swap(optional) != optional {
+		s.changed()
+	}
 }
 
 // Level is the store's own, Settled at best.

@@ -28,16 +28,10 @@ func (r *registry) copy() *registry {
 // received before Remove, and is still on its way, is not of it. Add may be called at any
 // time, from any goroutine.
 func (c *Cache) Add(kind schema.GroupKind, indexers ...Indexer) *Store {
-	store := c.add(kind, false, indexers)
-	if store.optional.Swap(false) {
-		c.sync.changed()
-	}
-	return store
+	return c.add(kind, false, indexers)
 }
 
-// AddOptional is as Add, for a kind that is watched now and then: below [Current] it does not
-// count for the level of the cache, as nobody counts on it. It does where it is named. A kind that
-// was added by Add stays as it is, and Add makes of an optional one another that counts.
+// AddOptional is as Add, for a kind that is watched now and then: see [Store.SetOptional].
 func (c *Cache) AddOptional(kind schema.GroupKind, indexers ...Indexer) *Store {
 	return c.add(kind, true, indexers)
 }

@@ -20,7 +20,7 @@ const tombstonesRemembered = 4096
 type Store struct {
 	kind      schema.GroupKind
 	since     time.Time   // what was received before is of a store that was removed; zero if there was none
-	optional  atomic.Bool // see AddOptional
+	optional  atomic.Bool // see SetOptional
 	log       *slog.Logger
 	published atomic.Pointer[state]
 	overlay   overlay

@@ -71,7 +71,10 @@ func Ignore(ignore func(streams.Change) bool) InputOption {
 //
 // A field selector that selects such objects, if there is one that the API server knows, has them
 // known first: a page of them is asked for before the list of all. Of a custom resource those
-// fields can be selected that its definition names as selectableFields.
+// fields can be selected that its definition names as selectableFields. It is that of the
+// controller that is the first to watch the kind.
+//
+// Of a controller that is added while the manager runs, nothing is early.
 //
 // The reconciler may then not find in the cache what is on the server. It must find that out by
 // the server's answers: a creation of what is there fails with AlreadyExists. is must be fast, and

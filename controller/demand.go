@@ -25,26 +25,31 @@ type demand struct {
 }
 
 // OnDemand has a kind watched only while [Demand] says so, for what is needed now and then: pods
-// of those applications alone that do not get ready, say. It is an option of [Owns] and [Watches].
+// while an application does not get ready, say. It is an option of [Owns] and [Watches].
 // While it is not watched, nothing is found of it. A controller does not wait for it at a start,
 // nor does the level of sync before it is [cache.Current].
 func OnDemand() InputOption { return func(i *input) { i.onDemand = true } }
 
-// Demand says whether the type T, which a controller watches on demand, is wanted from now on: for
-// all who read it. It begins to be watched at once, and stops a minute after it is wanted no
+// Demand says whether the type T, which a controller watches on demand, is wanted from now on. It is
+// one demand for all who read T: what was said last counts. T begins to be watched at once, and stops a minute after it is wanted no
 // more. current says whether it is watched, and what is found in the cache is all that there is.
 // Objects that are there then are changes as at a start, so that those are reconciled whom they
-// concern. Demand may be called from any goroutine, and waits for nothing.
+// concern. Demand may be called from any goroutine, and waits for nothing. It panics for a type
+// that no controller names.
 func Demand[T streams.Object](c *Client, wanted bool) (current bool) {
 	kind := c.read(reflect.TypeFor[T]())
 	if kind.demand.wanted.Swap(wanted) != wanted {
-		select {
-		case c.manager.demanded <- struct{}{}:
-		default: // It looks at all anyway.
-		}
+		c.manager.lookAtDemand()
 	}
 	store := kind.store()
 	return store != nil && store.Level() >= cache.Current
+}
+
+func (m *Manager) lookAtDemand() {
+	select {
+	case m.demanded <- struct{}{}:
+	default: // It looks at all anyway.
+	}
 }
 
 // followDemand begins and ends watches as they are wanted.
@@ -95,6 +100,9 @@ func (m *Manager) meetDemand(now time.Time) (due time.Time) {
 // endDemand ends what was begun for a demand.
 func (m *Manager) endDemand(watched *watched) {
 	watched.demand.since = time.Time{}
+	if watched.demand.claims == 0 {
+		watched.demand.wanted.Store(false)
+	}
 	if watched.demand.met {
 		watched.demand.met = false
 		m.release(watched)

@@ -135,3 +135,64 @@ func TestTheLevelDoesNotWaitForAKindOnDemand(t *testing.T) {
 		p.stop()
 	})
 }
+
+func TestADemandEndsWithTheLastControllerThatMayHaveIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPark(t)
+		p.create(config("x"), secret("x"))
+		p.add("secrets", ofSecrets)
+		p.add("both", ofConfigs, secretsOnDemand)
+		p.run()
+		p.demand(true)
+		p.calm()
+		p.remove("both")
+		p.add("both", ofConfigs, secretsOnDemand)
+		p.calm()
+		p.remove("secrets")
+		p.watches("without a demand of the new one", 1, 3)
+		p.demand(true)
+		p.calm()
+		p.watches("with one", 2, 4)
+		p.stop()
+	})
+}
+
+func TestAKindOnDemandThatOthersNeededDoesNotHoldUpTheLevelAfterThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPark(t)
+		p.create(config("x"), secret("x"))
+		p.add("both", ofConfigs, secretsOnDemand)
+		p.run()
+		p.demand(true)
+		p.calm()
+		p.add("secrets", ofSecrets)
+		p.calm()
+		p.remove("secrets")
+		p.calm()
+		p.must(p.server.Uninstall(secret("x")))
+		<-time.After(time.Minute)
+		if level := p.manager.Cache().Level(); p.demand(true) || level < cache.OwnWritesVisible {
+			t.Errorf("without secrets, which nobody needs, the level is %v", level)
+		}
+		p.stop()
+	})
+}
+
+func TestIndexesOfAKindOnDemandAreThoseOfTheFirstThatMayWantIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPark(t)
+		byApp := controller.Indexed(cache.LabelIndexer("app"))
+		onDemand := controller.Watches(&corev1.Secret{}, func(streams.Object) []types.NamespacedName { return nil }, controller.OnDemand(), byApp)
+		p.add("first", ofConfigs, onDemand)
+		p.run()
+		for _, wanted := range []bool{false, true} {
+			p.demand(wanted)
+			p.calm()
+			p.add("second", controller.For(&corev1.Secret{}, byApp))
+			p.remove("second")
+			err := p.manager.Add("third", nothing, controller.For(&corev1.Secret{}, controller.Indexed(cache.LabelIndexer("tier"))))
+			p.refused(err, `adding controller "third": Indexed: Secret is watched already, without the index "tier"; let the controller that is added first index it`)
+		}
+		p.stop()
+	})
+}

@@ -133,6 +133,12 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 			},
 			`adding controller "x": Early is an option of For, not of the *v1.Secret that it watches besides`,
 		},
+		"with a For on demand": {
+			func(m *controller.Manager) error {
+				return m.Add("x", nothing, controller.For(&corev1.Secret{}, controller.OnDemand()))
+			},
+			`adding controller "x": OnDemand is an option of Owns and Watches, not of the *v1.Secret that it reconciles`,
+		},
 		"with two versions of a kind": {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&autoscalingv2.HorizontalPodAutoscaler{}), controller.Owns(&autoscalingv1.HorizontalPodAutoscaler{}))

@@ -58,6 +58,9 @@ func (p *present) copy() *present {
 	return &present{maps.Clone(p.members), slices.Clone(p.watches)}
 }
 
+// entered says whether a controller has come that watches the kind, or may.
+func (w *watched) entered() bool { return w.users > 0 || w.demand.claims > 0 }
+
 // index adds indexes that an input asks for.
 func (w *watched) index(indexers []cache.Indexer) error {
 	for _, added := range indexers {
@@ -65,11 +68,11 @@ func (w *watched) index(indexers []cache.Indexer) error {
 		switch {
 		case added.Name == "" || added.Values == nil:
 			return fmt.Errorf("Indexed: an index of %v has no name or no Values", w.kind.GroupKind())
-		case w.store() != nil && !slices.ContainsFunc(w.indexes, named):
+		case w.entered() && !slices.ContainsFunc(w.indexes, named):
 			return fmt.Errorf("Indexed: %v is watched already, without the index %q; let the controller that is added first index it", w.kind.GroupKind(), added.Name)
-		case w.store() == nil && slices.ContainsFunc(w.indexes, named):
+		case !w.entered() && slices.ContainsFunc(w.indexes, named):
 			return fmt.Errorf("Indexed: %v has the index %q already; names must differ", w.kind.GroupKind(), added.Name)
-		case w.store() == nil:
+		case !w.entered():
 			w.indexes = append(w.indexes, added)
 		}
 	}
@@ -106,6 +109,9 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
 		if input.early != nil && input != definition.reconciles {
 			return nil, nil, fmt.Errorf("Early is an option of For, not of the %T that it watches besides", input.object)
+		}
+		if input.onDemand && input == definition.reconciles {
+			return nil, nil, fmt.Errorf("OnDemand is an option of Owns and Watches, not of the %T that it reconciles", input.object)
 		}
 		watched, err := m.watch(made, forms, input)
 		if err != nil {
@@ -199,9 +205,11 @@ func (m *Manager) enter(made *member, forms map[reflect.Type]*form) {
 		if m.hold(watched, m.cache.Add) {
 			first = append(first, watched)
 		}
+		watched.store().SetOptional(false)
 	}
 	for _, watched := range made.optional {
 		watched.demand.claims++
+		m.lookAtDemand() // Somebody may have wanted it before.
 	}
 	m.client.forms.Store(&forms)
 	m.metrics.expect(made.name)
@@ -215,10 +223,10 @@ func (m *Manager) enter(made *member, forms map[reflect.Type]*form) {
 // hold has a watch needed by one more. It says whether that is the first, and the watch is to
 // begin.
 func (m *Manager) hold(watched *watched, add func(schema.GroupKind, ...cache.Indexer) *cache.Store) (first bool) {
-	store := add(watched.kind.GroupKind(), watched.indexes...)
 	if watched.users++; watched.users > 1 {
 		return false
 	}
+	store := add(watched.kind.GroupKind(), watched.indexes...)
 	if len(watched.options.Namespaces) > 0 {
 		store.Cover(watched.options.Namespaces...)
 	}
@@ -234,6 +242,7 @@ func (m *Manager) begin(watched *watched) {
 // cache.
 func (m *Manager) release(watched *watched) {
 	if watched.users--; watched.users > 0 {
+		watched.store().SetOptional(watched.users == 1 && watched.demand.met)
 		return
 	}
 	watched.stop() // Before the store goes: it must not tell of anything after that.
@@ -256,11 +265,10 @@ func (m *Manager) forget(left *member) {
 		m.release(watched)
 	}
 	now.watches = slices.DeleteFunc(now.watches, func(known *watched) bool {
-		gone := known.users == 0 && known.demand.claims == 0
-		if gone {
+		if !known.entered() {
 			m.client.forget(known)
 		}
-		return gone
+		return !known.entered()
 	})
 	m.present.Store(now)
 	m.metrics.forget(left.name)

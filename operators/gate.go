@@ -5,48 +5,39 @@ import "time"
 // gate is what waits for Start, in the order in which it came.
 type gate struct {
 	open    bool
-	entries []entrant // some of which wait no more
-	held    int       // tasks that wait
-}
-
-// entrant is a task that came to the gate. Its number tells whether it waits there still: tasks
-// are used again.
-type entrant struct {
-	task   *task
-	number int
+	entries []*task // some of which wait no more, and may be used again, or are here twice
+	held    int     // tasks that wait
 }
 
 // hold has a task wait for the gate.
 func (s *schedule) hold(next *task) {
-	s.gate.entries = append(s.gate.entries, entrant{next, len(s.gate.entries) + 1})
-	next.state, next.entrant = stateHeld, len(s.gate.entries)
+	s.gate.entries = append(s.gate.entries, next)
+	next.state = stateHeld
 	next.line.held++
 	s.gate.held++
 }
 
 // release notes that a task waits for the gate no more.
 func (s *schedule) release(held *task) {
-	held.entrant = 0
 	held.line.held--
 	s.gate.held--
+}
+
+// pass queues a task that has waited for the gate.
+func (s *schedule) pass(held *task) {
+	s.release(held)
+	s.push(held)
 }
 
 // openGate queues what has waited for the gate, and lets all that comes from now on pass.
 func (s *schedule) openGate() {
 	s.gate.open = true
-	for _, entrant := range s.gate.entries {
-		if waiting := entrant.task; waiting.entrant == entrant.number {
-			s.release(waiting)
-			s.push(waiting)
+	for _, waiting := range s.gate.entries {
+		if waiting.state == stateHeld {
+			s.pass(waiting)
 		}
 	}
 	s.gate.entries = nil
-}
-
-// passEarly queues a task that waited for the gate, and needs to no more.
-func (s *schedule) passEarly(held *task) {
-	s.release(held)
-	s.push(held)
 }
 
 // push appends a task to its line.

@@ -60,11 +60,11 @@ func TestWhatWaitsForTheGateGoesWithItsController(t *testing.T) {
 		pass(0)
 		b.wantFlow("after it was removed", 0, 0)
 		b.controllers.Set("pods", b.noting(operators.Controller{Reconcile: takes(0)}))
-		b.in.send(request("c"), request("a")) // In what those that were dropped left behind.
-		b.wantFlow("of the new one", 2, 0)
+		b.in.send(request("a")) // In what those that were dropped left behind.
+		b.wantFlow("of the new one", 1, 0)
 		close(gate)
 		pass(time.Minute)
-		b.wantAttempts("0s c a")
+		b.wantAttempts("0s a")
 		b.stop()
 	})
 }

@@ -61,7 +61,6 @@ type task struct {
 	pending  bool // counted in backing
 	delayed  int  // how many delays there were before this one: who waits first goes first
 	position int  // in delays
-	entrant  int  // the number at the gate, of one that is held
 }
 
 type taskState uint8
@@ -135,7 +134,7 @@ func (s *schedule) add(request *Request, now time.Time) {
 		known.request = joined(known.request, *request)
 	case stateHeld:
 		if known.request = joined(known.request, *request); request.Early {
-			s.passEarly(known)
+			s.pass(known)
 		}
 	case stateRunning:
 		if !known.again {

@@ -2,9 +2,11 @@ package sources
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -21,6 +23,11 @@ func (s *sink) first() {
 	}
 	_ = lifecycle.Guard(func() error { // Decoding may panic, as in reflect.
 		list, err := w.get(s.ctx, metav1.ListOptions{FieldSelector: w.options.First, Limit: int64(cmp.Or(w.options.PageSize, firstPage))})
+		if apierrors.IsBadRequest(err) { // It will be so for ever, and somebody may mend it.
+			w.inlet.Error(s.ctx, &streams.Error{Source: w.name, Err: &RequestError{
+				Verb: "list", Kind: w.kind, Namespace: w.namespace, Err: fmt.Errorf("first, those with %q: %w", w.options.First, err),
+			}})
+		}
 		if err != nil {
 			return err
 		}

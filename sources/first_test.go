@@ -30,7 +30,7 @@ func TestAServerThatCannotSelectWhatIsToBeFirstIsAskedForTheListAtOnce(t *testin
 		seen := observe(t, watching(t, server, sources.WatchOptions{First: "status.phase="}))
 		server.next(t).has(t, "limit", "500").refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "field label not supported: status.phase")
 		server.next(t).has(t, "sendInitialEvents", "true", "fieldSelector", "").open()
-		same(t, "failures", seen.failures(), nil)
+		same(t, "failures", seen.failures(), []string{`watch of ConfigMap: cannot list configmaps in all namespaces: first, those with "status.phase=": field label not supported: status.phase`})
 		seen.stop(t)
 	})
 }

@@ -23,7 +23,7 @@ type WatchOptions struct {
 
 	// PageSize, if it is not 0, has the API server asked for lists in pages of so many objects,
 	// 1 to MaxPageSize. By default lists are streamed (WatchList) by servers that can: of what is
-	// whole in memory at a time, that is least, and it takes twice the CPU on both sides.
+	// whole in memory at a time, that is least, and it takes nearly twice the CPU here.
 	PageSize int
 
 	// First, if it is not empty, is a field selector. Before the first list, at most a page is

@@ -24,8 +24,9 @@ func retry() *wait.Backoff {
 // Reflector.
 //
 //   - ListStart of a list carries the resource version that the server reported as current
-//     when the list was asked for. It carries none if the list itself is current, as the first
-//     one is where the server can stream it.
+//     when the list was asked for. It carries none if the list itself is current, as one is that
+//     is asked for without a version.
+//   - What is to be First is Applied before the first list.
 //   - Each namespace is a source of its own, with a name of its own, and all that the
 //     vocabulary says of a source is true of each: its list events and bookmarks carry the
 //     namespace in their key and speak for that alone.

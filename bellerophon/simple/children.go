@@ -20,6 +20,10 @@ import (
 // errNameTaken means that an object of the name of a child belongs to somebody else.
 var errNameTaken = errors.New("belongs to somebody else")
 
+// errUnlisted means that a child is there already, before children were listed: an operator that
+// ended before its first status has made it, or it is somebody else's. The list will tell.
+var errUnlisted = errors.New("is there, and was not listed yet")
+
 // errLeaving means that a child is still there that is about to be deleted.
 var errLeaving = errors.New("is being deleted")
 
@@ -41,13 +45,20 @@ const (
 
 // ensureAll brings the children to what is wanted, mostly with one write each, and with none
 // where nothing differs. It returns what is kept of the StatefulSet as it is then, if there is
-// one that belongs to the hero: what was written is in the cache at once.
-func ensureAll(ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple) (*servers, []ensured) {
+// one that belongs to the hero: what was written is in the cache at once. Where children are
+// unlisted, the first of them is created alone: it tells whether the others are there as well.
+func ensureAll(ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, unlisted bool) (*servers, []ensured) {
 	want := desiredOf(hero)
 	done := []ensured{
-		compare[*config](client, hero, want.config, ways[*corev1.ConfigMap]{"ConfigMap", sumOfConfig, adjustConfig}),
-		compare[*service](client, hero, want.service, ways[*corev1.Service]{"Service", sumOfService, adjustService}),
-		compare[*servers](client, hero, want.servers, ways[*appsv1.StatefulSet]{"StatefulSet", sumOfServers, adjustServers}),
+		compare[*config](client, hero, want.config, ways[*corev1.ConfigMap]{"ConfigMap", sumOfConfig, adjustConfig, unlisted}),
+		compare[*service](client, hero, want.service, ways[*corev1.Service]{"Service", sumOfService, adjustService, unlisted}),
+		compare[*servers](client, hero, want.servers, ways[*appsv1.StatefulSet]{"StatefulSet", sumOfServers, adjustServers, unlisted}),
+	}
+	if first := &done[0]; unlisted && first.write != nil {
+		first.action, first.err = first.write(ctx)
+		if first.write = nil; errors.Is(first.err, errUnlisted) {
+			return nil, done
+		}
 	}
 	if err := writeAll(ctx, done); err != nil {
 		done = append(done, ensured{what: "child", err: err})
@@ -92,9 +103,10 @@ type keptChild interface {
 
 // ways is how a kind of children is compared and repaired.
 type ways[Whole streams.Object] struct {
-	what   string // the kind, for people
-	sumOf  func(Whole) sum
-	adjust func(want, seen Whole)
+	what     string // the kind, for people
+	sumOf    func(Whole) sum
+	adjust   func(want, seen Whole)
+	unlisted bool // what the cache does not have may be there
 }
 
 // compare says what it takes to bring one child to what is wanted.
@@ -119,13 +131,15 @@ func create[Whole streams.Object](ctx context.Context, client *controller.Client
 	if err == nil || !apierrors.IsAlreadyExists(err) {
 		return created, err
 	}
-	// It is not among what the labels select: somebody else's, or one that lost them. Or it was
-	// not listed yet: see isNew.
+	if ways.unlisted {
+		return unchanged, fmt.Errorf("%s %s %w", ways.what, nameOf(want), errUnlisted)
+	}
+	// It is not among what the labels select: somebody else's, or one that lost them.
 	seen, err := controller.Live[Whole](ctx, client, nameOf(want))
 	if err != nil {
 		return unchanged, err
 	}
-	if metav1.GetControllerOfNoCopy(seen) == nil && !isSelected(seen) {
+	if metav1.GetControllerOfNoCopy(seen) == nil {
 		return unchanged, taken(ways.what, want)
 	}
 	return adjusted(ctx, client, hero, want, seen, ways)

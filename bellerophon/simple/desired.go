@@ -27,11 +27,6 @@ const (
 // selector selects what the operator makes, of all its objects.
 const selector = labelManagedBy + "=" + managedBy + "," + labelName + "=" + appName
 
-func isSelected(object metav1.Object) bool {
-	labels := object.GetLabels()
-	return labels[labelManagedBy] == managedBy && labels[labelName] == appName
-}
-
 // configAnnotation on pods makes them follow a change of their settings.
 const configAnnotation = "stable.simple-bellerophon.io/config"
 

@@ -8,30 +8,39 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestServersAreOverdueWhenTheyTakeLongOrWereKnownToBeWrong(t *testing.T) {
+func TestPodsAreWantedWhileServersTakeLongOrWereWrongBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLate()
+		wanted := false
+		l := newLate(func(is bool) bool { wanted = is; return is })
 		slow, quick, wrong := types.NamespacedName{Name: "slow"}, types.NamespacedName{Name: "quick"}, types.NamespacedName{Name: "wrong"}
-		check := func(name types.NamespacedName, onTheirWay, known, overdue bool, after time.Duration, anyOverdue bool) {
+		wait := func(name types.NamespacedName, wasWrong bool, after time.Duration, pods bool) {
 			t.Helper()
-			if is, in := l.note(name, onTheirWay, known); is != overdue || in != after || l.any() != anyOverdue {
-				t.Errorf("%s is overdue: %v, in %v; any: %v; want %v, %v, %v", name.Name, is, in, l.any(), overdue, after, anyOverdue)
+			if in, current := l.wait(name, wasWrong); in != after || current != (after == 0) || wanted != pods {
+				t.Errorf("%s takes long in %v, with its pods there: %v; pods are wanted: %v; want %v and %v", name.Name, in, current, wanted, after, pods)
 			}
 		}
-		check(slow, true, false, false, lateAfter, false)
-		check(quick, true, false, false, lateAfter, false)
+		done := func(name types.NamespacedName, pods bool) {
+			t.Helper()
+			if l.done(name); wanted != pods {
+				t.Errorf("when %s is done, pods are wanted: %v", name.Name, wanted)
+			}
+		}
+		wait(slow, false, lateAfter, false)
+		wait(quick, false, lateAfter, false)
 		<-time.After(time.Second)
-		check(quick, false, false, false, 0, false)
-		check(slow, true, false, false, lateAfter-time.Second, false)
-		check(wrong, true, true, true, 0, true)
-		check(wrong, true, false, true, 0, true) // Until it is finished.
-		check(wrong, false, true, false, 0, false)
+		done(quick, false)
+		wait(slow, false, lateAfter-time.Second, false)
+		wait(wrong, true, 0, true)
+		wait(wrong, false, 0, true) // Until it is finished.
+		wait(slow, false, lateAfter-time.Second, true)
+		done(wrong, false)
 		<-time.After(lateAfter - time.Second)
-		check(slow, true, false, true, 0, true)
-		check(quick, true, false, false, lateAfter, true)
-		check(slow, false, false, false, 0, false)
-		if len(l.since) != 1 || len(l.overdue) != 0 {
-			t.Errorf("of what is finished it still knows %v and %v", l.since, l.overdue)
+		wait(slow, false, 0, true)
+		wait(quick, false, lateAfter, true)
+		done(slow, false)
+		done(slow, false)
+		if len(l.known) != 1 || l.overdue != 0 {
+			t.Errorf("of what is done it still knows %v and %d", l.known, l.overdue)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,7 +23,11 @@ const Name = "bellerophonsimple"
 
 // AddTo adds the operator to a manager.
 func AddTo(manager *controller.Manager) error {
-	r := &reconciler{client: manager.Client(), events: manager.Recorder(), progress: newProgress(), late: newLate(), stalled: map[types.NamespacedName]stall{}}
+	client := manager.Client()
+	r := &reconciler{
+		client: client, events: manager.Recorder(), cache: manager.Cache(), progress: newProgress(), stalled: map[types.NamespacedName]stall{},
+		late: newLate(func(wanted bool) bool { return controller.Demand[*pod](client, wanted) }),
+	}
 	return manager.Add(Name, r.reconcile,
 		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes"), controller.Early(isNew, newFields)),
 		controller.Owns(&config{}, controller.Project(keepConfig), controller.Labelled(selector)),
@@ -35,7 +40,7 @@ func AddTo(manager *controller.Manager) error {
 }
 
 // isNew says of an object that nothing was done for it that its status tells of. Its children are
-// created before it is known that they are not there: if one is, the creation fails.
+// created before it is known that they are not there: see errUnlisted.
 func isNew(hero *v1.BellerophonSimple) bool { return hero.Status.ObservedGeneration == 0 }
 
 // newFields selects them.
@@ -44,6 +49,7 @@ const newFields = "status.observedGeneration="
 type reconciler struct {
 	client   *controller.Client
 	events   *controller.Recorder
+	cache    *cache.Cache
 	progress *progress
 	late     *late
 
@@ -84,7 +90,8 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		r.forget(request.NamespacedName)
 		return 0, nil // The garbage collector deletes what it owns.
 	}
-	servers, done := ensureAll(ctx, r.client, hero)
+	unlisted := request.Early && r.cache.Level() < cache.Current
+	servers, done := ensureAll(ctx, r.client, hero, unlisted)
 	seen := r.podsOf(hero, servers)
 	r.tell(hero, done)
 	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers), done)
@@ -136,7 +143,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 // forget drops what is known of an object that is gone.
 func (r *reconciler) forget(name types.NamespacedName) {
 	r.progress.forget(name)
-	r.late.note(name, false, false)
+	r.late.done(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.stalled, name)

@@ -32,6 +32,8 @@ func verdict(after time.Duration, done []ensured) (time.Duration, error) {
 	for _, child := range done {
 		switch {
 		case child.err == nil, isTerminating(child.err):
+		case errors.Is(child.err, errUnlisted):
+			after = conflictWait // It is done when all is listed.
 		case apierrors.IsConflict(child.err):
 			after = conflictWait // Somebody changed it meanwhile, and that is an event.
 		case errors.Is(child.err, errLeaving), errors.Is(child.err, errNameTaken):
