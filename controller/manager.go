@@ -174,6 +174,7 @@ func (m *Manager) end() {
 func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result] {
 	events := operators.Debounce(m.inputs.Stream(), operators.DebounceOptions{
 		Window: m.options.Window,
+		Burst:  operators.DefaultBurst,
 		Flow:   &m.debounce,
 	})
 	changes := streams.MapBatches(events, m.apply)

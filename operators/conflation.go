@@ -14,6 +14,7 @@ const debounceBatch = 256
 // are ready to go. It knows no channels and starts no timers.
 type conflation struct {
 	window  time.Duration
+	burst   int                // states of a key that pass at once in a window that nothing waited for
 	origins map[string]*origin // by source
 	last    *origin            // the one of the last event: most come in runs
 	hot     fifo[timer]        // hot keys, by when that ends: all windows are equally long
@@ -38,6 +39,7 @@ type hotKey struct {
 	origin *origin
 	key    streams.Key
 	hot    bool // it has a timer, which lets go what waits, or else makes the key cold
+	passes int  // how many states went on since it is hot, or as many as may
 	// waiting takes in further events of the key. It is nil once its events are out, and
 	// when a list of its source follows, which they must not overtake.
 	waiting *entry
@@ -71,8 +73,8 @@ const (
 	ofError
 )
 
-func newConflation(window time.Duration) *conflation {
-	return &conflation{window: window, origins: map[string]*origin{}}
+func newConflation(window time.Duration, burst int) *conflation {
+	return &conflation{window: window, burst: burst, origins: map[string]*origin{}}
 }
 
 func (c *conflation) origin(source string) *origin {
@@ -141,6 +143,7 @@ func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time)
 		key = c.newKey(from, event.Key)
 		from.keys[event.Key] = key
 	}
+	passes := c.passes(key)
 	key.waiting = &key.own
 	if key.own.queued { // It is sealed, and still to go out.
 		key.waiting = &entry{kind: ofKey, origin: from, key: key}
@@ -148,9 +151,14 @@ func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time)
 	}
 	key.waiting.events = append(key.waiting.events, *event)
 	c.holding++
-	if !key.hot {
+	if passes {
 		c.release(key, now)
 	}
+}
+
+// passes says whether an event of a key, of which none waits, may go on at once.
+func (c *conflation) passes(key *hotKey) bool {
+	return !key.hot || key.passes < c.burst && !key.own.queued
 }
 
 // newKey makes the state of a key, or takes what is left of one that is cold.
@@ -280,8 +288,9 @@ func (c *conflation) release(key *hotKey, now time.Time) {
 // heat makes a key hot from now on. One that is hot stays so for no longer than it was: what
 // went out early was taken along by something else.
 func (c *conflation) heat(key *hotKey, now time.Time) {
+	key.passes++
 	if c.window > 0 && !key.hot {
-		key.hot = true
+		key.hot, key.passes = true, 1
 		key.refs++
 		c.hot.push(timer{now.Add(c.window), key})
 	}

@@ -68,13 +68,15 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 		if c.window > 0 {
 			from := c.origin(event.Source)
 			key := from.keys[event.Key]
-			if key != nil { // It is hot, or something of it is still to go out.
+			if key != nil && (key.waiting != nil || !c.passes(key)) {
 				c.addKeyed(from, event, now)
 				c.size++
 				continue
 			}
-			key = c.newKey(from, event.Key)
-			from.keys[event.Key] = key
+			if key == nil {
+				key = c.newKey(from, event.Key)
+				from.keys[event.Key] = key
+			}
 			c.heat(key, now)
 		}
 		c.passing.note(pass, cell)

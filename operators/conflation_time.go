@@ -28,6 +28,7 @@ func (c *conflation) tick(now time.Time) {
 	for horizon := now.Add(c.window / slack); c.hot.len() > 0 && !c.hot.all()[0].at.After(horizon); {
 		if key := c.expire(); key.waits() {
 			c.release(key, now)
+			key.passes = c.burst // It is busy.
 		}
 	}
 }

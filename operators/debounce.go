@@ -14,6 +14,12 @@ import (
 // folded.
 const DefaultWindow = 10 * time.Millisecond
 
+// DefaultBurst is how many states of a workload come within a window while it gets ready.
+const DefaultBurst = 3
+
+// MaxBurst bounds the burst: beyond it, little would be folded.
+const MaxBurst = 16
+
 // MaxWindow bounds the window: beyond it, the cache would be stale by design.
 const MaxWindow = time.Minute
 
@@ -22,6 +28,10 @@ type DebounceOptions struct {
 	// Window is how long an event of a busy key waits for a newer one, 0 to MaxWindow.
 	// 0 turns waiting off; events are then folded only while the receiver is busy.
 	Window time.Duration
+
+	// Burst is how many states of a key pass at once in a window that begins when the key was
+	// quiet, 1 to MaxBurst. The default is 1.
+	Burst int
 
 	// Flow, if set, counts events; Waiting are those held back.
 	Flow *Flow
@@ -32,6 +42,9 @@ func (o DebounceOptions) Validate() error {
 	if o.Window < 0 || o.Window > MaxWindow {
 		return fmt.Errorf("debounce: Window is %v; allowed is 0 to %v", o.Window, MaxWindow)
 	}
+	if o.Burst < 0 || o.Burst > MaxBurst {
+		return fmt.Errorf("debounce: Burst is %d; allowed is 1 to %d", o.Burst, MaxBurst)
+	}
 	return nil
 }
 
@@ -40,17 +53,18 @@ func (o DebounceOptions) Validate() error {
 // and holds no more than one state for each object and source, however long that takes.
 //
 //   - Leading edge: the event of a key of which nothing passed for a window passes at once.
-//   - What comes for the key within the window waits for its end; then the latest state
-//     passes, and a new window begins. A window is thus the longest wait, and a key sends
-//     one state in each (throttleLatest is the name of this in other libraries of
-//     ReactiveX). It may be up to 1/16 shorter, so that busy keys go together.
+//   - So do others that follow it within the window, until Burst of them have. What comes for the
+//     key then waits for the end of the window; then the latest state passes, and a new window
+//     begins, in which all else waits. A window is thus the longest wait, and a busy key sends
+//     one state in each (throttleLatest is the name of this, with a burst of 1, in other
+//     libraries of ReactiveX). It may be up to 1/16 shorter, so that busy keys go together.
 //   - A deletion is never folded away, nor is the creation of another object under the
 //     same name (another uid). An event keeps what it replaced as causes.
 //   - Lists, bookmarks, and what a source says of its connection pass at once, behind all
 //     that the source said before; a new list replaces that, except deletions.
 //   - The order of what a source says of one key is kept. At the end of the input all that waits passes.
 //
-// For one key, with window w:
+// For one key, with window w, and a burst of 1:
 //
 //	a1 . a2 a3 . (w) . . . . (w) a4  =>  a1 . . . . a3 . . . . . a4      (a3 has the cause a2)
 //
@@ -64,7 +78,7 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 		flow = &Flow{}
 	}
 	return streams.Lift(in, func(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[streams.Event]) {
-		held := newConflation(options.Window)
+		held := newConflation(options.Window, max(1, options.Burst))
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		var next rxgo.Item // What goes out next: nothing is folded into it any more.

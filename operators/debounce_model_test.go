@@ -44,6 +44,7 @@ type moment struct {
 // history is what went in, and what came out.
 type history struct {
 	window    time.Duration
+	burst     int
 	in, out   []moment
 	neverIdle bool // the reader stalled
 	flow      operators.Flow
@@ -154,10 +155,10 @@ func (w *world) giveUp(source string) []streams.Event {
 }
 
 // live makes a history of its text.
-func live(t *testing.T, text string, window time.Duration) *history {
-	h := &history{window: window}
+func live(t *testing.T, text string, window time.Duration, burst int) *history {
+	h := &history{window: window, burst: burst}
 	in := newFeed[streams.Event]()
-	items := operators.Debounce(in.stream(), operators.DebounceOptions{Window: window, Flow: &h.flow}).Observe(t.Context())
+	items := operators.Debounce(in.stream(), operators.DebounceOptions{Window: window, Burst: burst, Flow: &h.flow}).Observe(t.Context())
 	var stall atomic.Pointer[chan struct{}]
 	reader := parallel(t, func(context.Context) {
 		for item := range items {
@@ -246,10 +247,13 @@ func (h *history) checkBound() {
 // checkHistory lives through a history and checks it against the model.
 func checkHistory(t *testing.T, text string) error {
 	var err error
-	for _, window := range []time.Duration{0, 20 * time.Millisecond} {
+	for _, of := range []struct {
+		window time.Duration
+		burst  int
+	}{{0, 1}, {20 * time.Millisecond, 1}, {20 * time.Millisecond, 2}, {20 * time.Millisecond, 3}} {
 		synctest.Test(t, func(t *testing.T) {
-			if wrong := live(t, text, window).check(); wrong != nil && err == nil {
-				err = fmt.Errorf("history %q, window %v: %w", text, window, wrong)
+			if wrong := live(t, text, of.window, of.burst).check(); wrong != nil && err == nil {
+				err = fmt.Errorf("history %q, window %v, burst %d: %w", text, of.window, of.burst, wrong)
 			}
 		})
 	}

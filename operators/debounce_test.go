@@ -18,10 +18,15 @@ type debounceTest struct{ in, out string }
 
 func testDebounce(t *testing.T, window time.Duration, tests map[string]debounceTest) {
 	t.Helper()
+	testBurst(t, window, 1, tests)
+}
+
+func testBurst(t *testing.T, window time.Duration, burst int, tests map[string]debounceTest) {
+	t.Helper()
 	for name, test := range tests {
 		bubble(t, name, func(t *testing.T) {
 			flow := &operators.Flow{}
-			stream := operators.Debounce(scheduled(test.in), operators.DebounceOptions{Window: window, Flow: flow})
+			stream := operators.Debounce(scheduled(test.in), operators.DebounceOptions{Window: window, Burst: burst, Flow: flow})
 			if got := logged(stream.Observe(t.Context()), written); got != test.out {
 				t.Errorf("\nof   %s\ncame %s\nwant %s", test.in, got, test.out)
 			}
@@ -51,6 +56,19 @@ func TestDebounceHoldsBackBusyKeysOnly(t *testing.T) {
 			"!e1 a@1 !e2 | 5ms a@2 !e3 !e4 | 6ms !e5 | 99ms",
 			"0s !e1 a@1 !e2 | 5ms !e3 !e4 | 6ms !e5 | 20ms a@2",
 		},
+	})
+}
+
+func TestABurstOfAQuietKeyPassesAtOnce(t *testing.T) {
+	testBurst(t, 20*time.Millisecond, 3, map[string]debounceTest{
+		"as many as the burst":                {"a@1 | 5ms a@2 | 8ms a@3 | 99ms", "0s a@1 | 5ms a@2 | 8ms a@3"},
+		"those beyond it wait for the window": {"a@1 | 5ms a@2 | 8ms a@3 | 9ms a@4 | 10ms a@5 | 99ms", "0s a@1 | 5ms a@2 | 8ms a@3 | 20ms a@5(4)"},
+		"after which the key is busy":         {"a@1 | 1ms a@2 | 2ms a@3 | 3ms a@4 | 21ms a@5 | 22ms a@6 | 99ms", "0s a@1 | 1ms a@2 | 2ms a@3 | 20ms a@4 | 40ms a@6(5)"},
+		"until nothing waits":                 {"a@1 | 1ms a@2 | 2ms a@3 | 3ms a@4 | 41ms a@5 | 42ms a@6 | 99ms", "0s a@1 | 1ms a@2 | 2ms a@3 | 20ms a@4 | 41ms a@5 | 42ms a@6"},
+		"a window begins with the first":      {"a@1 | 18ms a@2 | 21ms a@3 | 22ms a@4 | 23ms a@5 | 24ms a@6 | 99ms", "0s a@1 | 18ms a@2 | 21ms a@3 | 22ms a@4 | 23ms a@5 | 41ms a@6"},
+		"keys count by themselves":            {"a@1 b@1 | 1ms a@2 | 2ms a@3 b@2 | 3ms a@4 b@3 | 99ms", "0s a@1 b@1 | 1ms a@2 | 2ms a@3 b@2 | 3ms b@3 | 20ms a@4"},
+		"what a batch folds counts once":      {"a@1 a@2 | 1ms a@3 | 2ms a@4 | 3ms a@5 | 99ms", "0s a@2(1) | 1ms a@3 | 2ms a@4 | 20ms a@5"},
+		"deletions count, too":                {"a@1 | 1ms -a@2 | 2ms a:x@3 | 3ms -a:x@4 | 99ms", "0s a@1 | 1ms -a@2 | 2ms a:x@3 | 20ms -a:x@4"},
 	})
 }
 
@@ -188,7 +206,7 @@ func TestDebounceCountsItsFlow(t *testing.T) {
 	})
 }
 
-func TestDebounceRefusesAWindowOutOfRange(t *testing.T) {
+func TestDebounceRefusesOptionsOutOfRange(t *testing.T) {
 	for _, window := range []time.Duration{-1, time.Minute + 1} {
 		options := operators.DebounceOptions{Window: window}
 		want := fmt.Sprintf("debounce: Window is %v; allowed is 0 to 1m0s", window)
@@ -204,7 +222,13 @@ func TestDebounceRefusesAWindowOutOfRange(t *testing.T) {
 			operators.Debounce(streams.Stream[streams.Event]{}, options)
 		}()
 	}
-	if err := (operators.DebounceOptions{Window: operators.MaxWindow}).Validate(); err != nil {
+	for _, burst := range []int{-1, 17} {
+		want := fmt.Sprintf("debounce: Burst is %d; allowed is 1 to 16", burst)
+		if err := (operators.DebounceOptions{Burst: burst}).Validate(); err == nil || err.Error() != want {
+			t.Errorf("Validate() = %v, want %v", err, want)
+		}
+	}
+	if err := (operators.DebounceOptions{Window: operators.MaxWindow, Burst: operators.MaxBurst}).Validate(); err != nil {
 		t.Error(err)
 	}
 }

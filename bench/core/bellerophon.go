@@ -37,7 +37,7 @@ func bellerophon(name string, window time.Duration) side {
 			recorder.reconcile(request.Name, func(kind int) (metav1.Object, bool) { return stores[kind].Get(request.NamespacedName) })
 			return 0, nil
 		}
-		events := operators.Debounce(streams.Merge(watches...), operators.DebounceOptions{Window: window})
+		events := operators.Debounce(streams.Merge(watches...), operators.DebounceOptions{Window: window, Burst: operators.DefaultBurst})
 		requests := operators.Trigger(held.Through(events), operators.NewRules(rules...))
 		results := operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"shero": {Reconcile: reconcile}}),
 			operators.ReconcileOptions{Workers: workers})
