@@ -119,7 +119,7 @@ func (c *Cache) level(settled bool, kinds []schema.GroupKind) Level {
 	counted := false
 	for _, store := range now.order {
 		own := store.Level()
-		if own < Current && store.optional.Load() {
+		if !store.counts(own) {
 			continue
 		}
 		level, counted = min(level, own), true
@@ -138,6 +138,9 @@ func (s *Store) SetOptional(optional bool) {
 	}
 }
 
+// counts says whether the store, which is at a level, counts for that of the cache.
+func (s *Store) counts(own Level) bool { return own >= Current || !s.optional.Load() }
+
 // Level is the store's own, Settled at best.
 func (s *Store) Level() Level {
 	visible := s.overlay.empty()
@@ -153,7 +156,7 @@ func (s *Store) Level() Level {
 func (c *Cache) Pending(level Level) []string {
 	var kinds []string
 	for _, store := range c.Stores() {
-		if own := store.Level(); own < min(level, OwnWritesVisible) && !(own < Current && store.optional.Load()) {
+		if own := store.Level(); own < min(level, OwnWritesVisible) && store.counts(own) {
 			kinds = append(kinds, store.kind.String())
 		}
 	}

@@ -31,8 +31,8 @@ type demand struct {
 func OnDemand() InputOption { return func(i *input) { i.onDemand = true } }
 
 // Demand says whether the type T, which a controller watches on demand, is wanted from now on. It is
-// one demand for all who read T: what was said last counts. T begins to be watched at once, and stops a minute after it is wanted no
-// more. current says whether it is watched, and what is found in the cache is all that there is.
+// one demand for all who read T: what was said last counts. T begins to be watched at once, and
+// stops a minute after it is wanted no more. current says whether it is watched, and what is found in the cache is all that there is.
 // Objects that are there then are changes as at a start, so that those are reconciled whom they
 // concern. Demand may be called from any goroutine, and waits for nothing. It panics for a type
 // that no controller names.

@@ -143,7 +143,7 @@ func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time)
 		key = c.newKey(from, event.Key)
 		from.keys[event.Key] = key
 	}
-	passes := c.passes(key)
+	mayPass := c.mayPass(key)
 	key.waiting = &key.own
 	if key.own.queued { // It is sealed, and still to go out.
 		key.waiting = &entry{kind: ofKey, origin: from, key: key}
@@ -151,13 +151,13 @@ func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time)
 	}
 	key.waiting.events = append(key.waiting.events, *event)
 	c.holding++
-	if passes {
+	if mayPass {
 		c.release(key, now)
 	}
 }
 
-// passes says whether an event of a key, of which none waits, may go on at once.
-func (c *conflation) passes(key *hotKey) bool {
+// mayPass says whether an event of a key, of which none waits, may go on at once.
+func (c *conflation) mayPass(key *hotKey) bool {
 	return !key.hot || key.passes < c.burst && !key.own.queued
 }
 

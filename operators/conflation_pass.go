@@ -68,7 +68,7 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 		if c.window > 0 {
 			from := c.origin(event.Source)
 			key := from.keys[event.Key]
-			if key != nil && (key.waiting != nil || !c.passes(key)) {
+			if key != nil && (key.waiting != nil || !c.mayPass(key)) {
 				c.addKeyed(from, event, now)
 				c.size++
 				continue
