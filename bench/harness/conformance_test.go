@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -155,15 +156,30 @@ func TestARunWithoutChecksSaysSo(t *testing.T) {
 	}
 }
 
-func TestARunThatGoesOnSaysWhoIsLeftOutFromNowOn(t *testing.T) {
+func TestARunThatGoesOnSaysWhoIsLeftOutByNow(t *testing.T) {
 	r, _ := unchecked(t, options(t), nil)
-	for _, skipped := range []map[string]string{nil, {"ideal": "it fails"}, {}} {
-		if err := r.begin(skipped); err != nil {
+	everyone := r.contenders
+	ideal := slices.IndexFunc(everyone, func(c contender.Contender) bool { return c.Name == "ideal" })
+	without := slices.Delete(slices.Clone(everyone), ideal, ideal+1)
+	for _, step := range []struct {
+		contenders []contender.Contender
+		skipped    map[string]string
+	}{
+		{without, map[string]string{"ideal": "no Go"}},
+		{without, map[string]string{"ideal": "it fails"}},
+		{everyone, map[string]string{}},
+	} {
+		r.contenders = step.contenders
+		if err := r.begin(step.skipped); err != nil {
 			t.Fatal(err)
 		}
-	}
-	described, err := outcome.ReadRun(r.Dir)
-	if err != nil || described.Skipped["ideal"] != "it fails" {
-		t.Errorf("the run skipped %q: %v", described.Skipped, err)
+		described, err := outcome.ReadRun(r.Dir)
+		if err != nil || !maps.Equal(described.Skipped, step.skipped) {
+			t.Errorf("the run skipped %q, want %q: %v", described.Skipped, step.skipped, err)
+		}
+		takesPart := slices.Contains(described.Contenders, "ideal") && described.Resync["ideal"] != ""
+		if takesPart == (len(step.skipped) > 0) {
+			t.Errorf("those that take part are %q, with resyncs %q, though it skipped %q", described.Contenders, described.Resync, step.skipped)
+		}
 	}
 }

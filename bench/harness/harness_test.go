@@ -35,7 +35,7 @@ func fake(t *testing.T, o Options, measured func(planned) (outcome.Measured, err
 		t.Fatal(err)
 	}
 	made = &[]string{}
-	r = &run{choice: chosen, show: newProgress(screen.To(&bytes.Buffer{}))}
+	r = &run{choice: chosen, show: newProgress(screen.To(&bytes.Buffer{})), unmade: map[string]error{}}
 	r.finding = func(context.Context, planned) (string, error) { return "", nil }
 	r.measured = func(_ context.Context, p planned, _ string) (outcome.Measured, error) {
 		*made = append(*made, fmt.Sprintf("%s %s %d", p.Contender, p.Setting, p.Turn))

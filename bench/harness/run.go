@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
@@ -35,6 +35,7 @@ type run struct {
 	paths      map[string]string                                                // of contenders' metrics, where known
 	began      time.Time                                                        // the first round
 	longest    time.Duration                                                    // round so far
+	unmade     map[string]error                                                 // what could not be made for rounds to find
 	finding    func(context.Context, planned) (string, error)                   // makes the data that a round finds, if it is not there
 	measured   func(context.Context, planned, string) (outcome.Measured, error) // measures a round, with data of a cluster
 
@@ -51,7 +52,7 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 	if err != nil {
 		return err
 	}
-	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}, paths: map[string]string{}}
+	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}, paths: map[string]string{}, unmade: map[string]error{}}
 	r.finding, r.measured, r.checked = r.found, r.measure, r.check
 	skipped, err := r.build(ctx, out)
 	if err != nil {
@@ -172,7 +173,7 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 }
 
 // begin writes what is run, unless it is there: then it has to be the same, but for
-// contenders that are left out from now on.
+// contenders that are left out from now on, and those that are not any more.
 func (r *run) begin(skipped map[string]string) error {
 	described := outcome.Run{
 		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
@@ -195,10 +196,13 @@ func (r *run) begin(skipped map[string]string) error {
 	case !reflect.DeepEqual(before.Flags, described.Flags):
 		return fmt.Errorf("--out %s has a run with other flags, %q; give the same flags to go on with it, or another folder", r.Dir, before.Flags)
 	}
-	if before.Skipped == nil {
-		before.Skipped = map[string]string{}
+	before.Skipped = skipped
+	for _, name := range described.Contenders {
+		if !slices.Contains(before.Contenders, name) {
+			before.Contenders = append(before.Contenders, name)
+			before.Versions[name], before.Resync[name] = described.Versions[name], described.Resync[name]
+		}
 	}
-	maps.Copy(before.Skipped, skipped)
 	return outcome.WriteRun(r.Dir, before)
 }
 

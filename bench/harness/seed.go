@@ -47,19 +47,32 @@ func (r *run) found(ctx context.Context, p planned) (string, error) {
 }
 
 // kept is a folder of data that is made unless it is there. It gets its name once it is whole.
+// What could not be made is not tried again in this run for every round that wants it.
 func (r *run) kept(name string, create func(making string) error) (string, error) {
 	dir := filepath.Join(r.Dir, "found", name)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	making := dir + ".new"
-	if err := os.RemoveAll(making); err != nil {
-		return "", fmt.Errorf("removing what an interrupted run left: %w", err)
-	}
-	if err := create(making); err != nil {
+	if err := r.unmade[name]; err != nil {
 		return "", err
 	}
-	return dir, os.Rename(making, dir)
+	err := makeWhole(dir, create)
+	if err != nil {
+		r.unmade[name] = err
+		return "", err
+	}
+	return dir, nil
+}
+
+func makeWhole(dir string, create func(making string) error) error {
+	making := dir + ".new"
+	if err := os.RemoveAll(making); err != nil {
+		return fmt.Errorf("removing what an interrupted run left: %w", err)
+	}
+	if err := create(making); err != nil {
+		return err
+	}
+	return os.Rename(making, dir)
 }
 
 // seed makes and keeps n objects that the ideal client has finished.
