@@ -39,7 +39,7 @@ lint: ## Check the code with golangci-lint.
 
 # A run that was interrupted, or ended at its limit, goes on with OUT=<its folder>.
 OUT ?= bin/bench-$(shell date +%Y%m%d-%H%M%S)
-CONTENDERS ?= bellerophon,controller-runtime,quarkus,kube-rs,tutorial,ideal
+CONTENDERS ?= all
 
 # LIMIT is how long the rounds may take. On two cores 13 minutes are between one and two
 # turns of the small sizes, and 45 about two of the medium ones. A run that goes on makes
@@ -53,8 +53,8 @@ bench-medium: MEDIUM = burst:n=1000,steady:n=300:load=50,steady:n=60:load=10,sta
 bench-medium: FLAGS = --contenders $(CONTENDERS) --scenarios $(MEDIUM) --ideal 200 --turns 5 --limit $(LIMIT)
 bench-medium: ## Compare operators, medium sizes; 45 minutes each time, two hours for all turns.
 
-bench-full: FLAGS = --full --warm --workers 1,8,32 --memory 1Gi,512Mi,256Mi,128Mi,64Mi --turns 2 --ideal 500
-bench-full: ## Compare all operators in all scenarios, large sizes and sweeps; about a day.
+bench-full: FLAGS = --full --warm --workers 1,8,32 --memory 1Gi,512Mi,256Mi,128Mi,64Mi --turns 5 --ideal 500
+bench-full: ## Compare all operators in all scenarios, large sizes and sweeps; some days.
 
 bench bench-medium bench-full:
 	@mkdir -p bin

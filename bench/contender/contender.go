@@ -17,6 +17,8 @@ type Contender struct {
 	// CreatesOnly says that it does only the creation part of the contract: it marks what
 	// is physically possible, and is no operator.
 	CreatesOnly bool
+	// OneWorker says that it cannot reconcile several objects at once.
+	OneWorker bool
 	// NotMet are the numbers of the checks of bench/conformance that the contract only
 	// reports, and that it does not meet. Who shows its times says so. The suite fails
 	// where this is not so, or not so any more.
@@ -47,7 +49,7 @@ var all = []Contender{
 	{Name: "kube-rs", recipe: cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube"}},
 	{Name: "quarkus", NotMet: []string{"3.6"}, metrics: "/q/metrics", recipe: mavenProgram{folder: "bench/peers/quarkus", artifacts: []string{"quarkus-app"},
 		jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"}}},
-	{Name: "tutorial", recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
+	{Name: "tutorial", OneWorker: true, recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
 		jar: "tutorial.jar", libraries: []string{"kubernetes-client"}}},
 	{Name: "ideal", CreatesOnly: true, recipe: goProgram{pkg: "./bench/ideal/process"}},
 }
@@ -103,9 +105,11 @@ type Program struct {
 	Contender
 	// Version names the contender's framework and language, each with its version.
 	Version string
+	// Identity tells programs apart: it is the hash of the program's files, and of what it
+	// is run with. Where it lies is not part of that.
+	Identity string
 
-	path     string
-	identity string
+	path string
 }
 
 // Build builds a contender, unless that has been done, in the cache directory of the
@@ -208,8 +212,7 @@ func (m mavenProgram) build(ctx context.Context, b *builder, name string) (strin
 func (m mavenProgram) command(program string, settings Settings) (argv, env []string) {
 	argv = []string{"java"}
 	if settings.MemoryLimit > 0 {
-		// It sizes itself as in a container with that much memory.
-		argv = append(argv, fmt.Sprint("-XX:MaxRAM=", settings.MemoryLimit))
+		argv = append(argv, fmt.Sprint("-Xmx", settings.MemoryLimit))
 	}
 	return append(argv, "-jar", filepath.Join(program, filepath.FromSlash(m.jar))), nil
 }

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// identify gives a program an identity: the hash of its files, and of the arguments and
-// environment that it is run with. Where it lies is not part of that.
+// identify gives a program its identity.
 func (p *Program) identify() error {
 	files, err := hashOf(p.path)
 	if err != nil {
@@ -20,7 +19,7 @@ func (p *Program) identify() error {
 	}
 	argv, env := p.recipe.command("", Settings{})
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", files, argv, env))
-	p.identity = hex.EncodeToString(sum[:8])
+	p.Identity = hex.EncodeToString(sum[:8])
 	return nil
 }
 
@@ -62,5 +61,5 @@ func (p *Program) NotePassed(suite string) error {
 // note is the path of the file that is there if the program has passed.
 func (p *Program) note(suite string) (string, error) {
 	cache, err := cacheDirectory()
-	return filepath.Join(cache, "passed", p.Name+"-"+p.identity+"-"+suite), err
+	return filepath.Join(cache, "passed", p.Name+"-"+p.Identity+"-"+suite), err
 }

@@ -35,9 +35,9 @@ type Settings struct {
 	Output string
 	// Workers is the number of reconciles at once; 0 is the contender's default.
 	Workers int
-	// MemoryLimit is how much memory the contender should make do with, in bytes; 0 is no
-	// limit. Its runtime is told (GOMEMLIMIT; for Java as a container of that size would);
-	// nothing enforces it.
+	// MemoryLimit is how much heap the contender should make do with, in bytes; 0 is no
+	// limit. Its runtime is told: GOMEMLIMIT, which is soft and of all that Go manages; -Xmx,
+	// which is hard and of Java's heap alone. What it takes in fact is measured.
 	MemoryLimit int64
 	// MetricsPort is the loopback port of its metrics; 0 is any free one.
 	MetricsPort int

@@ -183,3 +183,20 @@ func TestARunThatGoesOnSaysWhoIsLeftOutByNow(t *testing.T) {
 		}
 	}
 }
+
+func TestARunDoesNotGoOnWithAnotherBuildOfAContender(t *testing.T) {
+	r, _ := unchecked(t, options(t), nil)
+	for _, program := range r.programs {
+		program.Identity = "1"
+	}
+	if err := r.begin(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.begin(nil); err != nil {
+		t.Errorf("the same builds: %v", err)
+	}
+	r.programs["ideal"].Identity = "2"
+	if err := r.begin(nil); err == nil || !strings.Contains(err.Error(), "another build of ideal") || !strings.Contains(err.Error(), "another folder") {
+		t.Errorf("another build: %v", err)
+	}
+}

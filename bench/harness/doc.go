@@ -13,20 +13,20 @@
 //   - All contenders are the same user, with the same permissions and no client-side rate
 //     limit, and have the same number of reconciles at once, where the setting says so.
 //   - In each round, before the contender is started, the ideal client brings some objects
-//     to their finished status; they are removed again. A round counts only if the time of
-//     its ideal client is within 10 % of the median of all rounds of the run, whatever they
-//     are of. Rounds that do not count stay in the folder, and are repeated twice at most.
-//     What a measurement still lacks then is taken from its rejected rounds, those first
-//     that are nearest to the median: they count, and are marked as noisy.
+//     to their finished status; they are removed again. They have as many servers as those
+//     of the scenario. A round counts only if the time of its ideal client is within 10 % of
+//     the median of all rounds of the run in which it did the same, whatever they are of.
+//     Rounds that do not count stay in the folder, and are repeated twice at most. Where no
+//     round of a measurement counts then, the one that is nearest to the median does, and
+//     is marked as noisy.
 //   - What a contender fails at fails its round alone. What the harness or the cluster
 //     fails at rejects the round. The run goes on.
 //   - A run that was interrupted goes on where it was: rounds that are there are not
-//     repeated.
+//     repeated. All rounds of a contender are of the very same program.
+//   - Limits of the memory and numbers of workers are swept in the first two turns alone:
+//     they show what changes with them, and goals are judged by the defaults.
 //
 // The rate of open loads is set once for all rounds of a run, as a share of the median of
-// what the ideal client reached until the first of them: see ceiling.json.
-//
-// "Best passing size": of the limits of the memory of a contender, the best is the smallest
-// whose rounds all pass, in which it takes no more than 1.1 times the time, and no more
-// than 1.25 times the CPU, of its default: see [BestLimit].
+// what the ideal client reached until the first of them with objects of as many servers:
+// see ceiling.json.
 package harness

@@ -59,8 +59,11 @@ func TestTurnsGoThroughTheContendersForwardsAndBackwards(t *testing.T) {
 	var want []string
 	for turn := range 3 {
 		order := slices.Clone(forwards)
-		if turn == 1 {
+		switch turn {
+		case 1:
 			slices.Reverse(order)
+		case 2:
+			order = order[:3] // What is swept is so twice.
 		}
 		for _, one := range order {
 			want = append(want, fmt.Sprint(one, " ", turn))
@@ -257,12 +260,12 @@ func TestARoundCountsAgainWhenTheMedianHasMovedToIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsLackingIsTakenFromTheRoundsNearestToTheMedianAndMarkedAsNoisy(t *testing.T) {
-	rounds := idealRounds(1, 1, 1, 1, 1.5, 0.8, 1.3, 2)
-	for i := 4; i < 8; i++ {
+func TestWhereNoRoundWouldCountTheOneNearestToTheMedianDoesAndIsMarkedAsNoisy(t *testing.T) {
+	rounds := idealRounds(1, 1, 1, 1, 1.6, 1.5, 0.7, 1.4, 2)
+	for i := 5; i < 9; i++ {
 		rounds[i].Contender = "b"
 	}
-	wanted := map[ran]int{{contender: "a"}: 2, {contender: "b"}: 2}
+	wanted := map[ran]int{{contender: "a"}: 5, {contender: "b"}: 2}
 	for name, some := range map[string][]outcome.Round{"at first": rounds, "again": first(calmOf(rounds, 0.1).judge(rounds, wanted))} {
 		judged, lacking := calmOf(rounds, 0.1).judge(some, wanted)
 		var noisy []int
@@ -271,11 +274,24 @@ func TestWhatIsLackingIsTakenFromTheRoundsNearestToTheMedianAndMarkedAsNoisy(t *
 				noisy = append(noisy, round.Turn)
 			}
 		}
-		if !slices.Equal(noisy, []int{5, 6}) || judged[4].Rejected == "" || judged[7].Rejected == "" {
-			t.Errorf("%s: noisy are %v, want the two that are 20 and 30 %% off: %+v", name, noisy, judged)
+		if !slices.Equal(noisy, []int{6}) || judged[4].Counts() || judged[5].Counts() || judged[7].Counts() || judged[8].Counts() {
+			t.Errorf("%s: noisy are %v, want the one of b that is 30 %% off, and none of a, which has others: %+v", name, noisy, judged)
 		}
-		if want := map[ran]int{{contender: "b"}: 2}; !maps.Equal(lacking, want) {
+		if want := map[ran]int{{contender: "a"}: 1, {contender: "b"}: 2}; !maps.Equal(lacking, want) {
 			t.Errorf("%s: lacking are %v, want %v: noisy rounds are no substitute", name, lacking, want)
+		}
+	}
+}
+
+func TestIdealClientsAreComparedOnlyIfTheyDidTheSame(t *testing.T) {
+	rounds := idealRounds(1, 1, 1, 2, 2, 2.5)
+	for i := 3; i < 6; i++ {
+		rounds[i].Measured[outcome.IdealReplicas] = 1
+	}
+	judged, _ := calmOf(rounds, 0.1).judge(rounds, map[ran]int{{contender: "a"}: 6})
+	for i, round := range judged {
+		if round.Counts() != (i < 5) {
+			t.Errorf("round %d counts: %v, want that of all but the last, which is far from 2", i, round.Counts())
 		}
 	}
 }
@@ -340,28 +356,6 @@ func TestTheMedianIsThatOfAllScenarios(t *testing.T) {
 	}
 }
 
-func TestTheBestLimitIsTheSmallestThatCostsLittle(t *testing.T) {
-	round := func(setting string, time, cpu float64, failed string) outcome.Round {
-		return outcome.Round{Contender: "a", Setting: setting, Failed: failed, Measured: outcome.Measured{outcome.Converge: time, outcome.ContenderCPU: cpu}}
-	}
-	usual := round("default", 10, 4, "")
-	for name, test := range map[string]struct {
-		rounds []outcome.Round
-		want   string
-	}{
-		"small enough":     {[]outcome.Round{usual, round("memory=64MiB", 10.9, 4.9, ""), round("memory=128MiB", 10, 4, "")}, "memory=64MiB"},
-		"slow":             {[]outcome.Round{usual, round("memory=64MiB", 11.1, 4, ""), round("memory=128MiB", 10, 4, "")}, "memory=128MiB"},
-		"busy":             {[]outcome.Round{usual, round("memory=64MiB", 10, 5.1, "")}, "default"},
-		"failed once":      {[]outcome.Round{usual, round("memory=64MiB", 10, 4, ""), round("memory=64MiB", 0, 0, "out of memory")}, "default"},
-		"default failed":   {[]outcome.Round{round("default", 10, 4, "hangs"), round("memory=64MiB", 10, 4, "")}, "default"},
-		"nothing measured": {nil, "default"},
-	} {
-		if got := BestLimit(test.rounds, "a"); got != test.want {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
-		}
-	}
-}
-
 func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*Options)
@@ -386,25 +380,32 @@ func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
 	}
 }
 
-func TestTheRateOfOpenLoadsIsSetOnceToTheMedianUntilThen(t *testing.T) {
+func TestTheRateOfOpenLoadsIsSetOnceToTheMedianUntilThenOfWhoHasAsManyReplicas(t *testing.T) {
 	r, _ := fake(t, options(t), steadyIdeal)
-	for turn, rate := range []float64{60, 100} {
+	for turn, rate := range []float64{60, 100, 20} {
 		round := outcome.Round{Turn: turn, Measured: outcome.Measured{outcome.IdealObjects: rate, outcome.IdealConverge: 1}}
+		if rate == 20 {
+			round.Measured[outcome.IdealReplicas] = 1
+		}
 		if err := outcome.WriteRound(r.Dir, round); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, measured := range []float64{70, 90} {
-		rate, err := r.ceiling(measured)
-		if err != nil || rate != 70 {
-			t.Errorf("the rate is %v: %v, want 70", rate, err)
+	for _, test := range []struct {
+		measured float64
+		replicas int32
+		want     float64
+	}{{70, 0, 70}, {40, 1, 30}, {90, 0, 70}, {90, 1, 30}} {
+		rate, err := r.ceiling(test.measured, test.replicas)
+		if err != nil || rate != test.want {
+			t.Errorf("the rate with %d replicas is %v: %v, want %v", test.replicas, rate, err, test.want)
 		}
 	}
-	if err := replaceFile(filepath.Join(r.Dir, "ceiling.json"), []byte("{}"), 0o644); err != nil {
+	if err := replaceFile(filepath.Join(r.Dir, "ceiling.json"), []byte(`{"per_second": 5}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.ceiling(80); err == nil || !strings.Contains(err.Error(), "remove it") {
-		t.Errorf("a file without a rate: %v", err)
+	if _, err := r.ceiling(80, 0); err == nil || !strings.Contains(err.Error(), "remove") {
+		t.Errorf("a file without rates: %v", err)
 	}
 }
 
@@ -421,6 +422,34 @@ func TestANoteSaysWhoIsLeftOutOfTheLimitsOfTheMemory(t *testing.T) {
 			t.Errorf("with --memory=%s the notes are %q", memory, notes)
 		}
 	}
+}
+
+func TestASweepIsOfTheFirstTwoTurnsAndWhoHasOneWorkerIsLeftOutOfMore(t *testing.T) {
+	o := options(t)
+	o.Contenders, o.Scenarios, o.Workers, o.Memory, o.Turns = "bellerophon,tutorial", "burst:n=5000", "1,8", "64Mi", 3
+	chosen, err := o.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := []string{"bellerophon default", "tutorial default", "bellerophon workers=1", "tutorial workers=1", "bellerophon workers=8", "bellerophon memory=64MiB", "tutorial memory=64MiB"}
+	for turn, want := range [][]string{wanted, reversed(wanted), wanted[:2]} {
+		var planned []string
+		for _, p := range chosen.plan()[0].turns[turn] {
+			planned = append(planned, p.Contender+" "+p.Setting)
+		}
+		if !slices.Equal(planned, want) {
+			t.Errorf("turn %d is %q, want %q", turn, planned, want)
+		}
+	}
+	if notes := strings.Join(chosen.notes(), "\n"); !strings.Contains(notes, "tutorial reconciles one object at a time") || !strings.Contains(notes, "more than 1000 of them have no servers") {
+		t.Errorf("the notes are %q", notes)
+	}
+}
+
+func reversed(values []string) []string {
+	turned := slices.Clone(values)
+	slices.Reverse(turned)
+	return turned
 }
 
 func TestANoteSaysWhatAContenderDoesNotMeet(t *testing.T) {

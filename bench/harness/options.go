@@ -166,26 +166,30 @@ func (c *choice) plan() []group {
 	for _, s := range c.scenarios {
 		g := group{scenario: s}
 		for turn := range c.Turns {
-			g.turns = append(g.turns, c.wayThrough(s, turn))
+			g.turns = append(g.turns, c.wayThrough(s, turn, s.Swept && turn < sweepTurns))
 		}
 		groups = append(groups, g)
 	}
 	return groups
 }
 
-// wayThrough is one way through the contenders.
-func (c *choice) wayThrough(s scenario.Chosen, turn int) []planned {
+// sweepTurns is in how many turns settings beside the defaults are measured: one each way.
+const sweepTurns = 2
+
+// wayThrough is one way through the contenders, with their defaults, and with other
+// settings as well if those are swept.
+func (c *choice) wayThrough(s scenario.Chosen, turn int, swept bool) []planned {
 	settings := []setting{{}}
-	if s.Swept && s.Sweeps {
+	if swept && s.Sweeps {
 		settings = append(settings, c.workers...)
 	}
-	if s.Swept && s.Limits {
+	if swept && s.Limits {
 		settings = append(settings, c.limits...)
 	}
 	var rounds []planned
 	add := func(setting setting, warm bool) {
 		for _, one := range c.contenders {
-			if one.CreatesOnly && (!s.Creates || warm || setting.memory > 0) || (setting.memory > 0 && withoutLimit[one.Name]) {
+			if one.CreatesOnly && (!s.Creates || warm || setting.memory > 0) || (setting.memory > 0 && withoutLimit[one.Name]) || (setting.workers > 1 && one.OneWorker) {
 				continue
 			}
 			rounds = append(rounds, planned{

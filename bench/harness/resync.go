@@ -1,6 +1,12 @@
 package harness
 
-import "github.com/bellerophon-io/bellerophon/bench/contender"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bellerophon-io/bellerophon/bench/contender"
+	"github.com/bellerophon-io/bellerophon/bench/scenario"
+)
 
 // resync says how often each contender's caches reconcile everything again though nothing
 // changed. No scenario is as long as any of them.
@@ -20,7 +26,14 @@ func (c *choice) notes() []string {
 	if c.Conformance == skipConformance {
 		notes = append(notes, uncheckedNote)
 	}
+	if c.hasWithoutServers() {
+		notes = append(notes, fmt.Sprintf("objects of a scenario with more than %d of them have no servers (replicas: 0), and one each in others: "+
+			"with that many, the machine would be busy with pods", scenario.ManyObjects))
+	}
 	for _, one := range c.contenders {
+		if len(c.workers) > 0 && one.OneWorker {
+			notes = append(notes, one.Name+" reconciles one object at a time: it is left out of the numbers of workers above 1")
+		}
 		if len(c.limits) > 0 && withoutLimit[one.Name] {
 			notes = append(notes, one.Name+" has no heap whose size could be limited: it is left out of the limits of the memory, and reported as it is by default")
 		}
@@ -29,6 +42,10 @@ func (c *choice) notes() []string {
 		}
 	}
 	return notes
+}
+
+func (c *choice) hasWithoutServers() bool {
+	return slices.ContainsFunc(c.scenarios, func(s scenario.Chosen) bool { return s.Replicas() == 0 })
 }
 
 // withoutLimit are the contenders whose runtime cannot be told a limit of the memory: a

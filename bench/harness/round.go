@@ -63,11 +63,22 @@ func (r *run) newStage(ctx context.Context, p planned, data string) (*stage, err
 	}
 	limit := setUpLimit
 	if data != "" {
-		limit += time.Duration(p.scenario.Variant.N) * foundLimit
+		limit += time.Duration(p.scenario.N) * foundLimit
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("setting up a round took longer than %v", limit))
 	defer cancel()
 	if err := s.start(ctx, localcluster.Options{Data: data}); err != nil {
+		return s, err
+	}
+	var err error
+	if s.proxy, err = proxy.New(s.cluster.AdminConfig()); err != nil {
+		return s, err
+	}
+	s.ends = append(s.ends, s.proxy.Close)
+	s.judge, err = scenario.NewJudge(ctx, s.clients, s.proxy.Saw)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	s.ends = append(s.ends, s.judge.Close, func() error { return os.RemoveAll(kubeconfig) })
+	if err != nil {
 		return s, err
 	}
 	if data != "" {
@@ -75,14 +86,6 @@ func (r *run) newStage(ctx context.Context, p planned, data string) (*stage, err
 			return s, err
 		}
 	}
-	var err error
-	if s.proxy, err = proxy.New(s.cluster.AdminConfig()); err != nil {
-		return s, err
-	}
-	s.ends = append(s.ends, s.proxy.Close)
-	s.judge = scenario.NewJudge(ctx, s.clients, s.proxy.Saw)
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	s.ends = append(s.ends, s.judge.Close, func() error { return os.RemoveAll(kubeconfig) })
 	return s, s.proxy.WriteKubeconfig(kubeconfig, s.token)
 }
 
@@ -146,7 +149,7 @@ func (s *stage) populate(ctx context.Context) error {
 }
 
 // ideal runs the ideal client, as the contender's user, and removes what it made.
-func (s *stage) ideal(ctx context.Context, objects int) (rate float64, err error) {
+func (s *stage) ideal(ctx context.Context, objects int, replicas int32) (rate float64, err error) {
 	s.run.show.step("the ideal client", 0, 0)
 	ctx, cancel := context.WithTimeoutCause(ctx, idealLimit, fmt.Errorf("the ideal client took longer than %v", idealLimit))
 	defer cancel()
@@ -154,8 +157,8 @@ func (s *stage) ideal(ctx context.Context, objects int) (rate float64, err error
 	config.BearerToken = s.token
 	// The first objects warm up the API server: they are not measured.
 	for _, burst := range []ideal.Burst{
-		{Namespace: idealNamespace, Prefix: "warm", Objects: max(1, objects/4), InFlight: idealInFlight},
-		{Namespace: idealNamespace, Prefix: "ideal", Objects: objects, InFlight: idealInFlight},
+		{Namespace: idealNamespace, Prefix: "warm", Objects: max(1, objects/4), InFlight: idealInFlight, Replicas: replicas},
+		{Namespace: idealNamespace, Prefix: "ideal", Objects: objects, InFlight: idealInFlight, Replicas: replicas},
 	} {
 		result, err := burst.Run(ctx, config)
 		if err != nil {
@@ -208,12 +211,7 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 	r.usage.begin(p.Round)
 	defer r.usage.end()
 	s, err := r.newStage(ctx, p, data)
-	defer func() {
-		if cause := s.died(); cause != nil {
-			err = cause // What came of it is no failure of the contender's.
-		}
-		err = errors.Join(err, s.close())
-	}()
+	defer func() { err = s.end(err) }()
 	if err != nil {
 		return nil, err
 	}
@@ -236,14 +234,23 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 	r.usage.follow("etcd", world.Servers[0])
 	r.usage.follow("apiserver", world.Servers[1])
 	if r.Ideal > 0 {
-		rate, err := s.ideal(ctx, r.Ideal)
+		rate, err := s.ideal(ctx, r.Ideal, p.scenario.Replicas())
 		if err != nil {
 			return nil, err
 		}
 		before[outcome.IdealConverge] = float64(r.Ideal) / rate
 		before[outcome.IdealObjects] = float64(r.Ideal)
+		before[outcome.IdealReplicas] = float64(p.scenario.Replicas())
+		if p.scenario.Found {
+			before[outcome.IdealAmong] = float64(p.scenario.N)
+		}
 		if p.scenario.Paced {
-			if world.Rate, err = r.ceiling(rate); err != nil {
+			if world.Rate, err = r.ceiling(rate, p.scenario.Replicas()); err != nil {
+				return before, err
+			}
+		}
+		if data != "" {
+			if err := s.calm(ctx); err != nil {
 				return before, err
 			}
 		}
@@ -266,7 +273,7 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 // world is what a scenario gets of the stage.
 func (s *stage) world(p planned, start func(context.Context) (scenario.Process, error)) *scenario.World {
 	return &scenario.World{
-		Clients: s.clients, Proxy: s.proxy, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Progress: s.run.show.step,
+		Clients: s.clients, Proxy: s.proxy, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Calm: s.calm, Progress: s.run.show.step,
 		Servers: []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")}, Start: start,
 	}
 }
@@ -311,10 +318,11 @@ func (r *run) scrape(p planned, metrics string, port int) error {
 	return r.prometheus.contender(p.Round, port, served.Path)
 }
 
-// died says why the cluster died, if it did.
-func (s *stage) died() error {
-	if s.cluster == nil {
-		return nil
+// end closes a stage, and returns what went wrong. If the cluster died, then it is that:
+// what came of it is no failure of the contender's.
+func (s *stage) end(err error) error {
+	if s.cluster != nil && s.cluster.Err() != nil {
+		err = s.cluster.Err()
 	}
-	return s.cluster.Err()
+	return errors.Join(err, s.close())
 }

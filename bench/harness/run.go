@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
@@ -177,12 +178,13 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 func (r *run) begin(skipped map[string]string) error {
 	described := outcome.Run{
 		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
-		Skipped: skipped, Turns: r.Turns, Flags: r.flags(),
+		Builds: map[string]string{}, Skipped: skipped, Turns: r.Turns, Flags: r.flags(),
 	}
 	described.Machine["etcd"] = "does not sync its data to disk"
 	for _, c := range r.contenders {
 		described.Contenders = append(described.Contenders, c.Name)
 		described.Versions[c.Name] = r.programs[c.Name].Version
+		described.Builds[c.Name] = r.programs[c.Name].Identity
 	}
 	for _, s := range r.scenarios {
 		described.Scenarios = append(described.Scenarios, s.Name+" "+s.String())
@@ -198,9 +200,13 @@ func (r *run) begin(skipped map[string]string) error {
 	}
 	before.Skipped = skipped
 	for _, name := range described.Contenders {
+		if was := before.Builds[name]; was != "" && was != described.Builds[name] {
+			return fmt.Errorf("--out %s has rounds of another build of %s, %s, and medians would mix them; give another folder, or leave it out with --contenders",
+				r.Dir, name, before.Versions[name])
+		}
 		if !slices.Contains(before.Contenders, name) {
 			before.Contenders = append(before.Contenders, name)
-			before.Versions[name], before.Resync[name] = described.Versions[name], described.Resync[name]
+			before.Versions[name], before.Builds[name], before.Resync[name] = described.Versions[name], described.Builds[name], described.Resync[name]
 		}
 	}
 	return outcome.WriteRun(r.Dir, before)
@@ -208,7 +214,8 @@ func (r *run) begin(skipped map[string]string) error {
 
 // flags are those that repeat the run.
 func (r *run) flags() []string {
-	flags := []string{"--contenders=" + r.Options.Contenders, "--scenarios=" + r.Options.Scenarios, fmt.Sprint("--turns=", r.Turns), fmt.Sprint("--ideal=", r.Ideal)}
+	flags := []string{"--contenders=" + r.Options.Contenders, "--scenarios=" + r.Options.Scenarios, fmt.Sprint("--turns=", r.Turns), fmt.Sprint("--ideal=", r.Ideal),
+		fmt.Sprint("--tolerance=", r.Tolerance)}
 	if r.Workers != "" {
 		flags = append(flags, "--workers="+r.Workers)
 	}
@@ -273,8 +280,10 @@ func (r *run) judge(g group) (map[ran]int, error) {
 		}
 	}
 	wanted := map[ran]int{}
-	for _, p := range g.turns[0] {
-		wanted[ranOf(p.Round)] = r.Turns
+	for _, turn := range g.turns {
+		for _, p := range turn {
+			wanted[ranOf(p.Round)]++
+		}
 	}
 	judged, lacking := calmOf(rounds, r.Tolerance).judge(held, wanted)
 	for i, round := range judged {
@@ -294,7 +303,7 @@ func (r *run) again(g group, lacking map[ran]int, attempt int) [][]planned {
 	var turns [][]planned
 	for extra := range r.Turns {
 		var turn []planned
-		for _, p := range r.wayThrough(g.scenario, r.Turns*(attempt+1)+extra) {
+		for _, p := range r.wayThrough(g.scenario, r.Turns*(attempt+1)+extra, g.scenario.Swept) {
 			if lacking[ranOf(p.Round)] > extra {
 				turn = append(turn, p)
 			}
@@ -304,20 +313,24 @@ func (r *run) again(g group, lacking map[ran]int, attempt int) [][]planned {
 	return turns
 }
 
-// ceiling is the rate of the ideal client that all open loads of the run are a share of.
-// The first round with one sets it, to the median of what was measured until then.
-func (r *run) ceiling(measured float64) (float64, error) {
-	type ceiling struct {
-		PerSecond float64 `json:"per_second"`
-	}
+// ceiling is the rate of the ideal client that all open loads of the run are a share of whose
+// objects have as many replicas. The first round with one sets it, to the median of what was
+// measured until then.
+func (r *run) ceiling(measured float64, replicas int32) (float64, error) {
+	held := struct {
+		PerSecond map[string]float64 `json:"per_second"` // by the number of replicas
+	}{map[string]float64{}}
 	path := filepath.Join(r.Dir, "ceiling.json")
 	content, err := os.ReadFile(path)
 	if err == nil {
-		var held ceiling
-		if err := json.Unmarshal(content, &held); err != nil || held.PerSecond <= 0 {
-			return 0, fmt.Errorf("reading %s: it holds no rate; remove it, and the next round writes it", path)
-		}
-		return held.PerSecond, nil
+		err = json.Unmarshal(content, &held)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("reading the rates of the ideal client: %w; remove %s, and the next round writes it", err, path)
+	}
+	key := strconv.Itoa(int(replicas))
+	if rate := held.PerSecond[key]; rate > 0 {
+		return rate, nil
 	}
 	rounds, err := outcome.ReadRounds(r.Dir)
 	if err != nil {
@@ -325,15 +338,16 @@ func (r *run) ceiling(measured float64) (float64, error) {
 	}
 	rates := []float64{measured}
 	for _, round := range rounds {
-		if time := round.Measured[outcome.IdealConverge]; time > 0 {
+		time := round.Measured[outcome.IdealConverge]
+		if time > 0 && round.Measured[outcome.IdealReplicas] == float64(replicas) && round.Measured[outcome.IdealAmong] == 0 {
 			rates = append(rates, round.Measured[outcome.IdealObjects]/time)
 		}
 	}
-	rate := median(rates)
-	if content, err = json.Marshal(ceiling{rate}); err != nil {
+	held.PerSecond[key] = median(rates)
+	if content, err = json.Marshal(held); err != nil {
 		return 0, err
 	}
-	return rate, replaceFile(path, content, 0o644)
+	return held.PerSecond[key], replaceFile(path, content, 0o644)
 }
 
 func serverAddress(host string) (string, error) {

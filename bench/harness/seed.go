@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,13 +25,13 @@ const (
 // The first round that wants it makes it: that takes as long as it takes the ideal client and
 // then the contender, and a copy takes seconds. It is empty for a round that finds nothing.
 func (r *run) found(ctx context.Context, p planned) (string, error) {
-	n := p.scenario.Variant.N
+	n := p.scenario.N
 	if !p.scenario.Found {
 		return "", nil
 	}
 	fresh, err := r.kept(filepath.Join("n="+strconv.Itoa(n), "ideal"), func(making string) error {
 		s := &stage{run: r}
-		return errors.Join(s.seed(ctx, n, making), s.close())
+		return s.end(s.seed(ctx, n, making))
 	})
 	if err != nil {
 		return "", fmt.Errorf("making objects for rounds to find: %w", err)
@@ -42,7 +41,7 @@ func (r *run) found(ctx context.Context, p planned) (string, error) {
 		if err == nil {
 			err = s.adopt(ctx, p, making)
 		}
-		return errors.Join(err, s.close())
+		return s.end(err)
 	})
 }
 
@@ -104,13 +103,15 @@ func (s *stage) adopt(ctx context.Context, p planned, making string) error {
 		}
 		return s.contender(ctx, p, port)
 	})
-	if err := world.Adopt(ctx, p.scenario.Variant.N); err != nil {
+	if err := world.Adopt(ctx, p.scenario.N); err != nil {
 		return err
 	}
 	return s.keep(ctx, making)
 }
 
 func (s *stage) keep(ctx context.Context, making string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, calmLimit, fmt.Errorf("it took longer than %v", calmLimit))
+	defer cancel()
 	if err := s.calm(ctx); err != nil {
 		return err
 	}
@@ -122,6 +123,7 @@ const (
 	// calmLoad is the part of a core that a cluster in which nothing happens stays below.
 	calmLoad  = 0.15
 	calmTurns = 3
+	calmLimit = 10 * time.Minute
 )
 
 // calm waits until the components of the cluster have nothing to do: controllers read all

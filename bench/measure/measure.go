@@ -9,20 +9,34 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // Traffic is what a contender asked of the API server in a window of time.
 type Traffic struct {
 	Writes, Needless, Failed, Reads int
-	In, Out                         int64 // bytes of bodies: to the API server, and from it
+	Verbs                           map[string]int // calls, also those that are no reads; deletions of collections are among those of objects
+	In, Out                         int64          // bytes of bodies: to the API server, and from it
 }
 
 // TrafficIn sums up the calls that came and the events that passed from one time to
-// another.
-func TrafficIn(record proxy.Record, from, to time.Time) Traffic {
+// another, of a contender that was started at a third.
+//
+// The lists with which a cache begins are no reads: those of a resource that came before the
+// first watch of it since the contender was started. Otherwise a cache whose first list is
+// streamed, as events of a watch, would read nothing, and one that lists in pages the more the
+// more pages there are. A list after that watch is a read, as is each of a resource that is not
+// watched.
+func TrafficIn(record proxy.Record, started, from, to time.Time) Traffic {
 	within := func(at time.Time) bool { return !at.Before(from) && at.Before(to) }
-	var sum Traffic
+	sum := Traffic{Verbs: map[string]int{}}
+	for _, call := range slices.Concat(record.Calls, record.Open) {
+		if within(call.At) && call.IsCompared() {
+			sum.Verbs[verbOf(call)]++
+		}
+	}
+	watched := firstWatches(record, started)
 	for _, call := range record.Calls {
 		if !within(call.At) {
 			continue
@@ -33,7 +47,9 @@ func TrafficIn(record proxy.Record, from, to time.Time) Traffic {
 		}
 		switch {
 		case call.IsRead():
-			sum.Reads++
+			if first, is := watched[resourceOf(call)]; call.Verb != "list" || !is || !call.At.Before(first) {
+				sum.Reads++
+			}
 		case call.IsWrite():
 			sum.Writes++
 			if call.Needless {
@@ -50,6 +66,38 @@ func TrafficIn(record proxy.Record, from, to time.Time) Traffic {
 		}
 	}
 	return sum
+}
+
+func verbOf(call proxy.Call) string {
+	if call.Verb == "deletecollection" {
+		return "delete"
+	}
+	return call.Verb
+}
+
+func resourceOf(call proxy.Call) schema.GroupResource {
+	return schema.GroupResource{Group: call.Group, Resource: call.Resource}
+}
+
+// firstWatches is when each resource was watched first since a time. A watch that was refused
+// is none: a list comes in its place.
+func firstWatches(record proxy.Record, since time.Time) map[schema.GroupResource]time.Time {
+	first := map[schema.GroupResource]time.Time{}
+	note := func(call proxy.Call) {
+		at, is := first[resourceOf(call)]
+		if call.IsWatch() && !call.At.Before(since) && (!is || call.At.Before(at)) {
+			first[resourceOf(call)] = call.At
+		}
+	}
+	for _, call := range record.Calls {
+		if call.Code > 0 && call.Code < 400 {
+			note(call)
+		}
+	}
+	for _, call := range record.Open { // Their answers are not known yet.
+		note(call)
+	}
+	return first
 }
 
 // Trigger says whether an event is one that its object's next write reacts to, and from

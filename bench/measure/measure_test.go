@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -94,12 +95,50 @@ func TestTrafficIsThatOfTheWindowWithoutWhatIsNotCompared(t *testing.T) {
 			{At: at(15), Verb: "watch", Resource: "pods", Out: 1000},
 			{At: at(15), Verb: "", Name: "/version", Out: 7},
 			{At: at(15), Verb: "get", Group: "coordination.k8s.io", Resource: "leases"},
+			{At: at(15), Verb: "get", Resource: "pods"},
+			{At: at(16), Verb: "deletecollection", Resource: "pods"}, {At: at(17), Verb: "delete", Resource: "pods"},
+		},
+		Open: []proxy.Call{
+			{At: at(9), Verb: "watch", Resource: "services"}, {At: at(19), Verb: "watch", Resource: "configmaps"}, {At: at(19), Verb: "watch", Resource: "events"},
 		},
 		Events: []proxy.Event{event(9, "pods", "a", 1, 1), event(15, "pods", "a", 1, 1)},
 	}
-	want := Traffic{Writes: 3, Needless: 1, Failed: 1, Reads: 1, In: 12, Out: 4*5 + 100 + 7 + 10}
-	if got := TrafficIn(record, at(10), at(20)); got != want {
+	want := Traffic{
+		Writes: 5, Needless: 1, Failed: 3, Reads: 2, In: 12, Out: 4*5 + 100 + 7 + 10,
+		Verbs: map[string]int{"patch": 3, "list": 1, "watch": 2, "get": 1, "delete": 2},
+	}
+	if got := TrafficIn(record, start, at(10), at(20)); !reflect.DeepEqual(got, want) {
 		t.Errorf("traffic is %+v, want %+v", got, want)
+	}
+}
+
+func TestTheListsWithWhichACacheBeginsAreNoReadsHoweverTheyCome(t *testing.T) {
+	call := func(ms int, verb, resource string) proxy.Call {
+		return proxy.Call{At: at(ms), End: at(ms + 1), Verb: verb, Group: "apps", Resource: resource, Code: 200}
+	}
+	refused, elsewhere := call(11, "watch", "statefulsets"), call(11, "watch", "statefulsets")
+	refused.Code, elsewhere.Group = 422, "other"
+	early, page, next, later := call(5, "watch", "statefulsets"), call(12, "list", "statefulsets"), call(13, "list", "statefulsets"), call(14, "watch", "statefulsets")
+	for name, test := range map[string]struct {
+		calls, open []proxy.Call
+		want        int
+	}{
+		"streamed":                       {nil, []proxy.Call{later}, 0},
+		"in one list":                    {[]proxy.Call{page}, []proxy.Call{later}, 0},
+		"in pages":                       {[]proxy.Call{page, next}, []proxy.Call{later}, 0},
+		"watched for a while":            {[]proxy.Call{page, next, later}, nil, 0},
+		"after a watch that was refused": {[]proxy.Call{refused, page, next}, []proxy.Call{later}, 0},
+		"of a process before":            {[]proxy.Call{early, page, next}, []proxy.Call{later}, 0},
+		"never watched":                  {[]proxy.Call{page, next}, nil, 2},
+		"another group is watched":       {[]proxy.Call{page, next}, []proxy.Call{elsewhere, later}, 0},
+		"only another group is watched":  {[]proxy.Call{page, next}, []proxy.Call{elsewhere}, 2},
+		"listed again":                   {[]proxy.Call{page, later, call(15, "list", "statefulsets"), call(16, "watch", "statefulsets")}, nil, 1},
+		"watched and listed at once":     {[]proxy.Call{call(14, "list", "statefulsets")}, []proxy.Call{later}, 1},
+		"single objects":                 {[]proxy.Call{call(12, "get", "statefulsets")}, []proxy.Call{later}, 1},
+	} {
+		if got := TrafficIn(proxy.Record{Calls: test.calls, Open: test.open}, at(10), at(10), at(20)).Reads; got != test.want {
+			t.Errorf("%s: %d reads, want %d", name, got, test.want)
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type Run struct {
 	Started    time.Time         `json:"started"`
 	Machine    map[string]string `json:"machine"`    // cores, memory, processor, kernel, ...
 	Versions   map[string]string `json:"versions"`   // of contenders, API server, etcd, languages
+	Builds     map[string]string `json:"builds"`     // of contenders: the identity of the very program, which is one in all rounds
 	Resync     map[string]string `json:"resync"`     // of contenders' caches: how often they reconcile though nothing changed
 	Flags      []string          `json:"flags"`      // how to repeat it
 	Notes      []string          `json:"notes"`      // what a reader has to know beside this
@@ -81,19 +82,28 @@ const (
 	Converge       Measure = "converge_seconds"       // from the first request of the load to the last finished status
 	IdealConverge  Measure = "ideal_converge_seconds" // of the ideal client in the same round, for as many objects as follows
 	IdealObjects   Measure = "ideal_objects"
+	IdealReplicas  Measure = "ideal_replicas"        // of each of them: as many as the scenario's objects have
+	IdealAmong     Measure = "ideal_among"           // how many objects of the round are there already
 	ContenderCPU   Measure = "contender_cpu_seconds" // user and system, from /proc
 	ServerCPU      Measure = "server_cpu_seconds"    // API server and etcd
 	PeakMemory     Measure = "peak_rss_bytes"        // VmHWM
 	SettledMemory  Measure = "settled_rss_bytes"     // when nothing happens any more
 	Writes         Measure = "writes"                // requests of the contender that change something, events left out
 	NeedlessWrites Measure = "needless_writes"       // those whose answer has the version that was there before
-	Reads          Measure = "reads"                 // get and list requests; opening a watch is none
+	Reads          Measure = "reads"                 // get and list requests; opening a watch is none, nor are the lists with which a cache begins: those of a resource before its first watch since the process was started
 	ReactionMedian Measure = "reaction_p50_seconds"  // watch event out to first write in, from the intended time of the load
 	Reaction99     Measure = "reaction_p99_seconds"
 	ReadyMedian    Measure = "create_to_ready_p50_seconds" // from the answer to the creation, change or drift, or, of an open load, from when it was due, to the finished status or the repair
 	Ready99        Measure = "create_to_ready_p99_seconds"
 	FirstWrite     Measure = "exec_to_first_write_seconds" // from starting the process
-	Settled        Measure = "exec_to_settled_seconds"     // from starting the process to the last write, read or event
+	Settled        Measure = "exec_to_settled_seconds"     // from starting the process to the last write, get, list or event
+	GetCalls       Measure = "calls_get"                   // calls about resources, by verb; Events, leases and reviews are left out
+	ListCalls      Measure = "calls_list"                  // all lists: also those that are no reads
+	WatchCalls     Measure = "calls_watch"
+	CreateCalls    Measure = "calls_create"
+	UpdateCalls    Measure = "calls_update"
+	PatchCalls     Measure = "calls_patch"
+	DeleteCalls    Measure = "calls_delete" // of objects and of collections
 	RequestBytes   Measure = "request_bytes"
 	ResponseBytes  Measure = "response_bytes"
 	FailedWrites   Measure = "failed_writes"      // writes that were answered with an error, conflicts included; they are among the writes

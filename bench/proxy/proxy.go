@@ -62,8 +62,8 @@ func (p *Proxy) WriteKubeconfig(path, token string) error {
 	return p.gate.WriteKubeconfig(path, token)
 }
 
-// Record is what has passed so far: of calls and watches that are not over, the events.
-// The caller must not change it.
+// Record is what has passed so far: of calls that are not over nothing, of watches that are
+// not over that they are open, and their events. The caller must not change it.
 func (p *Proxy) Record() Record { return p.recorder.snapshot() }
 
 // Saw tells the proxy of a version that somebody else has seen.

@@ -192,6 +192,9 @@ func TestEventsOfAWatchAreStampedBeforeTheyReachTheClient(t *testing.T) {
 	if !w.proxy.IsWatched("sheroes") || w.proxy.IsWatched("configmaps") {
 		t.Error("the proxy does not know what is watched")
 	}
+	if open := w.proxy.Record().Open; len(open) != 1 || open[0].Group != "stable.simple-bellerophon.io" || open[0].Resource != "sheroes" || open[0].At.IsZero() {
+		t.Errorf("the watches that are open are recorded as %+v", open)
+	}
 	first := `{"type":"ADDED","object":` + object("a", 4, 1) + "}\n"
 	next <- first
 	received := make([]byte, len(first))
@@ -209,6 +212,9 @@ func TestEventsOfAWatchAreStampedBeforeTheyReachTheClient(t *testing.T) {
 	call := w.ended(t, 1)[0]
 	if !call.IsWatch() || call.IsRead() || call.IsWrite() || w.proxy.IsWatched("sheroes") {
 		t.Errorf("the watch is recorded as %+v", call)
+	}
+	if open := w.proxy.Record().Open; len(open) != 0 {
+		t.Errorf("after its end it is open: %+v", open)
 	}
 	events := w.proxy.Record().Events
 	if len(events) != 3 {

@@ -46,6 +46,10 @@ func (c Call) IsWrite() bool {
 	return !isAside(c)
 }
 
+// IsCompared says whether a call is about a resource that contenders are compared by: Events
+// and leases are left out, and questions that are asked by POST.
+func (c Call) IsCompared() bool { return c.Verb != "" && !isAside(c) }
+
 // isAside: what the contract does not compare.
 func isAside(c Call) bool {
 	return c.Resource == "events" || c.Group == "coordination.k8s.io" || c.Group == "authorization.k8s.io" || c.Group == "authentication.k8s.io"
@@ -67,6 +71,7 @@ type Event struct {
 // Record is what passed.
 type Record struct {
 	Calls  []Call // in the order in which they ended
+	Open   []Call // watches that are not over, in the order in which they came
 	Events []Event
 }
 
@@ -74,20 +79,19 @@ type Record struct {
 type recorder struct {
 	mu      sync.Mutex
 	record  Record
-	highest uint64         // version that has passed
-	open    map[string]int // watches, by resource
-	active  int            // calls without an answer, but for watches
-	last    time.Time      // when a call began or ended, or an event came
+	highest uint64    // version that has passed
+	active  int       // calls without an answer, but for watches
+	last    time.Time // when a call began or ended, or an event came
 }
 
-func newRecorder() *recorder { return &recorder{open: map[string]int{}, last: time.Now()} }
+func newRecorder() *recorder { return &recorder{last: time.Now()} }
 
 // begin notes that a call has come, and returns the highest version before it.
 func (r *recorder) begin(c Call) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.IsWatch() {
-		r.open[c.Resource]++
+		r.record.Open = append(r.record.Open, c)
 	} else {
 		r.active++
 	}
@@ -100,13 +104,23 @@ func (r *recorder) end(c Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.IsWatch() {
-		r.open[c.Resource]--
+		r.closed(c)
 	} else {
 		r.active--
 		r.touch(c, c.End)
 	}
 	r.highest = max(r.highest, c.Version)
 	r.record.Calls = append(r.record.Calls, c)
+}
+
+// closed takes a watch off those that are open. Its caller holds the lock.
+func (r *recorder) closed(c Call) {
+	at := slices.IndexFunc(r.record.Open, func(o Call) bool {
+		return o.At.Equal(c.At) && o.Group == c.Group && o.Resource == c.Resource && o.Namespace == c.Namespace && o.Name == c.Name
+	})
+	if at >= 0 {
+		r.record.Open = slices.Delete(r.record.Open, at, at+1)
+	}
 }
 
 // touch notes that the contender does something. Its caller holds the lock.
@@ -148,14 +162,14 @@ func (r *recorder) idleSince() time.Time {
 func (r *recorder) watches(resource string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.open[resource] > 0
+	return slices.ContainsFunc(r.record.Open, func(c Call) bool { return c.Resource == resource })
 }
 
 // snapshot is the record so far.
 func (r *recorder) snapshot() Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Record{Calls: slices.Clip(r.record.Calls), Events: slices.Clip(r.record.Events)}
+	return Record{Calls: slices.Clip(r.record.Calls), Open: slices.Clone(r.record.Open), Events: slices.Clip(r.record.Events)}
 }
 
 // line is one line of a record's file: one of the two.
@@ -164,7 +178,8 @@ type line struct {
 	Event *Event `json:"event,omitempty"`
 }
 
-// WriteFile writes a record as lines of JSON: first calls, then events.
+// WriteFile writes a record as lines of JSON: first calls, then events. Watches that are not
+// over are left out.
 func (r Record) WriteFile(path string) (err error) {
 	file, err := os.Create(path)
 	if err != nil {

@@ -19,6 +19,7 @@ func (c *counter) next() int { return int(c.done.Add(1)) }
 const (
 	warmObjects = 500
 	warmRounds  = 10 // of changes: 5,000 statuses are finished, each of which took a reconcile or more
+	clearLimit  = 5 * time.Minute
 	// churnLoad is the share of the ideal client's rate at which objects come and go.
 	churnLoad = 0.25
 )
@@ -40,9 +41,13 @@ func (w *World) warmUp(ctx context.Context) error {
 		return err
 	}
 	w.Progress("clearing up after the warm-up", 0, 0)
-	limited, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, fmt.Errorf("the objects of the warm-up were not deleted within 2m"))
+	limited, cancel := context.WithTimeoutCause(ctx, clearLimit, fmt.Errorf("what the warm-up made was not deleted within %v", clearLimit))
 	defer cancel()
 	if err := w.Clients.Clear(limited, Namespace); err != nil {
+		return err
+	}
+	// Nobody waits for the revisions of StatefulSets, thousands, which are collected last.
+	if err := w.Calm(limited); err != nil {
 		return err
 	}
 	return w.settle(ctx, warmObjects)
@@ -128,7 +133,7 @@ func churn(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 		name := object("hero", v.N+i)
 		due.set(name, at)
 		w.Judge.finished.want(name, 1) // Before: it may be deleted before this goes on.
-		if err := w.Clients.create(ctx, name, v.replicas()); err != nil {
+		if err := w.Clients.create(ctx, name, v.Replicas()); err != nil {
 			return err
 		}
 		w.Progress("objects come and go", sent.next(), v.M)

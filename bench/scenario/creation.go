@@ -50,7 +50,7 @@ func (w *World) finish(ctx context.Context, v Variant) (context.Context, error) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.createAll(ctx, "hero", v.N, v.replicas()); err != nil {
+	if _, err := w.createAll(ctx, "hero", v.N, v.Replicas()); err != nil {
 		return nil, err
 	}
 	return ctx, w.convergeAndSettle(ctx, w.Judge.finished, "finished", v.N)
@@ -80,7 +80,7 @@ func burst(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	answered, err := w.createAll(ctx, "hero", v.N, v.replicas())
+	answered, err := w.createAll(ctx, "hero", v.N, v.Replicas())
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func steady(ctx context.Context, w *World, v Variant) (outcome.Measured, error) 
 		name := object("hero", i)
 		intended.set(name, due)
 		w.Judge.finished.want(name, 1)
-		if err := w.Clients.create(ctx, name, v.replicas()); err != nil {
+		if err := w.Clients.create(ctx, name, v.Replicas()); err != nil {
 			return err
 		}
 		w.Progress("steady load", sent.next(), v.N)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
@@ -29,13 +30,18 @@ type Judge struct {
 	saw      func(version uint64)
 }
 
-// NewJudge starts a judge. It calls saw with each version that it sees. It runs until
-// Close.
-func NewJudge(ctx context.Context, clients *Clients, saw func(version uint64)) *Judge {
+// NewJudge starts a judge, and returns once it has read the objects that are there: with
+// many, that would be in the way of what is measured. It calls saw with each version that
+// it sees. It runs until Close, which has to be called after an error, too.
+func NewJudge(ctx context.Context, clients *Clients, saw func(version uint64)) (*Judge, error) {
 	j := &Judge{group: lifecycle.New(context.WithoutCancel(ctx)), finished: newBoard(), repaired: newBoard(), clients: clients, saw: saw}
 	heroes := cache.NewListWatchFromClient(clients.Heroes(), v1.Plural, metav1.NamespaceAll, fields.Everything())
-	j.follow(heroes, &v1.BellerophonSimple{}, j.hero, j.finished.gone)
-	return j
+	select {
+	case <-j.follow(heroes, &v1.BellerophonSimple{}, j.hero, j.finished.gone):
+		return j, nil
+	case <-ctx.Done():
+		return j, fmt.Errorf("reading the objects that are there: %w", context.Cause(ctx))
+	}
 }
 
 // followChildren watches the children as well, which only drift needs.
@@ -80,15 +86,18 @@ func versionOf(object metav1.Object) uint64 {
 	return version
 }
 
-// follow watches a resource until the judge is closed.
-func (j *Judge) follow(source cache.ListerWatcher, expected runtime.Object, each func(runtime.Object, time.Time), gone func(types.NamespacedName)) {
+// follow watches a resource until the judge is closed. What it returns is closed once what is
+// there has been read.
+func (j *Judge) follow(source cache.ListerWatcher, expected runtime.Object, each func(runtime.Object, time.Time), gone func(types.NamespacedName)) (read <-chan struct{}) {
 	quiet := logr.Discard() // The cluster's end is no news.
 	name := fmt.Sprintf("judge of %T", expected)
-	reflector := cache.NewReflectorWithOptions(source, expected, &sink{judge: j, each: each, gone: gone}, cache.ReflectorOptions{Logger: &quiet, Name: name})
+	store := &sink{judge: j, each: each, gone: gone, read: make(chan struct{})}
+	reflector := cache.NewReflectorWithOptions(source, expected, store, cache.ReflectorOptions{Logger: &quiet, Name: name})
 	j.group.Go(name, func(ctx context.Context) error {
 		reflector.RunWithContext(ctx)
 		return nil
 	})
+	return store.read
 }
 
 // sink is the "store" of a reflector: it keeps nothing.
@@ -96,6 +105,8 @@ type sink struct {
 	judge *Judge
 	each  func(runtime.Object, time.Time)
 	gone  func(types.NamespacedName)
+	read  chan struct{}
+	once  sync.Once
 }
 
 func (s *sink) see(object any, at time.Time) error {
@@ -131,5 +142,6 @@ func (s *sink) Replace(objects []any, _ string) error {
 			return err
 		}
 	}
+	s.once.Do(func() { close(s.read) })
 	return nil
 }

@@ -9,14 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func addTraffic(measured outcome.Measured, record proxy.Record, from, to time.Time) {
-	traffic := measure.TrafficIn(record, from, to)
+var callsBy = map[string]outcome.Measure{
+	"get": outcome.GetCalls, "list": outcome.ListCalls, "watch": outcome.WatchCalls, "create": outcome.CreateCalls,
+	"update": outcome.UpdateCalls, "patch": outcome.PatchCalls, "delete": outcome.DeleteCalls,
+}
+
+// addTraffic measures what a contender that was started at a time asked for from one time to
+// another.
+func addTraffic(measured outcome.Measured, record proxy.Record, started, from, to time.Time) {
+	traffic := measure.TrafficIn(record, started, from, to)
 	measured[outcome.Writes] = float64(traffic.Writes)
 	measured[outcome.NeedlessWrites] = float64(traffic.Needless)
 	measured[outcome.FailedWrites] = float64(traffic.Failed)
 	measured[outcome.Reads] = float64(traffic.Reads)
 	measured[outcome.RequestBytes] = float64(traffic.In)
 	measured[outcome.ResponseBytes] = float64(traffic.Out)
+	for verb, calls := range callsBy {
+		measured[calls] = float64(traffic.Verbs[verb])
+	}
 }
 
 func addReactions(measured outcome.Measured, record proxy.Record, trigger measure.Trigger) {

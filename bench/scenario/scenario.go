@@ -19,11 +19,13 @@ type Variant struct {
 	Seconds int // of being idle
 }
 
-// manyObjects have no servers: with them, the machine would be busy with pods.
-const manyObjects = 1000
+// ManyObjects is how many there are at most, with a server each: with more, the machine
+// would be busy with pods, so that then there are none.
+const ManyObjects = 1000
 
-func (v Variant) replicas() int32 {
-	if v.N > manyObjects {
+// Replicas are those of each object of a load.
+func (v Variant) Replicas() int32 {
+	if v.N > ManyObjects {
 		return 0
 	}
 	return 1
@@ -96,7 +98,7 @@ func Names() []string {
 // Chosen is a scenario in a variant.
 type Chosen struct {
 	Scenario
-	Variant Variant
+	Variant
 	// Swept says that it is the variant for sweeps: the first usual one, or one asked for.
 	Swept bool
 }

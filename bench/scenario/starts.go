@@ -11,10 +11,10 @@ import (
 // start: with n=0 there is one object, so that there is something to write.
 func start(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	n := max(1, v.N)
-	if _, err := w.createAll(ctx, "hero", n, v.replicas()); err != nil {
+	if _, err := w.createAll(ctx, "hero", n, v.Replicas()); err != nil {
 		return nil, err
 	}
-	return w.measureStart(ctx, n)
+	return w.measureStart(ctx, n, n)
 }
 
 // comeBack: what was finished is as it should be, and only the new objects are to be
@@ -25,10 +25,10 @@ func comeBack(ctx context.Context, w *World, v Variant) (outcome.Measured, error
 	among := func(i int) types.NamespacedName {
 		return types.NamespacedName{Namespace: seedNamespace(i % parts), Name: object("new", i).Name}
 	}
-	if _, err := w.createNamed(ctx, among, v.M, v.replicas()); err != nil {
+	if _, err := w.createNamed(ctx, among, v.M, v.Replicas()); err != nil {
 		return nil, err
 	}
-	measured, err := w.measureStart(ctx, v.N+v.M)
+	measured, err := w.measureStart(ctx, v.M, v.N+v.M)
 	delete(measured, outcome.Objects)
 	return measured, err
 }
@@ -40,12 +40,12 @@ func restart(ctx context.Context, w *World, v Variant) (outcome.Measured, error)
 	if err := w.stop(ctx); err != nil {
 		return nil, err
 	}
-	return w.measureStart(ctx, v.N)
+	return w.measureStart(ctx, v.N, v.N)
 }
 
-// measureStart starts the contender when the objects are there, and measures until it is
-// quiet.
-func (w *World) measureStart(ctx context.Context, n int) (outcome.Measured, error) {
+// measureStart starts the contender when the objects are there, of which so many are waited
+// for, and measures until it is quiet.
+func (w *World) measureStart(ctx context.Context, awaited, n int) (outcome.Measured, error) {
 	server, err := w.openServers()
 	if err != nil {
 		return nil, err
@@ -55,7 +55,10 @@ func (w *World) measureStart(ctx context.Context, n int) (outcome.Measured, erro
 		return nil, err
 	}
 	win := &window{world: w, from: w.started, server: server}
-	if err := w.convergeAndSettle(ctx, w.Judge.finished, "finished", n); err != nil {
+	if err := w.converge(ctx, w.Judge.finished, "finished", awaited); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx, n); err != nil {
 		return nil, err
 	}
 	measured := outcome.Measured{outcome.Objects: float64(n)}

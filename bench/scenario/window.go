@@ -58,7 +58,7 @@ func (win *window) close(measured outcome.Measured) error {
 	measured[outcome.PeakMemory] = float64(contender.Peak)
 	measured[outcome.SettledMemory] = float64(contender.Resident)
 	measured[outcome.Window] = to.Sub(win.from).Seconds()
-	addTraffic(measured, win.world.Proxy.Record(), win.from, to)
+	addTraffic(measured, win.world.Proxy.Record(), win.world.started, win.from, to)
 	return nil
 }
 

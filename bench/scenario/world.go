@@ -32,6 +32,8 @@ type World struct {
 	Rate float64
 	// Warm says that the contender warms up before it is measured.
 	Warm bool
+	// Calm waits until the cluster itself has nothing to do.
+	Calm func(ctx context.Context) error
 	// Quiet is how long a contender has to be quiet to count as settled.
 	Quiet time.Duration
 	// Progress is told what is going on, and how far; total may be 0.
