@@ -26,8 +26,9 @@ func reportCommand() *cobra.Command {
   report.md      the medians, their spread and their ratio to Bellerophon's; rounds that do
                  not count; versions, machine, and how to repeat it
   report.html    the same in one file, with charts that answer to the mouse, and the time
-                 series of one turn of each scenario if Prometheus is installed
-  pictures/      the charts as PNG, if Chromium is installed`,
+                 series of one turn of each scenario and setting if Prometheus is installed
+  pictures/      the charts as PNG, time series of the default settings alone, if Chromium
+                 is installed`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			written, err := Write(command.Context(), arguments[0])

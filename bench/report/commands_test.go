@@ -40,7 +40,7 @@ func TestReportWithoutToolsWritesTextAndSaysWhatIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := filepath.Join(dir, "report.html") + "\n" + filepath.Join(dir, "report.md") + "\n" +
-		"34 of 36 rounds count; Bellerophon is worse in 5 comparisons and better in 18\n"
+		"38 of 42 rounds count; Bellerophon is worse in 6 comparisons and better in 25\n"
 	if out != want {
 		t.Errorf("it prints\n%s\nnot\n%s", out, want)
 	}
@@ -58,7 +58,8 @@ func TestReportWithoutToolsWritesTextAndSaysWhatIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"1.31x slower", "it did not converge within 30 s", "another process took 31 % of the processor", "no Rust compiler | in this made-up run", "uPlot"} {
+	for _, part := range []string{"1.31x slower", "it did not converge within 30 s", "another process took 31 % of the processor", "no Rust compiler | in this made-up run", "uPlot",
+		`<td>controller-runtime</td><td>128 MiB</td><td class="number">120 MiB</td>`} {
 		if !strings.Contains(string(page), part) {
 			t.Errorf("the page lacks %q", part)
 		}
@@ -75,7 +76,8 @@ func TestTheReportIsThereForScripts(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &written); err != nil {
 		t.Fatal(err)
 	}
-	if len(written.Files) != 2 || len(written.LeftOut) != 2 || written.Counts != 34 || written.Tables[0].Blocks[0].Rows[1].Verdict != "1.52x faster" {
+	if len(written.Files) != 2 || len(written.LeftOut) != 2 || written.Counts != 38 || written.Tables[0].Blocks[0].Rows[3].Verdict != "1.52x faster" ||
+		written.Limits[0].Rows[0].MiB != 64 {
 		t.Errorf("got %s", out)
 	}
 	out, _, err = run(t, "goals", "--json", "testdata/run")

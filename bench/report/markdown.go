@@ -35,11 +35,13 @@ func (s Summary) Repeat() string {
 }
 
 // WrittenRatio is the ratio with two decimals, or nothing where there is none.
-func (r Row) WrittenRatio() string {
-	if r.Ratio == 0 {
+func (r Row) WrittenRatio() string { return writtenRatio(r.Ratio) }
+
+func writtenRatio(ratio float64) string {
+	if ratio == 0 {
 		return ""
 	}
-	return strconv.FormatFloat(r.Ratio, 'f', 2, 64)
+	return strconv.FormatFloat(ratio, 'f', 2, 64)
 }
 
 // Rounds is how many rounds a median is of, and how many of these are noisy.

@@ -50,8 +50,24 @@ var measures = []measure{
 	counted("writes that fail", plainNumber, outcome.FailedWrites),
 	counted("events that no write followed", plainNumber, outcome.Unanswered),
 	counted("reads", plainNumber, outcome.Reads),
-	counted("bytes sent", inBytes, outcome.RequestBytes),
-	counted("bytes received", inBytes, outcome.ResponseBytes),
+	perObject("request_bytes_per_object", "bytes sent for an object", inBytes, outcome.RequestBytes, 1),
+	whole("bytes sent", inBytes, outcome.RequestBytes),
+	perObject("response_bytes_per_object", "bytes received for an object", inBytes, outcome.ResponseBytes, 1),
+	whole("bytes received", inBytes, outcome.ResponseBytes),
+	callsPerObject("get", outcome.GetCalls),
+	calls("get", outcome.GetCalls),
+	callsPerObject("list", outcome.ListCalls),
+	calls("list", outcome.ListCalls),
+	callsPerObject("watch", outcome.WatchCalls),
+	calls("watch", outcome.WatchCalls),
+	callsPerObject("create", outcome.CreateCalls),
+	calls("create", outcome.CreateCalls),
+	callsPerObject("update", outcome.UpdateCalls),
+	calls("update", outcome.UpdateCalls),
+	callsPerObject("patch", outcome.PatchCalls),
+	calls("patch", outcome.PatchCalls),
+	callsPerObject("delete", outcome.DeleteCalls),
+	calls("delete", outcome.DeleteCalls),
 	fact("objects", plainNumber, outcome.Objects),
 	fact("objects offered a second", plainNumber, outcome.OfferedRate),
 	fact("time that CPU, requests and bytes are of", inSeconds, outcome.Window),
@@ -96,6 +112,20 @@ func whole(title string, in unit, of outcome.Measure) measure {
 		return value, is && !converges(round)
 	}
 	return measure{name: string(of), title: title, unit: in, larger: "more", smaller: "less", of: measured}
+}
+
+// callsPerObject and calls are facts: it is nobody's merit which verbs it takes, and writes and
+// reads are compared as such.
+func callsPerObject(verb string, of outcome.Measure) measure {
+	divided := perObject(string(of)+"_per_object", "calls for an object: "+verb, plainNumber, of, 1)
+	divided.isFact = true
+	return divided
+}
+
+func calls(verb string, of outcome.Measure) measure {
+	all := whole("calls: "+verb, plainNumber, of)
+	all.isFact = true
+	return all
 }
 
 // converges says whether objects have to converge in a round. Idle and restarted

@@ -41,31 +41,32 @@ func drawPictures(ctx context.Context, dir, page string, data pageData) (map[str
 		if err := chromedp.Do(tab, chromedp.EmulateViewport(1240, 900, chromedp.EmulateScale(1.5)), chromedp.Navigate(address.String())); err != nil {
 			return fmt.Errorf("opening %s: %w", page, err)
 		}
-		take := func(name, suffix, selector string) error {
+		take := func(of kind, name, selector string) error {
 			content, err := chromedp.Run(tab, chromedp.Screenshot(chromedp.CSS(selector), chromedp.NodeVisible))
 			if err != nil {
 				return fmt.Errorf("taking a picture of %s: %w", name, err)
 			}
-			file := filepath.Join("pictures", fileName(name)+suffix+".png")
-			drawn[name] = append(drawn[name], file)
+			file := filepath.Join("pictures", fileName(name)+".png")
+			drawn[of.String()] = append(drawn[of.String()], file)
 			if err := os.WriteFile(filepath.Join(dir, file), content, 0o644); err != nil {
 				return fmt.Errorf("writing a picture: %w", err)
 			}
 			return nil
 		}
 		for i, table := range data.Tables {
-			if err := take(table.Name(), "", fmt.Sprintf(`[data-table="%d"]`, i)); err != nil {
+			if err := take(kind{table.Scenario, table.Variant}, table.Name(), fmt.Sprintf(`[data-table="%d"]`, i)); err != nil {
 				return err
 			}
 		}
 		for _, group := range data.Groups {
-			if !hasPoints(data.Series[group.Key]) {
+			// A sweep has many settings, which report.html shows.
+			if !isDefault(group.setting) || !hasPoints(data.Series[group.Key]) {
 				continue
 			}
 			if err := chromedp.Do(tab, pick("scenario", group.Name), waitShown(group.Key, "")); err != nil {
 				return fmt.Errorf("showing the time series of %s: %w", group.Name, err)
 			}
-			if err := take(group.Name, "-series", "#panels"); err != nil {
+			if err := take(group.kind, group.Name+" series", "#panels"); err != nil {
 				return err
 			}
 		}

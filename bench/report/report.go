@@ -70,8 +70,8 @@ func Write(ctx context.Context, dir string) (Written, error) {
 	return written, nil
 }
 
-// fullest takes of each scenario the turn with the most rounds that count; of these the
-// first.
+// fullest takes of each scenario and setting, cold and warm, the turn with the most rounds that
+// count; of these the first.
 func fullest(groups []group) []group {
 	var taken []group
 	for _, candidate := range groups {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -12,15 +13,39 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// group is the rounds whose lines are drawn side by side: one turn of one scenario.
+// group is the rounds whose lines are drawn side by side: one turn of one scenario, with one
+// setting of the contenders, which are all cold or all warm.
 type group struct {
 	Key  string `json:"key"`
-	Name string `json:"name"` // scenario and variant
+	Name string `json:"name"` // scenario, variant, the setting unless that is the default, and whether it is warm
 	Turn int    `json:"turn"`
 	// Seconds is how long the longest round took.
 	Seconds float64 `json:"seconds"`
 
-	rounds []outcome.Round // also those that do not count
+	kind    kind
+	setting string
+	warm    bool
+	rounds  []outcome.Round // also those that do not count
+}
+
+// groupOf is the group of a round, without rounds.
+func groupOf(round outcome.Round) group {
+	g := group{Turn: round.Turn, kind: kind{round.Scenario, round.Variant}, setting: round.Setting, warm: round.Warm}
+	g.Name = g.kind.String()
+	if !isDefault(g.setting) {
+		g.Name += ", " + g.setting
+	}
+	if g.warm {
+		g.Name += ", warm"
+	}
+	g.Key = fmt.Sprintf("%s, turn %d", g.Name, g.Turn)
+	return g
+}
+
+// compareGroups orders those of one kind: the defaults first, of these the cold ones, and then
+// by turns.
+func compareGroups(a, b group) int {
+	return cmp.Or(bySetting(a.setting, b.setting), byWarmth(a.warm, b.warm), cmp.Compare(a.Turn, b.Turn))
 }
 
 // line is one contender in a group.
@@ -36,15 +61,15 @@ func groupsOf(run outcome.Run, rounds []outcome.Round) []group {
 	for _, kind := range kindsOf(run, rounds) {
 		at := len(groups)
 		for _, round := range ofKind(rounds, kind) {
-			i := slices.IndexFunc(groups[at:], func(g group) bool { return g.Turn == round.Turn }) + at
+			its := groupOf(round)
+			i := slices.IndexFunc(groups[at:], func(g group) bool { return g.Key == its.Key }) + at
 			if i < at {
 				i = len(groups)
-				name := kind.String()
-				groups = append(groups, group{Key: fmt.Sprintf("%s, turn %d", name, round.Turn), Name: name, Turn: round.Turn})
+				groups = append(groups, its)
 			}
 			groups[i].rounds = append(groups[i].rounds, round)
 		}
-		slices.SortFunc(groups[at:], func(a, b group) int { return a.Turn - b.Turn })
+		slices.SortFunc(groups[at:], compareGroups)
 	}
 	for i, group := range groups {
 		for _, round := range group.rounds {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func runWithSeries(t *testing.T) string {
 		fmt.Fprintf(&text, "# TYPE %s %s\n", strings.TrimSuffix(name, "_total"), kind)
 		for _, round := range rounds {
 			isJava := strings.HasPrefix(name, "reconciliations")
-			if round.Scenario != "burst" || round.Turn != 0 || isJava != (round.Contender == "quarkus") {
+			if round.Scenario != "burst" || round.Turn != 0 || isJava != (round.Contender == "quarkus") || (isMemory(name) && round.Contender == "ideal") {
 				continue
 			}
 			for second := range int(round.End.Sub(round.Start).Seconds()) + 1 {
@@ -52,6 +53,9 @@ func runWithSeries(t *testing.T) string {
 	}
 	return dir
 }
+
+// isMemory: the ideal client does not serve how much it takes.
+func isMemory(name string) bool { return name == "process_resident_memory_bytes" }
 
 // madeUp is a value that grows and falls, and more slowly for those that are not ours.
 func madeUp(name, contender string, second int) float64 {
@@ -95,14 +99,20 @@ func TestARoundsPointsAreThoseOfItsContender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := groupsOf(run, rounds)[0]
-	if first.Key != "burst n=500, turn 0" || len(first.rounds) != 4 || first.rounds[0].Contender != Ours {
+	groups := groupsOf(run, rounds)
+	first := groups[0]
+	if first.Key != "burst n=500, turn 0" || len(first.rounds) != 3 || first.rounds[0].Contender != Ours {
 		t.Fatalf("the first group is %+v", first)
 	}
 	err = withPrometheus(t.Context(), dir, func(ctx context.Context, prometheus running) error {
-		lines, err := prometheus.querier.lines(ctx, first, "bench:queue_depth", 100)
-		if err != nil {
-			return err
+		var lines []line
+		for _, key := range []string{first.Key, "burst n=500, warm, turn 0", "burst n=500, memory=64MiB, turn 0"} {
+			group := groups[slices.IndexFunc(groups, func(g group) bool { return g.Key == key })]
+			found, err := prometheus.querier.lines(ctx, group, "bench:queue_depth", 100)
+			if err != nil {
+				return err
+			}
+			lines = append(lines, found...)
 		}
 		for _, line := range lines {
 			metric := "workqueue_depth"
@@ -119,8 +129,13 @@ func TestARoundsPointsAreThoseOfItsContender(t *testing.T) {
 				}
 			}
 		}
-		if lines[2].Label != "quarkus (warm)" {
-			t.Errorf("the lines are not in the order of the run: %v", lines[2].Label)
+		var labels []string
+		for _, line := range lines {
+			labels = append(labels, line.Label)
+		}
+		want := "bellerophon, controller-runtime, ideal, quarkus (warm), bellerophon memory=64MiB, controller-runtime memory=64MiB"
+		if got := strings.Join(labels, ", "); got != want {
+			t.Errorf("the lines are not in the order of the run: %s", got)
 		}
 		_, err = prometheus.querier.lines(ctx, first, "up", 100)
 		if err == nil || !strings.Contains(err.Error(), `no series "up"`) {
@@ -130,6 +145,43 @@ func TestARoundsPointsAreThoseOfItsContender(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestAGroupHasOneSettingAndTheDefaultsComeFirst(t *testing.T) {
+	run := outcome.Run{Contenders: []string{Ours, "b"}}
+	var rounds []outcome.Round
+	for _, setting := range []string{"workers=32", "memory=512MiB", "workers=8", "memory=64MiB", "default"} {
+		for turn := range 2 {
+			for _, contender := range []string{"b", Ours} {
+				round := outcome.Round{Scenario: "burst", Variant: "n=1000", Contender: contender, Setting: setting, Turn: turn, Warm: false}
+				rounds = append(rounds, round)
+				if round.Warm = true; setting == "default" {
+					rounds = append(rounds, round)
+				}
+			}
+		}
+	}
+	var got, taken, want []string
+	groups := groupsOf(run, rounds)
+	for _, group := range groups {
+		got = append(got, group.Key)
+		if len(group.rounds) != 2 || group.rounds[0].Contender != Ours || group.rounds[1].Contender != "b" {
+			t.Errorf("%s has the rounds %+v", group.Key, group.rounds)
+		}
+	}
+	for _, group := range fullest(groups) {
+		taken = append(taken, group.Name)
+	}
+	names := []string{"burst n=1000", "burst n=1000, warm", "burst n=1000, memory=64MiB", "burst n=1000, memory=512MiB", "burst n=1000, workers=8", "burst n=1000, workers=32"}
+	for _, name := range names {
+		want = append(want, name+", turn 0", name+", turn 1")
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, not %q", got, want)
+	}
+	if !slices.Equal(taken, names) {
+		t.Errorf("taken for the file are %q, not one of each of %q", taken, names)
 	}
 }
 

@@ -20,9 +20,11 @@ type Summary struct {
 	Rounds int         `json:"rounds"`         // all that are over
 	Counts int         `json:"roundsCounting"` // those in the medians
 	Goals  []Goal      `json:"goals"`
-	Losses []Finding   `json:"losses"` // wherever Bellerophon's median is worse
-	Wins   []Finding   `json:"wins"`   // wherever it is better
-	Tables []Table     `json:"tables"` // in the order in which the scenarios were asked for
+	Reads  string      `json:"reads"`            // what they are
+	Losses []Finding   `json:"losses"`           // wherever Bellerophon's median is worse
+	Wins   []Finding   `json:"wins"`             // wherever it is better
+	Limits []Limits    `json:"limits,omitempty"` // of scenarios in which limits of the memory were swept
+	Tables []Table     `json:"tables"`           // in the order in which the scenarios were asked for
 	Left   []Left      `json:"leftOut"`
 	Noisy  []Left      `json:"noisy"` // rounds that are in medians though the machine was busy
 }
@@ -102,6 +104,8 @@ func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
 		}
 	}
 	summary.Counts = len(counting)
+	summary.Limits = limitsOf(run, rounds)
+	summary.Reads = whatReadsAre(rounds)
 	for _, kind := range kindsOf(run, counting) {
 		table := Table{Scenario: kind.scenario, Variant: kind.variant}
 		for _, measure := range measures {
@@ -114,6 +118,14 @@ func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
 		summary.find(table)
 	}
 	return summary
+}
+
+// whatReadsAre differs in runs from before calls were counted by verb.
+func whatReadsAre(rounds []outcome.Round) string {
+	if slices.ContainsFunc(rounds, func(round outcome.Round) bool { _, is := round.Measured[outcome.ListCalls]; return is }) {
+		return "Reads are gets and lists; the lists with which a cache begins, before the first watch of the same resource, are none, however they come."
+	}
+	return "Reads are gets and lists, also the lists with which a cache begins, but not where a watch streams them."
 }
 
 // find collects where Bellerophon is worse and where it is better.
@@ -175,6 +187,17 @@ func byNumbers(a, b string) int {
 	return cmp.Or(cmp.Compare(variantValue(a, "n"), variantValue(b, "n")), cmp.Compare(variantValue(a, "load"), variantValue(b, "load")), cmp.Compare(a, b))
 }
 
+// bySetting orders the default first, then limits of the memory, then numbers of workers, each
+// by size.
+func bySetting(a, b string) int {
+	if isDefault(a) || isDefault(b) {
+		return cmp.Compare(fmt.Sprint(isDefault(b)), fmt.Sprint(isDefault(a)))
+	}
+	return cmp.Or(cmp.Compare(variantValue(a, "workers"), variantValue(b, "workers")), cmp.Compare(limitOf(a), limitOf(b)), cmp.Compare(a, b))
+}
+
+func byWarmth(a, b bool) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
+
 // compare makes the block of one measure of the rounds of one kind.
 func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
 	type side struct {
@@ -194,7 +217,7 @@ func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
 	block := Block{Name: by.name, Title: by.title, Unit: string(by.unit), IsFact: by.isFact}
 	order := append([]string{Ours}, run.Contenders...)
 	for _, of := range slices.SortedFunc(maps.Keys(values), func(a, b side) int {
-		return cmp.Or(byPlace(order, a.contender, b.contender), cmp.Compare(a.setting, b.setting), cmp.Compare(fmt.Sprint(a.warm), fmt.Sprint(b.warm)))
+		return cmp.Or(byPlace(order, a.contender, b.contender), bySetting(a.setting, b.setting), byWarmth(a.warm, b.warm))
 	}) {
 		measured := statisticOf(values[of])
 		block.Rows = append(block.Rows, Row{

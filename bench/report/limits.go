@@ -1,0 +1,180 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
+
+// By how much of the default's a limit of the memory may cost time and CPU.
+const (
+	limitTime = 1.1
+	limitCPU  = 1.25
+)
+
+// Limits are what a scenario says of limits of the memory.
+type Limits struct {
+	Scenario string    `json:"scenario"`
+	Variant  string    `json:"variant"`
+	Rows     []Limited `json:"contenders"`
+}
+
+// Name is the scenario and its variant.
+func (l Limits) Name() string { return kind{l.Scenario, l.Variant}.String() }
+
+// Limited is one contender at its best passing size: the smallest limit with which it passes.
+// It passes with a limit if none of its rounds failed, and the medians of time and CPU are no
+// more than 1.1 and 1.25 times those of its default.
+type Limited struct {
+	Contender string           `json:"contender"`
+	MiB       int              `json:"limitMiB,omitempty"`    // 0: there is none, see Words
+	Words     string           `json:"limit"`                 // the limit, or why there is none
+	Best      outcome.Measured `json:"best"`                  // medians with the limit, or of the default
+	Default   outcome.Measured `json:"default"`               // medians without one
+	Ratio     float64          `json:"ratioToOurs,omitempty"` // its peak memory at its best by ours at our best; 0 where there is none
+	Cells     []string         `json:"-"`
+}
+
+// limitedBy are the measures by which limits are judged and shown, in the order of the table.
+var limitedBy = []struct {
+	of outcome.Measure
+	in unit
+}{{outcome.PeakMemory, inBytes}, {outcome.Converge, inSeconds}, {outcome.ContenderCPU, inSeconds}}
+
+// limitOf is the limit of a setting in MiB; 0 where it has none.
+func limitOf(setting string) int {
+	text, is := strings.CutPrefix(setting, "memory=")
+	text, isMiB := strings.CutSuffix(text, "MiB")
+	limit, err := strconv.Atoi(text)
+	if !is || !isMiB || err != nil {
+		return 0
+	}
+	return limit
+}
+
+// limitsOf finds the best passing sizes in each scenario in which limits were swept.
+func limitsOf(run outcome.Run, rounds []outcome.Round) []Limits {
+	var found []Limits
+	for _, kind := range kindsOf(run, rounds) {
+		its := ofKind(rounds, kind)
+		if !slices.ContainsFunc(its, func(round outcome.Round) bool { return limitOf(round.Setting) > 0 }) {
+			continue
+		}
+		by := map[string][]outcome.Round{}
+		for _, round := range its {
+			by[round.Contender] = append(by[round.Contender], round)
+		}
+		limits := Limits{Scenario: kind.scenario, Variant: kind.variant}
+		order := append([]string{Ours}, run.Contenders...)
+		for _, contender := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return byPlace(order, a, b) }) {
+			limits.Rows = append(limits.Rows, limitedOf(contender, by[contender]))
+		}
+		limits.compare()
+		found = append(found, limits)
+	}
+	return found
+}
+
+// limitedOf finds the best passing size of a contender in its rounds of one kind.
+func limitedOf(contender string, rounds []outcome.Round) Limited {
+	counting, failed, sizes := map[int][]outcome.Round{}, map[int]bool{}, map[int]bool{}
+	for _, round := range rounds {
+		size := limitOf(round.Setting)
+		if round.Warm || (size == 0 && !isDefault(round.Setting)) {
+			continue
+		}
+		sizes[size] = true
+		switch {
+		case round.Failed != "":
+			failed[size] = true
+		case round.Counts():
+			counting[size] = append(counting[size], round)
+		}
+	}
+	delete(sizes, 0)
+	delete(failed, 0) // Those that count say what it takes by default.
+	limited := Limited{Contender: contender, Default: mediansOf(counting[0])}
+	limited.Best = limited.Default
+	for _, size := range slices.Sorted(maps.Keys(sizes)) {
+		if with := mediansOf(counting[size]); !failed[size] && passes(with, limited.Default) {
+			limited.MiB, limited.Best = size, with
+			break
+		}
+	}
+	switch {
+	case limited.MiB > 0:
+		limited.Words = fmt.Sprintf("%d MiB", limited.MiB)
+	case len(sizes) == 0:
+		limited.Words = cmp.Or(unlimited[contender], "no round with a limit")
+	case len(counting[0]) == 0:
+		limited.Words = "not known: no round of its default counts"
+	case len(counting) == 1 && len(failed) == 0:
+		limited.Words = "not known: no round with a limit counts"
+	default:
+		limited.Words = "none below its default"
+	}
+	return limited
+}
+
+// unlimited says why contenders are shown at their default alone.
+var unlimited = map[string]string{"kube-rs": "no limit of a heap", "ideal": "not limited: it only creates"}
+
+// mediansOf has what was measured in each of the rounds.
+func mediansOf(rounds []outcome.Round) outcome.Measured {
+	medians := outcome.Measured{}
+	for _, by := range limitedBy {
+		var values []float64
+		for _, round := range rounds {
+			if value, is := round.Measured[by.of]; is {
+				values = append(values, value)
+			}
+		}
+		if len(values) > 0 {
+			medians[by.of] = median(values)
+		}
+	}
+	return medians
+}
+
+// passes says whether medians with a limit are near enough to those of the default. What was
+// not measured does not pass.
+func passes(with, usual outcome.Measured) bool {
+	within := func(of outcome.Measure, factor float64) bool {
+		value, is := with[of]
+		bound, known := usual[of]
+		return is && known && value <= factor*bound
+	}
+	return within(outcome.Converge, limitTime) && within(outcome.ContenderCPU, limitCPU)
+}
+
+// compare divides by what is ours, and writes the cells.
+func (l Limits) compare() {
+	var ours float64
+	if at := slices.IndexFunc(l.Rows, func(row Limited) bool { return row.Contender == Ours }); at >= 0 {
+		ours = l.Rows[at].Best[outcome.PeakMemory]
+	}
+	for i := range l.Rows {
+		row := &l.Rows[i]
+		for _, by := range limitedBy {
+			row.Cells = append(row.Cells, by.in.writeOf(row.Best, by.of), by.in.writeOf(row.Default, by.of))
+		}
+		if ours > 0 {
+			row.Ratio = row.Best[outcome.PeakMemory] / ours
+		}
+		row.Cells = append(row.Cells, writtenRatio(row.Ratio))
+	}
+}
+
+// writeOf writes what was measured, or nothing.
+func (u unit) writeOf(measured outcome.Measured, of outcome.Measure) string {
+	value, is := measured[of]
+	if !is {
+		return ""
+	}
+	return u.write(value)
+}
