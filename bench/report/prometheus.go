@@ -24,7 +24,7 @@ import (
 var errNoSeries = errors.New("no time series")
 
 const (
-	startLimit = 30 * time.Second       // of a Prometheus, to be ready
+	startLimit = 3 * time.Minute        // of a Prometheus, to be ready: it reads its log again, on a busy machine
 	stopLimit  = 10 * time.Second       // to end once it is told to
 	readyEvery = 100 * time.Millisecond // it tells nobody when it is ready
 )
