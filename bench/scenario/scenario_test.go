@@ -251,3 +251,29 @@ func TestAChildIsRepairedOnceNothingIsLeftOfItsDrift(t *testing.T) {
 		}
 	}
 }
+
+// stubborn is a contender that has to be killed.
+type stubborn struct{ done chan struct{} }
+
+var errKilled = errors.New("it was killed")
+
+func (s stubborn) PID() int                     { return 1 }
+func (s stubborn) Ready(context.Context) error  { return nil }
+func (s stubborn) Done() <-chan struct{}        { return s.done }
+func (s stubborn) Stop() (time.Duration, error) { return 0, errKilled }
+
+func TestWhoHasToBeKilledFailsItsRoundButMayHavePreparedWhatRoundsFind(t *testing.T) {
+	w := &World{Progress: func(string, int, int) {}, Start: func(context.Context) (Process, error) { return stubborn{make(chan struct{})}, nil }}
+	var failure *Failure
+	for name, test := range map[string]struct {
+		end   func(context.Context) error
+		fails bool
+	}{"a round": {w.stop, true}, "preparing": {w.dismiss, false}} {
+		if _, err := w.start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := test.end(t.Context()); errors.As(err, &failure) != test.fails || (err == nil) == test.fails {
+			t.Errorf("%s: %v; want a failure: %v", name, err, test.fails)
+		}
+	}
+}
