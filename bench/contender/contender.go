@@ -19,6 +19,9 @@ type Contender struct {
 	CreatesOnly bool
 	// OneWorker says that it cannot reconcile several objects at once.
 	OneWorker bool
+	// NoHeapLimit says that its runtime cannot be told a limit of the memory: a sweep would
+	// measure the default again.
+	NoHeapLimit bool
 	// NotMet are the numbers of the checks of bench/conformance that the contract only
 	// reports, and that it does not meet. Who shows its times says so. The suite fails
 	// where this is not so, or not so any more.
@@ -46,7 +49,7 @@ var all = []Contender{
 	{Name: "controller-runtime", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"}},
 	{Name: "controller-runtime-tuned", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
 		arguments: func(Settings) []string { return []string{"--tuned"} }}},
-	{Name: "kube-rs", recipe: cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube"}},
+	{Name: "kube-rs", NoHeapLimit: true, recipe: cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube"}},
 	{Name: "quarkus", NotMet: []string{"3.6"}, metrics: "/q/metrics", recipe: mavenProgram{folder: "bench/peers/quarkus", artifacts: []string{"quarkus-app"},
 		jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"}}},
 	{Name: "tutorial", OneWorker: true, recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},

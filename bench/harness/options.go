@@ -189,7 +189,7 @@ func (c *choice) wayThrough(s scenario.Chosen, turn int, swept bool) []planned {
 	var rounds []planned
 	add := func(setting setting, warm bool) {
 		for _, one := range c.contenders {
-			if one.CreatesOnly && (!s.Creates || warm || setting.memory > 0) || (setting.memory > 0 && withoutLimit[one.Name]) || (setting.workers > 1 && one.OneWorker) {
+			if one.CreatesOnly && (!s.Creates || warm || setting.memory > 0) || one.NoHeapLimit && setting.memory > 0 || one.OneWorker && setting.workers > 1 {
 				continue
 			}
 			rounds = append(rounds, planned{

@@ -34,7 +34,7 @@ func (c *choice) notes() []string {
 		if len(c.workers) > 0 && one.OneWorker {
 			notes = append(notes, one.Name+" reconciles one object at a time: it is left out of the numbers of workers above 1")
 		}
-		if len(c.limits) > 0 && withoutLimit[one.Name] {
+		if len(c.limits) > 0 && one.NoHeapLimit {
 			notes = append(notes, one.Name+" has no heap whose size could be limited: it is left out of the limits of the memory, and reported as it is by default")
 		}
 		for _, check := range one.NotMet {
@@ -47,10 +47,6 @@ func (c *choice) notes() []string {
 func (c *choice) hasWithoutServers() bool {
 	return slices.ContainsFunc(c.scenarios, func(s scenario.Chosen) bool { return s.Replicas() == 0 })
 }
-
-// withoutLimit are the contenders whose runtime cannot be told a limit of the memory: a
-// sweep would measure the default again.
-var withoutLimit = map[string]bool{"kube-rs": true}
 
 func resyncs(contenders []contender.Contender) map[string]string {
 	said := map[string]string{}
