@@ -40,7 +40,7 @@ burst:n=200, storm:n=100:m=10, steady:n=500:load=75 or idle:n=1000:seconds=300.`
 	flags.IntVar(&options.Turns, "turns", 2, "how often everything is measured, in turn forwards and backwards: 1 to 100")
 	flags.StringVar(&options.Workers, "workers", "", "numbers of reconciles at once to measure beside the defaults, such as 1,8,32")
 	flags.StringVar(&options.Memory, "memory", "", "limits of the memory to measure beside the defaults, such as 512Mi,256Mi")
-	flags.BoolVar(&options.Warm, "warm", false, "measure bursts and steady loads a second time, with defaults, after 5,000 reconciles")
+	flags.BoolVar(&options.Warm, "warm", false, "measure bursts and steady loads a second time after 5,000 reconciles: contenders in Java, and Bellerophon beside them")
 	flags.DurationVar(&options.Limit, "limit", 0, "begin no round that would not be over after this time, such as 14m; 0 is no limit")
 	flags.IntVar(&options.Ideal, "ideal", 50, "how many objects the ideal client makes in each round: 0 to 1000; 0 leaves it out, and rejects no round")
 	flags.Float64Var(&options.Tolerance, "tolerance", 0.1, "by how much the ideal client's time may differ from the median before a round is rejected")

@@ -22,6 +22,9 @@ type Contender struct {
 	// NoHeapLimit says that its runtime cannot be told a limit of the memory: a sweep would
 	// measure the default again.
 	NoHeapLimit bool
+	// Warmed says that it is measured after a warm-up as well, if that is asked for: who
+	// compiles while it runs, and Bellerophon, which the others are compared with.
+	Warmed bool
 	// NotMet are the numbers of the checks of bench/conformance that the contract only
 	// reports, and that it does not meet. Who shows its times says so. The suite fails
 	// where this is not so, or not so any more.
@@ -45,14 +48,14 @@ type recipe interface {
 
 // all is the table of contenders. Who adds one adds a line here.
 var all = []Contender{
-	{Name: "bellerophon", recipe: goProgram{pkg: "./bellerophon/bellerophon-operator", arguments: bellerophonArguments}},
+	{Name: "bellerophon", Warmed: true, recipe: goProgram{pkg: "./bellerophon/bellerophon-operator", arguments: bellerophonArguments}},
 	{Name: "controller-runtime", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"}},
 	{Name: "controller-runtime-tuned", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
 		arguments: func(Settings) []string { return []string{"--tuned"} }}},
 	{Name: "kube-rs", NoHeapLimit: true, recipe: cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube"}},
-	{Name: "quarkus", NotMet: []string{"3.6"}, metrics: "/q/metrics", recipe: mavenProgram{folder: "bench/peers/quarkus", artifacts: []string{"quarkus-app"},
+	{Name: "quarkus", Warmed: true, NotMet: []string{"3.6"}, metrics: "/q/metrics", recipe: mavenProgram{folder: "bench/peers/quarkus", artifacts: []string{"quarkus-app"},
 		jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"}}},
-	{Name: "tutorial", OneWorker: true, recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
+	{Name: "tutorial", Warmed: true, OneWorker: true, recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
 		jar: "tutorial.jar", libraries: []string{"kubernetes-client"}}},
 	{Name: "ideal", CreatesOnly: true, recipe: goProgram{pkg: "./bench/ideal/process"}},
 }

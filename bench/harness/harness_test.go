@@ -90,7 +90,7 @@ func TestWhoOnlyCreatesIsLeftOutOfOtherScenariosAndSweepsAreThoseOfTheScenario(t
 		return n
 	}
 	// Drift: default alone, of two; steady: default, workers, and warm; burst: memory too.
-	if got, want := []int{count("ideal "), count("bellerophon "), count("workers=1"), count("memory=64MiB")}, []int{4, 8, 6, 2}; !slices.Equal(got, want) {
+	if got, want := []int{count("ideal "), count("bellerophon "), count("controller-runtime "), count("workers=1"), count("memory=64MiB")}, []int{4, 8, 6, 6, 2}; !slices.Equal(got, want) {
 		t.Errorf("counts are %v, want %v: %q", got, want, *made)
 	}
 }

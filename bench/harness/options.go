@@ -36,8 +36,8 @@ type Options struct {
 	// Memory are the limits of the memory to measure beside the defaults, such as
 	// 512Mi,256Mi: 16Mi or more each. May be empty.
 	Memory string
-	// Warm measures every burst and steady load a second time, with the contenders'
-	// defaults, after a warm-up.
+	// Warm measures every burst and steady load a second time, after a warm-up, of the
+	// contenders that warming up makes faster, with their defaults.
 	Warm bool
 	// Limit is how long the rounds may take together: no round is begun that would not be
 	// over by then if it took as long as the longest so far. 0 is no limit.
@@ -189,7 +189,7 @@ func (c *choice) wayThrough(s scenario.Chosen, turn int, swept bool) []planned {
 	var rounds []planned
 	add := func(setting setting, warm bool) {
 		for _, one := range c.contenders {
-			if one.CreatesOnly && (!s.Creates || warm || setting.memory > 0) || one.NoHeapLimit && setting.memory > 0 || one.OneWorker && setting.workers > 1 {
+			if warm && !one.Warmed || one.CreatesOnly && (!s.Creates || setting.memory > 0) || one.NoHeapLimit && setting.memory > 0 || one.OneWorker && setting.workers > 1 {
 				continue
 			}
 			rounds = append(rounds, planned{
