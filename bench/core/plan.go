@@ -16,10 +16,10 @@ type measurement struct {
 	turns   int // how often at most; 0: as often as all
 }
 
-// metric takes one number out of an outcome.
+// metric takes one number out of a sample.
 type metric struct {
 	unit  string
-	value func(load load, o outcome) float64
+	value func(load load, o sample) float64
 	net   bool // in the table, less what the generator takes
 }
 
@@ -49,24 +49,24 @@ const (
 	updatesOfBurst = 10
 )
 
-func perEvent(unit string, value func(outcome) float64) metric {
-	return metric{unit: unit, value: func(_ load, o outcome) float64 { return value(o) / float64(o.Updates) }}
+func perEvent(unit string, value func(sample) float64) metric {
+	return metric{unit: unit, value: func(_ load, o sample) float64 { return value(o) / float64(o.Updates) }}
 }
 
 func delay(unit string, percent int) metric {
-	return metric{unit: unit, value: func(_ load, o outcome) float64 { return float64(percentile(o.Delays, percent)) }}
+	return metric{unit: unit, value: func(_ load, o sample) float64 { return float64(percentile(o.Delays, percent)) }}
 }
 
 var (
-	eventRate       = metric{unit: "events/s", value: func(_ load, o outcome) float64 { return float64(o.Updates) / o.Elapsed.Seconds() }}
-	elapsedPerEvent = perEvent("ns/op", func(o outcome) float64 { return float64(o.Elapsed) })
-	cpuPerEvent     = perEvent("cpu-ns/op", func(o outcome) float64 { return float64(o.CPU) })
-	bytesPerEvent   = perEvent("B/op", func(o outcome) float64 { return float64(o.Bytes) })
-	allocsPerEvent  = perEvent("allocs/op", func(o outcome) float64 { return float64(o.Allocs) })
-	reconcileRate   = perEvent("reconciles/op", func(o outcome) float64 { return float64(o.Reconciles) })
+	eventRate       = metric{unit: "events/s", value: func(_ load, o sample) float64 { return float64(o.Updates) / o.Elapsed.Seconds() }}
+	elapsedPerEvent = perEvent("ns/op", func(o sample) float64 { return float64(o.Elapsed) })
+	cpuPerEvent     = perEvent("cpu-ns/op", func(o sample) float64 { return float64(o.CPU) })
+	bytesPerEvent   = perEvent("B/op", func(o sample) float64 { return float64(o.Bytes) })
+	allocsPerEvent  = perEvent("allocs/op", func(o sample) float64 { return float64(o.Allocs) })
+	reconcileRate   = perEvent("reconciles/op", func(o sample) float64 { return float64(o.Reconciles) })
 	median50, p99   = delay("p50-ns", 50), delay("p99-ns", 99)
-	heapPerObject   = metric{unit: "heap-B/object", value: func(l load, o outcome) float64 { return float64(o.Heap) / float64(l.keys) }}
-	reconcilesOfKey = metric{unit: "reconciles/key", value: func(l load, o outcome) float64 { return float64(o.Reconciles) / float64(l.keys) }}
+	heapPerObject   = metric{unit: "heap-B/object", value: func(l load, o sample) float64 { return float64(o.Heap) / float64(l.keys) }}
+	reconcilesOfKey = metric{unit: "reconciles/key", value: func(l load, o sample) float64 { return float64(o.Reconciles) / float64(l.keys) }}
 )
 
 // less is a metric without the generator's part.

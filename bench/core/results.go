@@ -8,13 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
 // results are the values of all runs so far: by measurement, side and unit.
 type results map[string]map[string]map[string][]float64
 
 // add takes in a run, and is its line for benchstat.
-func (r results) add(measured measurement, side string, o outcome) string {
+func (r results) add(measured measurement, side string, o sample) string {
 	if r[measured.name] == nil {
 		r[measured.name] = map[string]map[string][]float64{}
 	}
@@ -37,7 +39,7 @@ func (r results) add(measured measurement, side string, o outcome) string {
 func (r results) values(measurement, side string, metric metric) []float64 {
 	values := slices.Clone(r[measurement][side][metric.unit])
 	if metric.net {
-		generators := median(r[measurement][nobody][metric.unit])
+		generators := outcome.Median(r[measurement][nobody][metric.unit])
 		for i := range values {
 			values[i] -= generators
 		}
@@ -46,20 +48,7 @@ func (r results) values(measurement, side string, metric metric) []float64 {
 }
 
 func (r results) median(measurement, side string, metric metric) float64 {
-	return median(r.values(measurement, side, metric))
-}
-
-// median is 0 of nothing.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
+	return outcome.Median(r.values(measurement, side, metric))
 }
 
 // table is the medians, with the least and the greatest value, and how those of
@@ -83,7 +72,7 @@ func (r results) table(out io.Writer, measurements []measurement) error {
 				if len(values) == 0 || (metric.net && side.name == nobody) {
 					continue
 				}
-				middle := median(values)
+				middle := outcome.Median(values)
 				ratio := ""
 				if peer != 0 && side.name != theirs && side.name != nobody {
 					ratio = fmt.Sprintf("%.2fx", middle/peer)

@@ -11,8 +11,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// outcome is what one run has shown. All of it is about the updates, except Heap.
-type outcome struct {
+// sample is what one run has shown. All of it is about the updates, except Heap.
+type sample struct {
 	Updates    int
 	Reconciles int
 	Elapsed    time.Duration
@@ -27,16 +27,16 @@ type outcome struct {
 const runLimit = 30 * time.Second
 
 // run runs one side against a load, from the list to the last update.
-func run(ctx context.Context, load load, side side) (outcome, error) {
+func run(ctx context.Context, load load, side side) (sample, error) {
 	world, err := newWorld(load)
 	if err != nil {
-		return outcome{}, fmt.Errorf("running %s: %w", side.name, err)
+		return sample{}, fmt.Errorf("running %s: %w", side.name, err)
 	}
 	recorder := newRecorder(world)
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("it took longer than %v", runLimit))
 	defer cancel()
 	before := heapInUse()
-	var measured outcome
+	var measured sample
 	group := lifecycle.New(ctx)
 	contender, stop := context.WithCancel(group.Context())
 	defer stop()
@@ -52,15 +52,15 @@ func run(ctx context.Context, load load, side side) (outcome, error) {
 		return err
 	})
 	if err := group.Wait(); err != nil {
-		return outcome{}, fmt.Errorf("running %s: %w", side.name, err)
+		return sample{}, fmt.Errorf("running %s: %w", side.name, err)
 	}
 	runtime.KeepAlive(world) // The memory in use before the run is in use at its end too.
 	return measured, nil
 }
 
-func measure(ctx context.Context, world *world, recorder *recorder, before uint64) (outcome, error) {
+func measure(ctx context.Context, world *world, recorder *recorder, before uint64) (sample, error) {
 	if err := recorder.wait(ctx, recorder.listed); err != nil {
-		return outcome{}, err
+		return sample{}, err
 	}
 	inUse := heapInUse()
 	var start, end runtime.MemStats
@@ -70,10 +70,10 @@ func measure(ctx context.Context, world *world, recorder *recorder, before uint6
 	close(world.begin)
 	if recorder.updating.Load() > 0 {
 		if err := recorder.wait(ctx, recorder.updated); err != nil {
-			return outcome{}, err
+			return sample{}, err
 		}
 	}
-	measured := outcome{Elapsed: time.Since(began), CPU: cpuTime() - cpu, Heap: inUse - before}
+	measured := sample{Elapsed: time.Since(began), CPU: cpuTime() - cpu, Heap: inUse - before}
 	runtime.ReadMemStats(&end)
 	measured.Allocs, measured.Bytes = end.Mallocs-start.Mallocs, end.TotalAlloc-start.TotalAlloc
 	measured.Reconciles = int(recorder.reconciles.Load() - listReconciles)

@@ -86,20 +86,11 @@ func (c calm) reject(rounds []outcome.Round) (off map[int]float64) {
 		}
 		round.Rejected, round.Noisy = "", ""
 		times := c.times[gaugeOf(round.Measured)]
-		if by := time/median(times) - 1; math.Abs(by) > c.tolerance {
+		if by := time/outcome.Median(times) - 1; math.Abs(by) > c.tolerance {
 			round.Rejected = fmt.Sprintf("%s%.2f s, %+.0f %% of the median of %d rounds; %.0f %% are allowed: something else changed how fast the machine was",
 				moved, time, by*100, len(times), c.tolerance*100)
 			off[i] = math.Abs(by)
 		}
 	}
 	return off
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
 }

@@ -343,7 +343,7 @@ func (r *run) ceiling(measured float64, replicas int32) (float64, error) {
 			rates = append(rates, round.Measured[outcome.IdealObjects]/time)
 		}
 	}
-	held.PerSecond[key] = median(rates)
+	held.PerSecond[key] = outcome.Median(rates)
 	if content, err = json.Marshal(held); err != nil {
 		return 0, err
 	}

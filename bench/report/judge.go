@@ -86,7 +86,7 @@ func (g goal) compare(target target, rounds []outcome.Round) (value float64, not
 		case target.by == ceiling:
 			return slices.Max(ours.values), append(ours.notes, "largest value", ours.rounds()), true
 		}
-		return median(ours.values), append(ours.notes, ours.rounds()), true
+		return outcome.Median(ours.values), append(ours.notes, ours.rounds()), true
 	}
 	theirs := g.sampleOf(target.peer, rounds, !starts)
 	ours := g.sampleOf(Ours, rounds, theirs.warm)
@@ -97,7 +97,7 @@ func (g goal) compare(target target, rounds []outcome.Round) (value float64, not
 		theirs.notes = append(theirs.notes, "the JVM was not warm")
 	}
 	notes = append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(ours, theirs))
-	over, under := median(ours.values), median(theirs.values)
+	over, under := outcome.Median(ours.values), outcome.Median(theirs.values)
 	if target.by == rate {
 		over, under = under, over
 	}

@@ -135,7 +135,7 @@ func mediansOf(rounds []outcome.Round) outcome.Measured {
 			}
 		}
 		if len(values) > 0 {
-			medians[by.of] = median(values)
+			medians[by.of] = outcome.Median(values)
 		}
 	}
 	return medians

@@ -100,7 +100,7 @@ func TestTheBestSizePassesAndNoSmallerOneDoes(t *testing.T) {
 					times, cpu = append(times, time), append(cpu, used)
 				}
 			}
-			return len(times) > 0 && len(usualTimes) > 0 && median(times) <= 1.1*median(usualTimes) && median(cpu) <= 1.25*median(usualCPU)
+			return len(times) > 0 && len(usualTimes) > 0 && outcome.Median(times) <= 1.1*outcome.Median(usualTimes) && outcome.Median(cpu) <= 1.25*outcome.Median(usualCPU)
 		}
 		best := limitedOf("a", rounds).MiB
 		if best > 0 && !passing(best) {

@@ -1,6 +1,10 @@
 package report
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
+)
 
 // Statistic is what the rounds of one contender say of one measure.
 type Statistic struct {
@@ -13,17 +17,7 @@ type Statistic struct {
 
 // statisticOf sums up at least one value.
 func statisticOf(values []float64) Statistic {
-	return Statistic{len(values), median(values), slices.Min(values), slices.Max(values), values}
-}
-
-// median of at least one value; of an even number the middle of the two in the middle.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	half := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[half]
-	}
-	return (sorted[half-1] + sorted[half]) / 2
+	return Statistic{len(values), outcome.Median(values), slices.Min(values), slices.Max(values), values}
 }
 
 // overlap says whether the ranges of two statistics have a value in common: then the
