@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/proxy/gate"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
 
 // Proxy is a proxy that runs. Its methods may be called from any goroutine.
 type Proxy struct {
-	gate      *gate.Gate
-	transport http.RoundTripper
-	forward   *httputil.ReverseProxy
-	recorder  *recorder
+	gate     *gate.Gate
+	onward   onward
+	forward  *httputil.ReverseProxy
+	recorder *recorder
 }
 
 // New starts a proxy on a free loopback port, in front of the API server of a client
@@ -28,15 +27,12 @@ func New(config *rest.Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the API server: %w", err)
 	}
-	onward := rest.AnonymousClientConfig(config)
-	onward.DisableCompression = true // Answers pass as the contender wants them.
-	transport, err := rest.TransportFor(onward)
-	if err != nil {
+	p := &Proxy{recorder: newRecorder()}
+	if p.onward, err = onwardTo(config); err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}
-	p := &Proxy{transport: transport, recorder: newRecorder()}
 	p.forward = &httputil.ReverseProxy{
-		Transport: transport, ErrorLog: gate.Quiet, BufferPool: &buffers{},
+		Transport: p.onward, ErrorLog: gate.Quiet, BufferPool: &buffers{},
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: func(response *http.Response) error {
 			exchangeOf(response.Request.Context()).answered(response)
@@ -52,7 +48,7 @@ func New(config *rest.Config) (*Proxy, error) {
 // Close ends all calls, and returns when they are over. The record stays.
 func (p *Proxy) Close() error {
 	err := p.gate.Close()
-	utilnet.CloseIdleConnectionsFor(p.transport)
+	p.onward.CloseIdleConnections()
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -96,6 +97,39 @@ func (w *world) do(t testing.TB, method, path, body string) string {
 		t.Fatal(err)
 	}
 	return string(content)
+}
+
+func TestTheAPIServerIsSpokenToAsTheContenderSpeaks(t *testing.T) {
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		var connections sync.Map
+		w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+			connections.Store(r.RemoteAddr, true)
+			fmt.Fprint(w, r.Proto)
+		})
+		config := rest.CopyConfig(w.config)
+		config.NextProtos = []string{protocol}
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.CloseIdleConnections()
+		w.client = client
+		for range 3 {
+			response := w.ask(t, http.MethodGet, "/api/v1/pods", "")
+			came, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.Body.Close() != nil || string(came) != response.Proto {
+				t.Errorf("by %s: the contender spoke %s and the proxy %s", protocol, response.Proto, came)
+			}
+		}
+		count := 0
+		connections.Range(func(any, any) bool { count++; return true })
+		if count != 1 {
+			t.Errorf("by %s: three requests in turn took %d connections, want 1", protocol, count)
+		}
+	}
 }
 
 // object is JSON of one.
