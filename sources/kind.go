@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 )
 
@@ -164,7 +163,7 @@ func (k Kind) Client(config *rest.Config, client *http.Client) (*rest.RESTClient
 	if version.Group == "" {
 		config.APIPath = "/api"
 	}
-	config.NegotiatedSerializer = serializer.NewCodecFactory(k.scheme).WithoutConversion()
+	config.NegotiatedSerializer = encodingOf(k.scheme, k.GroupVersionKind)
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	switch {
 	case k.form == MetadataOnly:
