@@ -30,7 +30,7 @@ func (w *World) warmUp(ctx context.Context) error {
 		return err
 	}
 	for round := range warmRounds {
-		if err := w.converge(ctx, w.Judge.finished, fmt.Sprintf("warm (round %d of %d)", round+1, warmRounds), warmObjects); err != nil {
+		if err := w.converge(ctx, w.Judge.finished, fmt.Sprintf("warm (round %d of %d)", round+1, warmRounds), warmObjects, 0); err != nil {
 			return err
 		}
 		if err := w.renameAll(ctx, "warm", warmObjects, fmt.Sprint("warm ", round), func(int) {}); err != nil {

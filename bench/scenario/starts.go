@@ -55,7 +55,7 @@ func (w *World) measureStart(ctx context.Context, awaited, n int) (outcome.Measu
 		return nil, err
 	}
 	win := &window{world: w, from: w.started, server: server}
-	if err := w.converge(ctx, w.Judge.finished, "finished", awaited); err != nil {
+	if err := w.converge(ctx, w.Judge.finished, "finished", awaited, n-awaited); err != nil {
 		return nil, err
 	}
 	if err := w.settle(ctx, n); err != nil {

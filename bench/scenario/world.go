@@ -124,9 +124,10 @@ func (w *World) settle(ctx context.Context, objects int) error {
 	}
 }
 
-// converge waits until all objects of a board are as far as is wanted.
-func (w *World) converge(ctx context.Context, b *board, what string, objects int) error {
-	limit := time.Minute + time.Duration(objects)*200*time.Millisecond
+// converge waits until all objects of a board are as far as is wanted. The contender has to
+// read those that it found before: a JVM takes minutes for 50,000 with their children.
+func (w *World) converge(ctx context.Context, b *board, what string, objects, found int) error {
+	limit := time.Minute + time.Duration(objects)*200*time.Millisecond + time.Duration(found)*20*time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, &Failure{fmt.Errorf("not all objects were %s within %v", what, limit)})
 	defer cancel()
 	if err := b.await(ctx, func(missing int) { w.Progress(what, objects-missing, objects) }); err != nil {
@@ -141,7 +142,7 @@ func (w *World) converge(ctx context.Context, b *board, what string, objects int
 
 // convergeAndSettle is converge, and then waits until the contender is quiet.
 func (w *World) convergeAndSettle(ctx context.Context, b *board, what string, objects int) error {
-	if err := w.converge(ctx, b, what, objects); err != nil {
+	if err := w.converge(ctx, b, what, objects, 0); err != nil {
 		return err
 	}
 	return w.settle(ctx, objects)
