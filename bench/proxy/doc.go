@@ -6,8 +6,9 @@
 // What it guarantees:
 //
 //   - It changes nothing but the address: the contender authenticates to the API server
-//     with its own token. Both sides speak verified TLS, and HTTP/2 where they can; answers
-//     are passed on as they come, and each piece of a watch at once.
+//     with its own token. Both sides speak verified TLS, and the protocol that the contender
+//     chose, HTTP/2 or HTTP/1.1; answers are passed on as they come, and each piece of a watch
+//     at once.
 //   - An event is stamped when it has come from the API server and before it goes to the
 //     contender; a request is stamped when its head has come and before it goes on. So what
 //     lies between is the contender's time, with one hop on loopback each way.
