@@ -57,7 +57,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // The workers bound what is in flight; the server has its own fairness.
 	config.UserAgent = options.UserAgent
-	client, err := rest.HTTPClientFor(config)
+	client, err := clientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("making an HTTP client for %s: %w", config.Host, err)
 	}
