@@ -55,7 +55,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConnection(dialed), nil
+	return newConnection(newSocket(dialed)), nil
 }
 
 // connection sends together what is written one after another: HTTP/2 writes the header of

@@ -8,6 +8,7 @@ import (
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
+	"github.com/bellerophon-io/bellerophon/bellerophon/processors"
 	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/spf13/cobra"
@@ -24,7 +25,8 @@ func NewOperator() *cobra.Command {
 		Long: `Runs the operator until it gets an interrupt or SIGTERM. In a pod it is the pod's
 ServiceAccount; elsewhere it is who the kubeconfig says. What it may do is in the role of
 charts/bellerophon-operator. It waits for a cluster that does not answer, and for a
-resource definition that is not there yet.`,
+resource definition that is not there yet. It runs on one processor while that is enough; GOMAXPROCS
+sets another number, for good.`,
 		Example: `  bellerophon operator --kubeconfig ~/.kube/config
   bellerophon operator --namespace team-a --workers 4 --log-level debug`,
 		Args: cobra.NoArgs,
@@ -58,7 +60,7 @@ resource definition that is not there yet.`,
 				return err
 			}
 			log.Info("the operator runs", slog.String("server", config.Host), slog.Any("namespaces", options.Namespaces))
-			err = manager.Run(command.Context())
+			err = processors.Govern(command.Context(), manager.Run)
 			log.Info("the operator has ended")
 			return err
 		},

@@ -1,0 +1,191 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+)
+
+// newSockets are both ends of a TCP connection, of which the first is a socket.
+func newSockets(t testing.TB) (*socket, *net.TCPConn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	dialed, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = dialed.Close(), accepted.Close() })
+	return newSocket(dialed).(*socket), accepted.(*net.TCPConn)
+}
+
+func TestASocketSendsAndReadsAllThoughItsBuffersAreFull(t *testing.T) {
+	here, there := newSockets(t)
+	want := make([]byte, 32<<20)
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := range want {
+		want[i] = byte(random.Uint32())
+	}
+	var echoed []byte
+	group := lifecycle.New(t.Context())
+	group.Go("echo", func(context.Context) error {
+		_, err := io.Copy(struct{ io.Writer }{there}, struct{ io.Reader }{there})
+		return errors.Join(err, there.Close())
+	})
+	group.Go("reader", func(context.Context) (err error) {
+		echoed, err = io.ReadAll(here)
+		return err
+	})
+	if n, err := here.Write(want); n != len(want) || err != nil {
+		t.Errorf("Write = %d, %v", n, err)
+	}
+	if err := errors.Join(here.Conn.(*net.TCPConn).CloseWrite(), group.Wait()); err != nil {
+		t.Error(err)
+	}
+	if !bytes.Equal(echoed, want) {
+		t.Errorf("%d bytes came back, not the %d that were sent, or others", len(echoed), len(want))
+	}
+}
+
+func TestASocketFailsAsAnyConnectionDoes(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		do   func(t *testing.T, here *socket, there *net.TCPConn) error
+		want error
+	}{
+		{"the server closes it", func(_ *testing.T, here *socket, there *net.TCPConn) error {
+			_ = there.Close()
+			_, err := here.Read(make([]byte, 1))
+			return err
+		}, io.EOF},
+		{"the server resets it", func(_ *testing.T, here *socket, there *net.TCPConn) error {
+			_ = there.SetLinger(0)
+			_ = there.Close()
+			_, err := here.Read(make([]byte, 1))
+			return err
+		}, syscall.ECONNRESET},
+		{"the server has gone", func(_ *testing.T, here *socket, there *net.TCPConn) error {
+			_ = there.SetLinger(0)
+			_ = there.Close()
+			_, _ = here.Read(make([]byte, 1))
+			_, err := here.Write([]byte("lost"))
+			return err
+		}, syscall.EPIPE},
+		{"it is closed while it waits", func(t *testing.T, here *socket, _ *net.TCPConn) error {
+			group := lifecycle.New(t.Context())
+			group.Go("reader", func(context.Context) error {
+				_, err := here.Read(make([]byte, 1))
+				return err
+			})
+			_ = here.Close()
+			return group.Wait()
+		}, net.ErrClosed},
+		{"nothing comes in time", func(_ *testing.T, here *socket, _ *net.TCPConn) error {
+			_ = here.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, err := here.Read(make([]byte, 1))
+			return err
+		}, os.ErrDeadlineExceeded},
+		{"nobody reads in time", func(_ *testing.T, here *socket, _ *net.TCPConn) error {
+			_ = here.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			_, err := here.Write(make([]byte, 64<<20))
+			return err
+		}, os.ErrDeadlineExceeded},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			here, there := newSockets(t)
+			err := test.do(t, here, there)
+			if !errors.Is(err, test.want) {
+				t.Errorf("it failed with %v, want %v", err, test.want)
+			}
+			var named *net.OpError
+			if !errors.Is(test.want, io.EOF) && (!errors.As(err, &named) || named.Addr == nil) {
+				t.Errorf("the error does not name the connection: %v", err)
+			}
+		})
+	}
+}
+
+func TestASocketReadsNothingIntoNoSpace(t *testing.T) {
+	here, _ := newSockets(t)
+	if n, err := here.Read(nil); n != 0 || err != nil {
+		t.Errorf("Read(nil) = %d, %v", n, err)
+	}
+	if n, err := here.Write(nil); n != 0 || err != nil {
+		t.Errorf("Write(nil) = %d, %v", n, err)
+	}
+}
+
+// BenchmarkAnAnswer is one request after another to another process, and the CPU that this one
+// takes for each: it sleeps until the answer comes.
+func BenchmarkAnAnswer(b *testing.B) {
+	for _, way := range []struct {
+		name string
+		over func(net.Conn) net.Conn
+	}{
+		{"as client-go", func(dialed net.Conn) net.Conn { return dialed }},
+		{"socket", newSocket},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer listener.Close()
+			dialed, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			accepted, err := listener.Accept()
+			if err != nil {
+				b.Fatal(err)
+			}
+			far, err := accepted.(*net.TCPConn).File()
+			if err != nil {
+				b.Fatal(err)
+			}
+			_ = accepted.Close()
+			echo := exec.Command("cat")
+			echo.Stdin, echo.Stdout = far, far
+			if err := echo.Start(); err != nil {
+				b.Fatal(err)
+			}
+			_ = far.Close()
+			over := way.over(dialed)
+			request := make([]byte, 600)
+			var began, ended syscall.Rusage
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &began)
+			for b.Loop() {
+				if _, err := over.Write(request); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(over, request); err != nil {
+					b.Fatal(err)
+				}
+			}
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &ended)
+			cpu := ended.Utime.Nano() + ended.Stime.Nano() - began.Utime.Nano() - began.Stime.Nano()
+			b.ReportMetric(float64(cpu)/float64(b.N), "cpu-ns/op")
+			_ = over.Close()
+			if err := echo.Wait(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
