@@ -16,8 +16,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// newSockets are both ends of a TCP connection, of which the first is a socket.
-func newSockets(t testing.TB) (*socket, *net.TCPConn) {
+// ends are both ends of a TCP connection.
+func ends(t testing.TB) (here, there *net.TCPConn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,7 +33,14 @@ func newSockets(t testing.TB) (*socket, *net.TCPConn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = dialed.Close(), accepted.Close() })
-	return newSocket(dialed).(*socket), accepted.(*net.TCPConn)
+	return dialed.(*net.TCPConn), accepted.(*net.TCPConn)
+}
+
+// newSockets are both ends of a TCP connection, of which the first is a socket.
+func newSockets(t testing.TB) (*socket, *net.TCPConn) {
+	t.Helper()
+	here, there := ends(t)
+	return newSocket(here).(*socket), there
 }
 
 func TestASocketSendsAndReadsAllThoughItsBuffersAreFull(t *testing.T) {
@@ -143,31 +150,19 @@ func BenchmarkAnAnswer(b *testing.B) {
 		{"socket", newSocket},
 	} {
 		b.Run(way.name, func(b *testing.B) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			here, there := ends(b)
+			far, err := there.File()
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer listener.Close()
-			dialed, err := net.Dial("tcp", listener.Addr().String())
-			if err != nil {
-				b.Fatal(err)
-			}
-			accepted, err := listener.Accept()
-			if err != nil {
-				b.Fatal(err)
-			}
-			far, err := accepted.(*net.TCPConn).File()
-			if err != nil {
-				b.Fatal(err)
-			}
-			_ = accepted.Close()
+			_ = there.Close() // What remains is in far, and then in the other process.
 			echo := exec.Command("cat")
 			echo.Stdin, echo.Stdout = far, far
 			if err := echo.Start(); err != nil {
 				b.Fatal(err)
 			}
 			_ = far.Close()
-			over := way.over(dialed)
+			over := way.over(here)
 			request := make([]byte, 600)
 			var began, ended syscall.Rusage
 			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &began)

@@ -2,7 +2,6 @@ package processors
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"slices"
 	"testing"
@@ -77,27 +76,6 @@ func TestOneProcessorIsThereWhileItIsEnough(t *testing.T) {
 				t.Errorf("the processors change after %v seconds, want %v", at, test.want)
 			}
 		})
-	}
-}
-
-func TestWhatIsGovernedRunsOnOneProcessorAndTheOthersAreThereAfterIt(t *testing.T) {
-	if _, known := taken(); !known {
-		t.Skip("this system does not say how much CPU a process took, so that nothing is governed")
-	}
-	t.Setenv("GOMAXPROCS", "")
-	before := runtime.GOMAXPROCS(0)
-	failure := errors.New("it fails")
-	err := Govern(t.Context(), func(context.Context) error {
-		if now := runtime.GOMAXPROCS(0); now != 1 {
-			t.Errorf("it runs on %d processors", now)
-		}
-		return failure
-	})
-	if now := runtime.GOMAXPROCS(0); now != before {
-		t.Errorf("%d processors are there after it, instead of %d", now, before)
-	}
-	if !errors.Is(err, failure) {
-		t.Errorf("Govern returned %v, want what it ran returned", err)
 	}
 }
 
