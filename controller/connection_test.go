@@ -250,8 +250,7 @@ func (c counted) Write(sent []byte) (int, error) {
 	return c.Conn.Write(sent)
 }
 
-// BenchmarkRequests is 16 writers, as many as a manager has workers, whose requests share
-// an HTTP/2 connection.
+// BenchmarkRequests is 16 writers whose requests share an HTTP/2 connection.
 func BenchmarkRequests(b *testing.B) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

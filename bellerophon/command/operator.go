@@ -68,7 +68,7 @@ sets another number, for good.`,
 	flags := command.Flags()
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; default is that of KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config")
 	flags.StringSliceVarP(&options.Namespaces, "namespace", "n", nil, "watch these namespaces only, separated by commas; default all")
-	flags.IntVar(&options.Workers, "workers", 0, "reconciles at once, 1 to 1024; default 16")
+	flags.IntVar(&options.Workers, "workers", 0, "reconciles at once, 1 to 1024; default 32")
 	flags.DurationVar(&options.Window, "debounce-window", 0, "how long an event of a busy object waits for a newer one; negative for not at all; default 10ms")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", ":8080", "where to serve /metrics; empty for nowhere")
 	flags.StringVar(&options.HealthAddress, "health-address", ":8081", "where to serve /healthz and /readyz; empty for nowhere")

@@ -22,7 +22,7 @@ import (
 )
 
 // defaultWorkers is how many objects are written at once, where WORKERS does not say.
-const defaultWorkers = 16
+const defaultWorkers = 32
 
 func main() {
 	if err := run(); err != nil {

@@ -12,7 +12,7 @@ import (
 const (
 	// tunedWorkers are reconciles at once, where WORKERS does not say: each mostly waits
 	// for the API server.
-	tunedWorkers = 16
+	tunedWorkers = 32
 	// tunedParallel are children at once within a reconcile: all three.
 	tunedParallel = 3
 )
