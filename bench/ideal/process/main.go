@@ -21,7 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// defaultWorkers is how many objects are written at once, where WORKERS does not say.
+// defaultWorkers is how many objects are written at once, where WORKERS does not say: with
+// half as many a burst takes longer, as those who make the objects write at the same time.
 const defaultWorkers = 32
 
 func main() {
