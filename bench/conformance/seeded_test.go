@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,6 +63,29 @@ var bugs = map[string]bug{
 	"changes of the template are not written": {
 		alter: patchBody("statefulsets", "", func(fields map[string]any) { unstructured.RemoveNestedField(fields, "spec", "template") }),
 		found: []string{"2.1", "3.3"}, passes: []string{"1.3"},
+	},
+	"a changed selector stays": {
+		alter: patchBody("services", "", func(fields map[string]any) { unstructured.RemoveNestedField(fields, "spec", "selector") }),
+		found: []string{"3.1"}, passes: []string{"1.1"},
+	},
+	"what was deleted is made again only for show": {
+		alter: func() func(*http.Request, *request.RequestInfo) error {
+			var made sync.Map
+			return func(r *http.Request, info *request.RequestInfo) error {
+				if info.Verb != "create" {
+					return nil
+				}
+				return body("configmaps", "", func(fields map[string]any) {
+					name, _, _ := unstructured.NestedString(fields, "metadata", "name")
+					if _, again := made.LoadOrStore(info.Namespace+"/"+name, true); again {
+						query := r.URL.Query()
+						query.Set("dryRun", metav1.DryRunAll)
+						r.URL.RawQuery = query.Encode()
+					}
+				})(r, info)
+			}
+		}(),
+		found: []string{"3.4"}, passes: []string{"1.1"},
 	},
 	"labels of others are removed": {
 		resource: configMaps,

@@ -96,13 +96,13 @@ func (b *builder) locked(ctx context.Context, build func() error) error {
 
 // run runs a tool in a folder of the checkout, until ctx ends.
 func (b *builder) run(ctx context.Context, folder, name string, arguments ...string) error {
-	runtime.LockOSThread() // See childAttributes: a build ends with this process, too.
+	runtime.LockOSThread() // See ChildAttributes: a build ends with this process, too.
 	defer runtime.UnlockOSThread()
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir = filepath.Join(b.root, folder)
 	command.Env = append(os.Environ(), "PWD="+command.Dir, "CGO_ENABLED=0", "GOWORK=off")
 	command.Stdout, command.Stderr = b.log, b.log
-	command.SysProcAttr = childAttributes()
+	command.SysProcAttr = ChildAttributes()
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil {

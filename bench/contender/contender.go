@@ -46,7 +46,8 @@ type recipe interface {
 	version(ctx context.Context, b *builder, program string) (string, error)
 }
 
-// all is the table of contenders. Who adds one adds a line here.
+// all is the table of contenders. Who adds one adds a line here, one to resync of package
+// harness, and to the rules and the colours of package report what it serves and its own.
 var all = []Contender{
 	{Name: "bellerophon", Warmed: true, recipe: goProgram{pkg: "./bellerophon/bellerophon-operator", arguments: bellerophonArguments}},
 	{Name: "controller-runtime", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"}},
@@ -154,7 +155,7 @@ func (g goProgram) build(ctx context.Context, b *builder, name string) (string, 
 	// The go command knows what is stale. Without the commit in it, a program is the same
 	// as long as its code is: see Passed.
 	program := filepath.Join(b.cache, filepath.Base(filepath.Join(g.folder, g.pkg))+"-"+b.checkoutID())
-	if g.library == "" {
+	if g.library == "" { // Forms of a peer share a program, and ours are each their own.
 		program = filepath.Join(b.cache, name+"-"+b.checkoutID())
 	}
 	return program, b.run(ctx, g.folder, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, g.pkg)

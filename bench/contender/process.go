@@ -93,13 +93,13 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 	}
 	process.command.Env = append(environment(settings), env...)
 	process.command.Stdout, process.command.Stderr = output, output
-	process.command.SysProcAttr = childAttributes()
+	process.command.SysProcAttr = ChildAttributes()
 	process.stop = sync.OnceValues(process.end)
 
 	started := make(chan error, 1)
 	process.group.Go("contender", func(context.Context) error {
 		// The kernel kills the process when the thread that forked it ends (see
-		// childAttributes), so this thread has to live as long.
+		// ChildAttributes), so this thread has to live as long.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(process.ended)

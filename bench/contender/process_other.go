@@ -4,9 +4,9 @@ package contender
 
 import "syscall"
 
-// childAttributes put a child into a process group of its own, so that a terminal's
-// Ctrl-C reaches this process alone. Only Linux has a way to end it as well when this
-// process is killed.
-func childAttributes() *syscall.SysProcAttr {
+// ChildAttributes are those of a child of the comparison. They put it into a process group of
+// its own, so that a terminal's Ctrl-C reaches this process alone. Only Linux has a way to
+// end it as well when this process is killed.
+func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -22,7 +22,6 @@ import (
 // 15 s, as its metrics are large. The address of the usage goes into the configuration.
 const prometheusConfig = `global:
   scrape_interval: 1s
-  evaluation_interval: 5s
 rule_files: [rules.yml]
 scrape_configs:
   - job_name: usage
@@ -93,7 +92,7 @@ func startPrometheus(ctx context.Context, dir string, rules []byte, usage string
 			"--config.file="+filepath.Join(p.config, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "prometheus"),
 			"--storage.tsdb.retention.time=10y", "--web.listen-address=127.0.0.1:"+strconv.Itoa(port), "--log.level=warn")
 		command.Stdout, command.Stderr = log, log
-		command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		command.SysProcAttr = contender.ChildAttributes()
 		command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 		command.WaitDelay = prometheusGrace
 		err := command.Start()

@@ -219,6 +219,7 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 	if err := r.noteServers(ctx, s); err != nil {
 		return nil, err
 	}
+	r.usage.count(s.proxy.Counts)
 	before := outcome.Measured{}
 	world := s.world(p, func(ctx context.Context) (scenario.Process, error) {
 		process, err := s.contender(ctx, p, port)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/contender"
@@ -25,18 +24,19 @@ const (
 // The first round that wants it makes it: that takes as long as it takes the ideal client and
 // then the contender, and a copy takes seconds. It is empty for a round that finds nothing.
 func (r *run) found(ctx context.Context, p planned) (string, error) {
-	n := p.scenario.N
 	if !p.scenario.Found {
 		return "", nil
 	}
-	fresh, err := r.kept(filepath.Join("n="+strconv.Itoa(n), "ideal"), func(making string) error {
+	n := p.scenario.N
+	layout := fmt.Sprintf("n=%d,namespace=%d", n, scenario.SeedPart)
+	fresh, err := r.kept(filepath.Join(layout, "ideal"), func(making string) error {
 		s := &stage{run: r}
 		return s.end(s.seed(ctx, n, making))
 	})
 	if err != nil {
 		return "", fmt.Errorf("making objects for rounds to find: %w", err)
 	}
-	return r.kept(filepath.Join("n="+strconv.Itoa(n), p.Contender), func(making string) error {
+	return r.kept(filepath.Join(layout, p.Contender), func(making string) error {
 		s, err := r.newStage(ctx, p, fresh)
 		if err == nil {
 			err = s.adopt(ctx, p, making)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/proxy"
 )
 
 func TestTheUsageOfTheProcessesOfARoundIsServedUntilItEnds(t *testing.T) {
@@ -37,11 +38,18 @@ func TestTheUsageOfTheProcessesOfARoundIsServedUntilItEnds(t *testing.T) {
 	u.follow("contender", os.Getpid())
 	u.follow("apiserver", os.Getppid())
 	u.follow("etcd", 1<<30) // There is no such process.
+	u.count(func() proxy.Counts { return proxy.Counts{Writes: 4, Events: 11} })
 	text := served()
 	const labels = `{contender="kube-rs",process="contender",round="burst_n=5_kube-rs_default_0",scenario="burst",setting="default",variant="n=5"} `
+	const ofRound = `{contender="kube-rs",round="burst_n=5_kube-rs_default_0",scenario="burst",setting="default",variant="n=5"} `
 	for _, name := range []string{"bench_cpu_seconds_total", "bench_rss_bytes"} {
 		if !strings.Contains(text, "\n"+name+labels) || strings.Count(text, "\n"+name+"{") != 2 || strings.Contains(text, `"etcd"`) {
 			t.Errorf("it serves no %s of the two processes that are there, but\n%s", name, text)
+		}
+	}
+	for _, line := range []string{"bench_writes_total" + ofRound + "4", "bench_events_total" + ofRound + "11"} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("it serves no %s, but\n%s", line, text)
 		}
 	}
 	u.end()

@@ -17,7 +17,7 @@ import (
 type Traffic struct {
 	Writes, Needless, Failed, Reads int
 	Verbs                           map[string]int // calls, also those that are no reads; deletions of collections are among those of objects
-	In, Out                         int64          // bytes of bodies: to the API server, and from it
+	In, Out                         int64          // bytes of bodies of these calls: to the API server, and from it
 }
 
 // TrafficIn sums up the calls that came and the events that passed from one time to
@@ -38,7 +38,7 @@ func TrafficIn(record proxy.Record, started, from, to time.Time) Traffic {
 	}
 	watched := firstWatches(record, started)
 	for _, call := range record.Calls {
-		if !within(call.At) {
+		if !within(call.At) || !call.IsCompared() {
 			continue
 		}
 		sum.In += call.In

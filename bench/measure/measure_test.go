@@ -104,7 +104,7 @@ func TestTrafficIsThatOfTheWindowWithoutWhatIsNotCompared(t *testing.T) {
 		Events: []proxy.Event{event(9, "pods", "a", 1, 1), event(15, "pods", "a", 1, 1)},
 	}
 	want := Traffic{
-		Writes: 5, Needless: 1, Failed: 3, Reads: 2, In: 12, Out: 4*5 + 100 + 7 + 10,
+		Writes: 5, Needless: 1, Failed: 3, Reads: 2, In: 9, Out: 3*5 + 100 + 10,
 		Verbs: map[string]int{"patch": 3, "list": 1, "watch": 2, "get": 1, "delete": 2},
 	}
 	if got := TrafficIn(record, start, at(10), at(20)); !reflect.DeepEqual(got, want) {

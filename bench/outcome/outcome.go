@@ -39,7 +39,7 @@ type Run struct {
 
 // Round is one contender in one scenario, once.
 type Round struct {
-	Scenario  string    `json:"scenario"` // such as burst, start, storm, steady, drift, churn, idle, restart
+	Scenario  string    `json:"scenario"` // such as burst, return or steady
 	Variant   string    `json:"variant"`  // of the scenario: n=5000, load=50, ...
 	Contender string    `json:"contender"`
 	Setting   string    `json:"setting"` // of the contender: default, workers=8, memory=256MiB, ...

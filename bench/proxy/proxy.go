@@ -62,6 +62,10 @@ func (p *Proxy) WriteKubeconfig(path, token string) error {
 // not over that they are open, and their events. The caller must not change it.
 func (p *Proxy) Record() Record { return p.recorder.snapshot() }
 
+// Counts are the numbers of what has passed so far. They cost nothing to ask for, unlike the
+// record.
+func (p *Proxy) Counts() Counts { return p.recorder.counted() }
+
 // Saw tells the proxy of a version that somebody else has seen.
 func (p *Proxy) Saw(version uint64) { p.recorder.saw(version) }
 

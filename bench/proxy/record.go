@@ -17,10 +17,10 @@ type Call struct {
 	End         time.Time `json:"end"` // when its answer had gone
 	Verb        string    `json:"verb"`
 	Group       string    `json:"group,omitempty"`
-	Resource    string    `json:"resource,omitempty"` // or the path, if it is about none
+	Resource    string    `json:"resource,omitempty"`
 	Subresource string    `json:"subresource,omitempty"`
 	Namespace   string    `json:"namespace,omitempty"`
-	Name        string    `json:"name,omitempty"`
+	Name        string    `json:"name,omitempty"` // or the path, if it is about no resource
 	Code        int       `json:"code,omitempty"` // 0 if there was no answer
 	In          int64     `json:"in,omitempty"`   // bytes of the request's body
 	Out         int64     `json:"out,omitempty"`  // bytes of the answer's body
@@ -75,10 +75,17 @@ type Record struct {
 	Events []Event
 }
 
+// Counts are how much of what contenders are compared by has passed.
+type Counts struct {
+	Writes int // that were answered, also with an error
+	Events int // of watches, bookmarks left out
+}
+
 // recorder collects a Record.
 type recorder struct {
 	mu      sync.Mutex
 	record  Record
+	counts  Counts
 	highest uint64    // version that has passed
 	active  int       // calls without an answer, but for watches
 	last    time.Time // when a call began or ended, or an event came
@@ -111,6 +118,9 @@ func (r *recorder) end(c Call) {
 	}
 	r.highest = max(r.highest, c.Version)
 	r.record.Calls = append(r.record.Calls, c)
+	if c.IsWrite() {
+		r.counts.Writes++
+	}
 }
 
 // closed takes a watch off those that are open. Its caller holds the lock.
@@ -137,6 +147,7 @@ func (r *recorder) events(passed []Event) {
 		r.highest = max(r.highest, event.Version)
 		if event.Type != "BOOKMARK" {
 			r.last = event.At
+			r.counts.Events++
 		}
 	}
 	r.record.Events = append(r.record.Events, passed...)
@@ -163,6 +174,12 @@ func (r *recorder) watches(resource string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.record.Open, func(c Call) bool { return c.Resource == resource })
+}
+
+func (r *recorder) counted() Counts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts
 }
 
 // snapshot is the record so far.

@@ -112,7 +112,7 @@ func TestInspectOfARunThatWasNotScrapedSaysSo(t *testing.T) {
 func TestACommandThatRepeatsTheRunCanBePasted(t *testing.T) {
 	summary := Summary{}
 	summary.Run.Flags = []string{"--turns=5", "--only=a b", "it's"}
-	if got, want := summary.Repeat(), `go run ./bench run --turns=5 '--only=a b' 'it'\''s'`; got != want {
+	if got, want := summary.Repeat(), `go run ./bench run --turns=5 '--only=a b' 'it'\''s' --out=bin/again`; got != want {
 		t.Errorf("got %s, not %s", got, want)
 	}
 }

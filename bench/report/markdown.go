@@ -22,7 +22,8 @@ func (s Summary) Markdown(out io.Writer) error {
 	return nil
 }
 
-// Repeat is the command that runs the same again.
+// Repeat is the command that runs the same again, into another folder: in its own, it would
+// go on with this run.
 func (s Summary) Repeat() string {
 	arguments := []string{"go run ./bench run"}
 	for _, flag := range s.Run.Flags {
@@ -31,7 +32,7 @@ func (s Summary) Repeat() string {
 		}
 		arguments = append(arguments, flag)
 	}
-	return strings.Join(arguments, " ")
+	return strings.Join(append(arguments, "--out=bin/again"), " ")
 }
 
 // WrittenRatio is the ratio with two decimals, or nothing where there is none.

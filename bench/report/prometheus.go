@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/prometheus/client_golang/api"
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
@@ -102,8 +103,8 @@ func runPrometheus(ctx context.Context, output, program string, arguments ...str
 	defer log.Close()
 	command := exec.CommandContext(ctx, program, arguments...)
 	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = childAttributes()
-	runtime.LockOSThread() // See childAttributes: the process ends with this thread.
+	command.SysProcAttr = contender.ChildAttributes()
+	runtime.LockOSThread() // See ChildAttributes: the process ends with this thread.
 	defer runtime.UnlockOSThread()
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = stopLimit

@@ -36,6 +36,7 @@ var panels = []panel{
 	{"bench:rss_bytes", "memory of the contender (RSS)", inBytes},
 	{"bench:heap_bytes", "memory on the contender's heap", inBytes},
 	{"bench:server_cpu_seconds:rate", "processors that the API server uses", plainNumber},
+	{"bench:etcd_cpu_seconds:rate", "processors that etcd uses", plainNumber},
 	{"bench:server_rss_bytes", "memory of the API server (RSS)", inBytes},
 }
 

@@ -36,8 +36,8 @@ type Scenario struct {
 	Name string
 	// Creates says that it is about creations alone, which contenders do that do only those.
 	Creates bool
-	// Sweeps says that numbers of workers are compared in it, and Limits that limits of the
-	// memory are.
+	// Sweeps says that numbers of workers are compared in it, and contenders that are warm as
+	// well as cold, and Limits that limits of the memory are.
 	Sweeps, Limits bool
 	// Paced says that it needs the rate of the ideal client.
 	Paced bool
@@ -69,7 +69,7 @@ var all = []Scenario{
 	{Name: "burst", Creates: true, Sweeps: true, Limits: true, parts: []part{partN}, run: burst,
 		short: []Variant{{N: 100}}, full: []Variant{{N: 1000}, {N: 5000}}},
 	{Name: "start", Creates: true, parts: []part{{partN.name, partN.of, 0, partN.maximum}}, run: start,
-		short: []Variant{{N: 100}}, full: []Variant{{N: 0}, {N: 10_000}}},
+		short: []Variant{{N: 100}}, full: []Variant{{N: 0}, {N: 10_000}, {N: 50_000}}},
 	{Name: "return", Found: true, parts: []part{partN, partM}, run: comeBack,
 		short: []Variant{{N: 500, M: 10}}, full: []Variant{{N: 10_000, M: 100}, {N: 50_000, M: 100}}},
 	{Name: "restart", parts: []part{partN}, run: restart,

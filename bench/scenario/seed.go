@@ -11,23 +11,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// seedPart is how many objects there are in a namespace, at most: the StatefulSet controller
-// looks at all revisions of a namespace for each of its StatefulSets.
-const seedPart = 1000
+// SeedPart is how many objects there are in a namespace, at most: the StatefulSet controller
+// looks at all revisions of a namespace for each of its StatefulSets. Much fewer would take
+// the ideal client longer, which waits for the last of a namespace before it makes the next.
+const SeedPart = 200
 
 // seedNamespace is the name of the namespace of a part.
-func seedNamespace(part int) string { return fmt.Sprintf("found-%02d", part) }
+func seedNamespace(part int) string { return fmt.Sprintf("found-%03d", part) }
 
 // Seed has the ideal client make and finish n objects, without servers: no contender is as
 // fast. progress is told how many are finished.
 func (c *Clients) Seed(ctx context.Context, config *rest.Config, n int, progress func(done int)) error {
-	for done := 0; done < n; done += seedPart {
+	for done := 0; done < n; done += SeedPart {
 		progress(done)
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: seedNamespace(done / seedPart)}}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: seedNamespace(done / SeedPart)}}
 		if _, err := c.Core().CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("making the namespace %s: %w", namespace.Name, err)
 		}
-		burst := ideal.Burst{Namespace: namespace.Name, Prefix: "hero", Objects: min(seedPart, n-done), InFlight: inFlight}
+		burst := ideal.Burst{Namespace: namespace.Name, Prefix: "hero", Objects: min(SeedPart, n-done), InFlight: inFlight}
 		if _, err := burst.Run(ctx, config); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func start(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 // finished, which are spread over the namespaces of the others. CPU and writes are not those of
 // a number of objects, so that none is measured.
 func comeBack(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
-	parts := (v.N + seedPart - 1) / seedPart
+	parts := (v.N + SeedPart - 1) / SeedPart
 	among := func(i int) types.NamespacedName {
 		return types.NamespacedName{Namespace: seedNamespace(i % parts), Name: object("new", i).Name}
 	}
