@@ -87,6 +87,10 @@ type querier struct {
 	expressions map[string]string
 }
 
+// rateRange is how far back the rates of the rules look. Sooner after its start, those of a round
+// would be of the one before it too, if that was of the same contender: no cluster is up by then.
+const rateRange = 5 * time.Second
+
 // lines asks for a record in the time of each round of a group, with no more than the
 // given number of points in each line.
 func (q querier) lines(ctx context.Context, of group, record string, points int) ([]line, error) {
@@ -97,11 +101,12 @@ func (q querier) lines(ctx context.Context, of group, record string, points int)
 	found := make([]line, len(of.rounds))
 	for i, round := range of.rounds {
 		found[i] = line{label(round.Contender, round.Setting, round.Warm) + fate(round), round.Contender, [][2]float64{}}
-		if !round.End.After(round.Start) {
+		from := round.Start.Add(rateRange)
+		if !round.End.After(from) {
 			continue
 		}
-		step := max(time.Second, round.End.Sub(round.Start)/time.Duration(points)).Truncate(time.Millisecond)
-		answer, _, _, err := q.api.QueryRange(ctx, expression, prometheus.Range{Start: round.Start, End: round.End, Step: step})
+		step := max(time.Second, round.End.Sub(from)/time.Duration(points)).Truncate(time.Millisecond)
+		answer, _, _, err := q.api.QueryRange(ctx, expression, prometheus.Range{Start: from, End: round.End, Step: step})
 		if err != nil {
 			return nil, fmt.Errorf("asking Prometheus for %s of %s: %w", record, found[i].Label, err)
 		}
