@@ -14,7 +14,7 @@ var resync = map[string]string{
 	"bellerophon":              "none",
 	"controller-runtime":       "10 h (cache.Options.SyncPeriod, its default)",
 	"controller-runtime-tuned": "10 h (cache.Options.SyncPeriod, its default)",
-	"kube-rs":                  "1 h (each object is looked at again so long after its last reconcile, as its own examples do)",
+	"kube-rs":                  "1 h (each object is looked at again so long after a success, as the documentation of Action::requeue has it)",
 	"quarkus":                  "10 h (maximal reconciliation interval, its default); none of the informers",
 	"tutorial":                 "none",
 	"ideal":                    "none: it has no cache",
