@@ -13,7 +13,8 @@ import (
 
 var processChecks = []check{
 	{"8.1", "It serves its metrics in the Prometheus text format", ofAll, servesMetrics},
-	{"8.2", "It ends within 10 s of SIGTERM, in the middle of its work", ofAll, ends},
+	{"8.2", "It writes as fast as it can: no limit of its client's rate", ofAll, writesFast},
+	{"8.3", "It ends within 10 s of SIGTERM, in the middle of its work", ofAll, ends},
 }
 
 func servesMetrics(ctx context.Context, t *trial) error {
@@ -38,6 +39,33 @@ func servesMetrics(ctx context.Context, t *trial) error {
 		return errors.New("it serves no metrics")
 	}
 	t.note("%d families of metrics", len(families))
+	return nil
+}
+
+// slowestRate is with how many writes a second a contender has to bring many objects to
+// their end: client-go's default limit is 5, controller-runtime's 20, and the slowest
+// contender without one makes several times as many on two cores.
+const slowestRate = 40
+
+// writesFast makes so many objects that what a limit lets through at once does not matter.
+func writesFast(ctx context.Context, t *trial) error {
+	mark := t.proxy.mark()
+	heroes, err := t.createAll(ctx, slices.Repeat([]int32{0}, 100)...)
+	if err != nil {
+		return err
+	}
+	for _, hero := range heroes {
+		if _, err := t.awaitFinished(ctx, hero); err != nil {
+			return err
+		}
+	}
+	writes, _ := t.carriedOut(mark)
+	took := writes[len(writes)-1].at.Sub(writes[0].at)
+	rate := float64(len(writes)) / took.Seconds()
+	if rate < slowestRate {
+		return fmt.Errorf("%d writes in %.1f s are %.0f a second, want at least %d", len(writes), took.Seconds(), rate, slowestRate)
+	}
+	t.note("%.0f writes a second", rate)
 	return nil
 }
 
