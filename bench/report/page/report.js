@@ -116,8 +116,9 @@ function medians(parent, block) {
   return plot;
 }
 
-// lines draws one time series of all contenders, and says who does not have it.
-function lines(parent, panel, found, lasting) {
+// lines draws one time series of all contenders, and says who does not have it. Its axis is
+// from the first to the last of what is drawn beside it, in seconds.
+function lines(parent, panel, found, [first, last]) {
   const drawn = found.filter((line) => line.points.length > 0);
   if (drawn.length === 0) return undefined;
   const chart = element(parent, "div", undefined, "chart");
@@ -125,8 +126,8 @@ function lines(parent, panel, found, lasting) {
   element(chart, "h4", panel.title);
   const lacking = found.filter((line) => line.points.length === 0).map((line) => line.label);
   const looked = [undefined, ...drawn.map((line) => look(line.contender))];
-  // The ends of the longest round are on the axis of every chart, so that all are alike.
-  const data = uPlot.join([[[0, lasting]]].concat(drawn.map((line) => [line.points.map((point) => point[0]), line.points.map((point) => point[1])])));
+  // Both ends are on the axis of every chart, so that all are alike.
+  const data = uPlot.join([[[first, last]]].concat(drawn.map((line) => [line.points.map((point) => point[0]), line.points.map((point) => point[1])])));
   const plot = new uPlot({
     width: chart.clientWidth - 18, height: 240, padding: [8, 24, 0, 0],
     scales: { x: { time: false }, y: { range: fromZero } },
@@ -176,7 +177,9 @@ async function showSeries() {
     if (mine !== wanted) return;
     charts.forEach((chart) => chart.destroy());
     parent.replaceChildren();
-    charts = shown.map((panel, i) => lines(parent, panel, found[i], group.seconds)).filter(Boolean);
+    // Before a contender starts, there may be minutes in which objects are made.
+    const begins = found.flat().filter((line) => line.points.length > 0).map((line) => line.points[0][0]);
+    charts = shown.map((panel, i) => lines(parent, panel, found[i], [Math.min(...begins, group.seconds), group.seconds])).filter(Boolean);
     const without = shown.filter((_, i) => found[i].every((line) => line.points.length === 0)).map((panel) => panel.title);
     if (without.length > 0) element(parent, "p", "Served by no contender in this turn: " + without.join("; ") + ".", "empty");
     state.textContent = "";
