@@ -69,7 +69,7 @@ func TestTheSuiteFindsWhatIsWrongWithAContender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, bug := range bugs {
+	for name, bug := range bugs() {
 		t.Run(name, func(t *testing.T) {
 			output, starts := filepath.Join(t.TempDir(), "output.log"), 0
 			subject := Subject{Name: name, Start: func(ctx context.Context, kubeconfig string) (Process, error) {
