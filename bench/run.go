@@ -17,7 +17,8 @@ func newRun() *cobra.Command {
 		Use:   "run",
 		Short: "Run contenders through scenarios, and leave the outcome in a folder",
 		Long: `Run runs contenders through scenarios, each round on an API server of its own, and leaves
-the outcome in a folder. Interrupted, it goes on when it is started again with the same flags.
+the outcome in a folder. Interrupted, it goes on when it is started again with the same flags;
+--contenders may be others then, and --turns more.
 
 Before anything is timed, each contender is checked against bench/contract.md, once for each
 build of it. That takes 1 to 3 minutes a contender. Who fails, and whose toolchain is missing

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"go.uber.org/goleak"
@@ -183,9 +184,44 @@ func TestARunWithOtherFlagsIsRefused(t *testing.T) {
 	if err := r.begin(nil); err != nil {
 		t.Errorf("the same flags are refused: %v", err)
 	}
-	r.Turns = 4
-	if err := r.begin(nil); err == nil || !strings.Contains(err.Error(), "other flags") {
-		t.Errorf("other flags: %v", err)
+	turns := r.Turns
+	for name, change := range map[string]func(){
+		"fewer turns":       func() { r.Turns = turns - 1 },
+		"another tolerance": func() { r.Turns, r.Tolerance = turns, r.Tolerance*2 },
+	} {
+		before := r.Options
+		change()
+		if err := r.begin(nil); err == nil || !strings.Contains(err.Error(), "other flags") {
+			t.Errorf("%s: %v", name, err)
+		}
+		r.Options = before
+	}
+}
+
+func TestARunGoesOnWithOtherContendersAndMoreTurns(t *testing.T) {
+	o := options(t)
+	o.Contenders = "bellerophon,ideal"
+	r, _ := unchecked(t, o, nil)
+	if err := r.begin(nil); err != nil {
+		t.Fatal(err)
+	}
+	r.Options.Contenders, r.Turns = "ideal", r.Turns+1
+	r.contenders = slices.DeleteFunc(r.contenders, func(c contender.Contender) bool { return c.Name != "ideal" })
+	if err := r.begin(nil); err != nil {
+		t.Fatal(err)
+	}
+	described, err := outcome.ReadRun(r.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repeated := []string{"--contenders=bellerophon,ideal", fmt.Sprint("--turns=", r.Turns)}
+	for _, flag := range repeated {
+		if !slices.Contains(described.Flags, flag) {
+			t.Errorf("it is repeated with %q, want %q among them", described.Flags, flag)
+		}
+	}
+	if described.Turns != r.Turns {
+		t.Errorf("it has %d turns, want %d", described.Turns, r.Turns)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
@@ -174,7 +174,7 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 }
 
 // begin writes what is run, unless it is there: then it has to be the same, but for
-// contenders that are left out from now on, and those that are not any more.
+// contenders that are left out from now on, those that are not any more, and more turns.
 func (r *run) begin(skipped map[string]string) error {
 	described := outcome.Run{
 		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
@@ -195,10 +195,11 @@ func (r *run) begin(skipped map[string]string) error {
 		return outcome.WriteRun(r.Dir, described)
 	case err != nil:
 		return err
-	case !reflect.DeepEqual(before.Flags, described.Flags):
-		return fmt.Errorf("--out %s has a run with other flags, %q; give the same flags to go on with it, or another folder", r.Dir, before.Flags)
+	case !slices.Equal(lasting(before.Flags), lasting(described.Flags)) || r.Turns < before.Turns:
+		return fmt.Errorf("--out %s has a run with other flags, %q; give the same flags to go on with it, but for --contenders, and --turns, which may be more; or another folder",
+			r.Dir, before.Flags)
 	}
-	before.Skipped = skipped
+	before.Skipped, before.Turns = skipped, r.Turns
 	for _, name := range described.Contenders {
 		if was := before.Builds[name]; was != "" && was != described.Builds[name] {
 			return fmt.Errorf("--out %s has rounds of another build of %s, %s, and medians would mix them; give another folder, or leave it out with --contenders",
@@ -209,12 +210,28 @@ func (r *run) begin(skipped map[string]string) error {
 			before.Versions[name], before.Builds[name], before.Resync[name] = described.Versions[name], described.Builds[name], described.Resync[name]
 		}
 	}
+	before.Flags = described.Flags
+	if r.Options.Contenders != "all" {
+		before.Flags[0] = contendersFlag + strings.Join(before.Contenders, ",")
+	}
 	return outcome.WriteRun(r.Dir, before)
 }
 
-// flags are those that repeat the run.
+const (
+	contendersFlag = "--contenders="
+	turnsFlag      = "--turns="
+)
+
+// lasting leaves out the flags that may change while a run goes on.
+func lasting(flags []string) []string {
+	return slices.DeleteFunc(slices.Clone(flags), func(flag string) bool {
+		return strings.HasPrefix(flag, contendersFlag) || strings.HasPrefix(flag, turnsFlag)
+	})
+}
+
+// flags are those that repeat the run, the contenders first.
 func (r *run) flags() []string {
-	flags := []string{"--contenders=" + r.Options.Contenders, "--scenarios=" + r.Options.Scenarios, fmt.Sprint("--turns=", r.Turns), fmt.Sprint("--ideal=", r.Ideal),
+	flags := []string{contendersFlag + r.Options.Contenders, "--scenarios=" + r.Options.Scenarios, fmt.Sprint(turnsFlag, r.Turns), fmt.Sprint("--ideal=", r.Ideal),
 		fmt.Sprint("--tolerance=", r.Tolerance)}
 	if r.Workers != "" {
 		flags = append(flags, "--workers="+r.Workers)
