@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -227,7 +226,7 @@ func TestARestartWithNothingChangedWritesNothing(t *testing.T) {
 func Test200ObjectsAtOnceBecomeReadyWithFewWrites(t *testing.T) {
 	const objects = 200
 	w := newWorldWithOperator(t)
-	before, begun := w.writes(), time.Now()
+	before := w.writes()
 	for i := range objects {
 		w.create(w.hero(fmt.Sprintf("shero-%d", i), 1))
 	}
@@ -246,8 +245,8 @@ func Test200ObjectsAtOnceBecomeReadyWithFewWrites(t *testing.T) {
 			t.Errorf("%s: %.3f writes per object, want the floor of 1", child, per(child))
 		}
 	}
-	// One that says Ready, and of all together about one a second that says how far they are.
-	if most := 1 + (10+2*time.Since(begun).Seconds())/objects; per("sheroes/status") > most {
-		t.Errorf("%.2f status writes per object, want at most %.2f", per("sheroes/status"), most)
+	// One that says Ready, and one before if that took more than a second: with one server, there is one state on its way.
+	if per("sheroes/status") < 1 || per("sheroes/status") > 2 {
+		t.Errorf("%.2f status writes per object, want one or two", per("sheroes/status"))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,7 @@ var creationChecks = []check{
 	{"1.4", "The API server's defaults count", ofAll, createsDefaults},
 	{"1.5", "Twenty objects at once: still one write for each child", ofAll, createsBurst},
 	{"1.6", "A status on its way that lasts is written", ofOperators, recorded(tellsWhatIsOnItsWay)},
+	{"1.7", "Sixty objects at once: each tells that it is on its way", ofOperators, eachTellsThatItIsOnItsWay},
 }
 
 func createsChildren(ctx context.Context, t *trial) error {
@@ -112,12 +114,8 @@ func createsBurst(ctx context.Context, t *trial) error {
 // tellsWhatIsOnItsWay holds servers back by a quota, which is no failure of theirs for the
 // first seconds.
 func tellsWhatIsOnItsWay(ctx context.Context, t *trial) error {
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
-	}
-	if _, err := t.core.CoreV1().ResourceQuotas(t.namespace).Create(ctx, quota, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("limiting the pods: %w", err)
+	if err := t.limitPods(ctx, 1); err != nil {
+		return err
 	}
 	hero, err := t.create(ctx, t.hero("pegasus", 3))
 	if err != nil {
@@ -146,4 +144,47 @@ func tellsWhatIsOnItsWay(ctx context.Context, t *trial) error {
 	}
 	_, err = t.awaitAll(ctx, hero)
 	return err
+}
+
+// eachTellsThatItIsOnItsWay finds a contender that tells less of each, the more there are.
+func eachTellsThatItIsOnItsWay(ctx context.Context, t *trial) error {
+	const objects, patience = 60, 30 * time.Second
+	if err := t.limitPods(ctx, 0); err != nil {
+		return err
+	}
+	heroes, err := t.createAll(ctx, slices.Repeat([]int32{1}, objects)...)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, hero := range heroes {
+		_, err := t.await(ctx, sheroes, t.namespace, hero.Name, func(object *unstructured.Unstructured) error {
+			is, err := typed(object)
+			if err != nil {
+				return err
+			}
+			if is.Status.ObservedGeneration != is.Generation || !meta.IsStatusConditionFalse(is.Status.Conditions, v1.ConditionReady) {
+				return fmt.Errorf("status.observedGeneration is %d with the conditions %v, want %d and Ready: False",
+					is.Status.ObservedGeneration, is.Status.Conditions, is.Generation)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("%v after the last of %d was created: %w", patience, objects, err)
+		}
+	}
+	return nil
+}
+
+// limitPods lets a namespace have no more pods.
+func (t *trial) limitPods(ctx context.Context, most int64) error {
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(most, resource.DecimalSI)}},
+	}
+	if _, err := t.core.CoreV1().ResourceQuotas(t.namespace).Create(ctx, quota, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("limiting the pods: %w", err)
+	}
+	return nil
 }
