@@ -108,6 +108,7 @@ const (
 	ResponseBytes  Measure = "response_bytes"
 	FailedWrites   Measure = "failed_writes"      // writes that were answered with an error, conflicts included; they are among the writes
 	Unanswered     Measure = "unanswered_events"  // events that count for the reaction, but no write came after them
+	Unfinished     Measure = "unfinished_objects" // objects that were deleted before they were as far as was wanted; they are in no latency
 	OfferedRate    Measure = "offered_per_second" // objects a second of an open load
 	Window         Measure = "window_seconds"     // the time that CPU, requests and bytes are of
 )

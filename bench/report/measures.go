@@ -49,6 +49,7 @@ var measures = []measure{
 	counted("writes that change nothing", plainNumber, outcome.NeedlessWrites),
 	counted("writes that fail", plainNumber, outcome.FailedWrites),
 	counted("events that no write followed", plainNumber, outcome.Unanswered),
+	counted("objects deleted before they were finished", plainNumber, outcome.Unfinished),
 	counted("reads", plainNumber, outcome.Reads),
 	perObject("request_bytes_per_object", "bytes sent for an object", inBytes, outcome.RequestBytes, 1),
 	whole("bytes sent", inBytes, outcome.RequestBytes),

@@ -1,16 +1,6 @@
 // Package scenario is what the contenders are put through: each scenario starts a
-// contender, puts a load on the cluster, and measures what comes of it.
-//
-//	burst    n objects are created as fast as the API server takes them
-//	start    n objects are there, without children, when the contender is started
-//	return   n objects are finished and m are new, because it was away, when the contender is started
-//	restart  n objects are finished when the contender is started again
-//	storm    n objects are each changed m times, as fast as the API server takes it
-//	steady   n objects are created at a share of the rate that the ideal client reaches
-//	drift    of each of n finished objects a child is changed by somebody else: a ConfigMap, a Service
-//	         or a StatefulSet
-//	churn    the oldest of n objects is deleted and a new one created, m times
-//	idle     n objects are finished and nothing happens, for a time
+// contender, puts a load on the cluster, and measures what comes of it. [Describe] says what
+// each is.
 //
 // What it guarantees:
 //

@@ -46,7 +46,7 @@ func addLatencies(measured outcome.Measured, b *board, began time.Time, since ma
 	for name, from := range since {
 		at, reached := b.at(name)
 		if !reached {
-			continue // It was deleted before.
+			continue // It was deleted before: that is counted, as it has no latency.
 		}
 		latencies = append(latencies, max(0, at.Sub(from))) // The event may overtake the answer.
 		if at.After(last) {
@@ -54,6 +54,7 @@ func addLatencies(measured outcome.Measured, b *board, began time.Time, since ma
 		}
 	}
 	measured[outcome.Objects] = float64(len(latencies))
+	measured[outcome.Unfinished] = float64(len(since) - len(latencies))
 	if len(latencies) > 0 {
 		measured[outcome.Converge] = last.Sub(began).Seconds()
 		measured[outcome.ReadyMedian] = measure.Quantile(latencies, 0.5).Seconds()

@@ -45,6 +45,7 @@ type Scenario struct {
 	// [World.Adopt], before it is started.
 	Found bool
 
+	about       string
 	parts       []part
 	short, full []Variant
 	run         func(ctx context.Context, w *World, v Variant) (outcome.Measured, error)
@@ -66,23 +67,32 @@ var (
 )
 
 var all = []Scenario{
-	{Name: "burst", Creates: true, Sweeps: true, Limits: true, parts: []part{partN}, run: burst,
+	{Name: "burst", about: "n objects are created as fast as the API server takes them",
+		Creates: true, Sweeps: true, Limits: true, parts: []part{partN}, run: burst,
 		short: []Variant{{N: 100}}, full: []Variant{{N: 1000}, {N: 5000}}},
-	{Name: "start", Creates: true, parts: []part{{partN.name, partN.of, 0, partN.maximum}}, run: start,
+	{Name: "start", about: "n objects are there, without children, when the contender is started",
+		Creates: true, parts: []part{{partN.name, partN.of, 0, partN.maximum}}, run: start,
 		short: []Variant{{N: 100}}, full: []Variant{{N: 0}, {N: 10_000}, {N: 50_000}}},
-	{Name: "return", Found: true, parts: []part{partN, partM}, run: comeBack,
-		short: []Variant{{N: 500, M: 10}}, full: []Variant{{N: 10_000, M: 100}, {N: 50_000, M: 100}}},
-	{Name: "restart", parts: []part{partN}, run: restart,
+	{Name: "return", about: "n objects are finished and m are new, because it was away, when the contender is started",
+		Found: true, Limits: true, parts: []part{partN, partM}, run: comeBack,
+		short: []Variant{{N: 500, M: 10}}, full: []Variant{{N: 50_000, M: 100}, {N: 10_000, M: 100}}},
+	{Name: "restart", about: "n objects are finished when the contender is started again",
+		parts: []part{partN}, run: restart,
 		short: []Variant{{N: 50}}, full: []Variant{{N: 1000}, {N: 10_000}}},
-	{Name: "storm", parts: []part{partN, partM}, run: storm,
+	{Name: "storm", about: "n objects are each changed m times, as fast as the API server takes it",
+		parts: []part{partN, partM}, run: storm,
 		short: []Variant{{N: 20, M: 5}}, full: []Variant{{N: 500, M: 20}}},
-	{Name: "steady", Creates: true, Sweeps: true, Paced: true, parts: []part{partN, partLoad}, run: steady,
+	{Name: "steady", about: "n objects are created at load percent of the rate that the ideal client reaches",
+		Creates: true, Sweeps: true, Paced: true, parts: []part{partN, partLoad}, run: steady,
 		short: []Variant{{N: 100, Load: 50}, {N: 30, Load: 10}}, full: []Variant{{N: 3000, Load: 50}, {N: 3000, Load: 75}, {N: 500, Load: 10}}},
-	{Name: "drift", parts: []part{partN}, run: drift,
+	{Name: "drift", about: "of each of n finished objects a ConfigMap, a Service or a StatefulSet is changed by somebody else",
+		parts: []part{partN}, run: drift,
 		short: []Variant{{N: 20}}, full: []Variant{{N: 1000}}},
-	{Name: "churn", Paced: true, parts: []part{{partN.name, partN.of, 10, partN.maximum}, partM}, run: churn,
+	{Name: "churn", about: "the oldest of n objects is deleted and a new one created, m times",
+		Paced: true, parts: []part{{partN.name, partN.of, 10, partN.maximum}, partM}, run: churn,
 		short: []Variant{{N: 20, M: 40}}, full: []Variant{{N: 500, M: 3000}}},
-	{Name: "idle", parts: []part{partN, partSeconds}, run: idle,
+	{Name: "idle", about: "n objects are finished and nothing happens, for so many seconds",
+		parts: []part{partN, partSeconds}, run: idle,
 		short: []Variant{{N: 20, Seconds: 10}}, full: []Variant{{N: 1000, Seconds: 300}, {N: 10_000, Seconds: 300}}},
 }
 
@@ -93,6 +103,15 @@ func Names() []string {
 		names[i] = s.Name
 	}
 	return names
+}
+
+// Describe says what all scenarios are, a line each.
+func Describe() string {
+	var text strings.Builder
+	for _, s := range all {
+		fmt.Fprintf(&text, "  %-9s%s\n", s.Name, s.about)
+	}
+	return text.String()
 }
 
 // Chosen is a scenario in a variant.

@@ -205,7 +205,7 @@ func TestWhatAContenderDidFirstAndLastSinceItWasStarted(t *testing.T) {
 	}
 }
 
-func TestLatenciesLeaveOutWhatWasDeletedBefore(t *testing.T) {
+func TestLatenciesLeaveOutWhatWasDeletedBeforeAndSayHowMany(t *testing.T) {
 	b, start := newBoard(), time.Now()
 	since := map[types.NamespacedName]time.Time{}
 	for i := range 4 {
@@ -218,7 +218,7 @@ func TestLatenciesLeaveOutWhatWasDeletedBefore(t *testing.T) {
 	}
 	measured := outcome.Measured{}
 	addLatencies(measured, b, start, since)
-	want := outcome.Measured{outcome.Objects: 3, outcome.Converge: 4, outcome.ReadyMedian: 3, outcome.Ready99: 4}
+	want := outcome.Measured{outcome.Objects: 3, outcome.Unfinished: 1, outcome.Converge: 4, outcome.ReadyMedian: 3, outcome.Ready99: 4}
 	if fmt.Sprint(measured) != fmt.Sprint(want) {
 		t.Errorf("measured %v, want %v", measured, want)
 	}
