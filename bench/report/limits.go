@@ -40,11 +40,15 @@ type Limited struct {
 	Cells     []string         `json:"-"`
 }
 
-// limitedBy are the measures by which limits are judged and shown, in the order of the table.
-var limitedBy = []struct {
-	of outcome.Measure
-	in unit
-}{{outcome.PeakMemory, inBytes}, {outcome.Converge, inSeconds}, {outcome.ContenderCPU, inSeconds}}
+// limitedBy are the measures by which limits are judged and shown, in the order of the table,
+// and of each the first that a scenario has.
+var (
+	limitedTime = []outcome.Measure{outcome.Converge, outcome.Settled}
+	limitedBy   = []struct {
+		of []outcome.Measure
+		in unit
+	}{{[]outcome.Measure{outcome.PeakMemory}, inBytes}, {limitedTime, inSeconds}, {[]outcome.Measure{outcome.ContenderCPU}, inSeconds}}
+)
 
 // limitOf is the limit of a setting in MiB; 0 where it has none.
 func limitOf(setting string) int {
@@ -128,14 +132,17 @@ var unlimited = map[string]string{"kube-rs": "no limit of a heap", "ideal": "not
 func mediansOf(rounds []outcome.Round) outcome.Measured {
 	medians := outcome.Measured{}
 	for _, by := range limitedBy {
-		var values []float64
-		for _, round := range rounds {
-			if value, is := round.Measured[by.of]; is {
-				values = append(values, value)
+		for _, of := range by.of {
+			var values []float64
+			for _, round := range rounds {
+				if value, is := round.Measured[of]; is {
+					values = append(values, value)
+				}
 			}
-		}
-		if len(values) > 0 {
-			medians[by.of] = outcome.Median(values)
+			if len(values) > 0 {
+				medians[of] = outcome.Median(values)
+				break
+			}
 		}
 	}
 	return medians
@@ -144,12 +151,14 @@ func mediansOf(rounds []outcome.Round) outcome.Measured {
 // passes says whether medians with a limit are near enough to those of the default. What was
 // not measured does not pass.
 func passes(with, usual outcome.Measured) bool {
-	within := func(of outcome.Measure, factor float64) bool {
-		value, is := with[of]
-		bound, known := usual[of]
-		return is && known && value <= factor*bound
+	within := func(factor float64) func(outcome.Measure) bool {
+		return func(of outcome.Measure) bool {
+			value, is := with[of]
+			bound, known := usual[of]
+			return is && known && value <= factor*bound
+		}
 	}
-	return within(outcome.Converge, limitTime) && within(outcome.ContenderCPU, limitCPU)
+	return slices.ContainsFunc(limitedTime, within(limitTime)) && within(limitCPU)(outcome.ContenderCPU)
 }
 
 // compare divides by what is ours, and writes the cells.
@@ -170,11 +179,12 @@ func (l Limits) compare() {
 	}
 }
 
-// writeOf writes what was measured, or nothing.
-func (u unit) writeOf(measured outcome.Measured, of outcome.Measure) string {
-	value, is := measured[of]
-	if !is {
-		return ""
+// writeOf writes the first of some measures that was measured, or nothing.
+func (u unit) writeOf(measured outcome.Measured, of []outcome.Measure) string {
+	for _, one := range of {
+		if value, is := measured[one]; is {
+			return u.write(value)
+		}
 	}
-	return u.write(value)
+	return ""
 }

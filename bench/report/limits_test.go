@@ -67,6 +67,18 @@ func TestContendersAreComparedAtTheirBestSizes(t *testing.T) {
 	}
 }
 
+func TestWhereNothingConvergesTheTimeUntilAllIsQuietDecides(t *testing.T) {
+	quiet := func(setting string, time float64) outcome.Round {
+		round := limitRound("a", setting, 0, 1, 1)
+		delete(round.Measured, outcome.Converge)
+		round.Measured[outcome.Settled] = time
+		return round
+	}
+	if got := limitedOf("a", []outcome.Round{quiet("default", 10), quiet("memory=64MiB", 12), quiet("memory=128MiB", 11)}).MiB; got != 128 {
+		t.Errorf("%d MiB are enough, want 128", got)
+	}
+}
+
 func TestARunWithoutASweepSaysNothingOfLimits(t *testing.T) {
 	summary := Summarize(outcome.Run{}, []outcome.Round{limitRound(Ours, "default", 1, 1, 1), limitRound(Ours, "workers=8", 1, 1, 1)})
 	var text strings.Builder
