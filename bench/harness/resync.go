@@ -31,6 +31,7 @@ func (c *choice) notes() []string {
 			"with that many, the machine would be busy with pods", scenario.ManyObjects))
 	}
 	for _, one := range c.contenders {
+		notes = append(notes, one.Notes...)
 		if len(c.workers) > 0 && one.OneWorker {
 			notes = append(notes, one.Name+" reconciles one object at a time: it is left out of the numbers of workers above 1")
 		}

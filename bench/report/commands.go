@@ -62,7 +62,9 @@ func goalsCommand() *cobra.Command {
 		Long: `Prints a line for each goal: goal, its name, the peer, what was measured, the target, and
 met or missed, with tabs between them. What was measured is a ratio of medians, Bellerophon's by
 the peer's, except where the peer is floor or none, and for converge-rate, which is our rate by
-the ideal client's. A goal that was not measured is missed.`,
+the ideal client's. A goal is met if its value is, in the scenario and size that it names, with a
+warm JVM where it asks for one, and as a median of at least 5 rounds that are not noisy; what
+was measured says what of that is not so. A goal that was not measured is missed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			run, rounds, err := read(arguments[0])

@@ -82,7 +82,7 @@ func TestTheReportIsThereForScripts(t *testing.T) {
 	}
 	out, _, err = run(t, "goals", "--json", "testdata/run")
 	var goals []Goal
-	if err != nil || json.Unmarshal([]byte(out), &goals) != nil || len(goals) != 27 || !goals[0].Met || goals[0].Peer != "controller-runtime" {
+	if err != nil || json.Unmarshal([]byte(out), &goals) != nil || len(goals) != 27 || goals[0].Met || !goals[11].Met || goals[11].Peer != "floor" {
 		t.Errorf("got %s: %v", out, err)
 	}
 }
@@ -104,8 +104,34 @@ func TestErrorsSayAWayOut(t *testing.T) {
 func TestInspectOfARunThatWasNotScrapedSaysSo(t *testing.T) {
 	tool(t, "prometheus", "prometheus")
 	_, _, err := run(t, "inspect", "testdata/run")
-	if err == nil || !strings.Contains(err.Error(), "the run was not scraped") || !strings.Contains(err.Error(), "go run ./bench report testdata/run") {
+	if err == nil || !strings.Contains(err.Error(), "the run was not scraped, or its data was not kept") || !strings.Contains(err.Error(), "go run ./bench report testdata/run") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAReportKeepsTheTimeSeriesWhoseDataIsGone(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	dir := copyOfRun(t)
+	summary, rounds, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pageText{Summary: Summarize(summary, rounds), Data: dataOf(Summarize(summary, rounds), rounds)}
+	kept := text.Data.Groups[0].Key
+	text.Data.Series = map[string]map[string][]line{kept: {panels[0].Record: {{Label: "</script>", Points: [][2]float64{{1, 42}}}}}}
+	page := filepath.Join(dir, "report.html")
+	if err := save(page, text.write); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run(t, "inspect", dir); err == nil || !strings.Contains(err.Error(), "or open "+page) {
+		t.Errorf("inspect says %v, want that the page has series", err)
+	}
+	_, errs, err := run(t, "report", dir)
+	if err != nil || strings.Contains(errs, "no time series") {
+		t.Errorf("report says %q: %v", errs, err)
+	}
+	if series := seriesIn(page); len(series) != 1 || series[kept][panels[0].Record][0].Points[0][1] != 42 {
+		t.Errorf("the page has %v, want what it had", series)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -60,6 +61,9 @@ func Inspect(ctx context.Context, dir string, opened func(Opened)) error {
 		return group.Wait()
 	})
 	if errors.Is(err, errNoSeries) {
+		if page := filepath.Join(dir, "report.html"); seriesIn(page) != nil {
+			return fmt.Errorf("%w; or open %s, which has the series of one turn", err, page)
+		}
 		return fmt.Errorf("%w; or see the tables alone, with: go run ./bench report %s", err, dir)
 	}
 	return err

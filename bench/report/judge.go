@@ -10,8 +10,12 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// enough is how many rounds the median of a goal should have.
-const enough = 5
+const (
+	// enough is how many rounds the median of a goal has to have.
+	enough = 5
+	// warming is after how many reconciles a JVM is warm.
+	warming = 5000
+)
 
 // judge measures all goals.
 func judge(run outcome.Run, rounds []outcome.Round) []Goal {
@@ -26,25 +30,34 @@ func judge(run outcome.Run, rounds []outcome.Round) []Goal {
 
 func (g goal) judge(target target, run outcome.Run, rounds []outcome.Round) Goal {
 	result := Goal{Name: g.name, Peer: target.peer, Target: target.sign + " " + exact(target.bound)}
-	value, from, is := g.measured(target, run, rounds)
-	if !is {
+	is := g.measured(target, run, rounds)
+	if !is.there {
 		result.Measured = "not measured" + whyNot(run, rounds, g, target)
 		return result
 	}
-	result.Measured = fmt.Sprintf("%s (%s)", exact(value), from)
+	result.Measured = fmt.Sprintf("%s (%s)", exact(is.value), strings.Join(is.notes, ", "))
 	switch target.sign {
 	case "<=":
-		result.Met = value <= target.bound
+		result.Met = is.value <= target.bound
 	case ">=":
-		result.Met = value >= target.bound
+		result.Met = is.value >= target.bound
 	default:
-		result.Met = value == target.bound
+		result.Met = is.value == target.bound
 	}
+	result.Met = result.Met && is.asDefined
 	return result
 }
 
-// measured takes the rounds that suit the goal best, and says where the value is from.
-func (g goal) measured(target target, run outcome.Run, rounds []outcome.Round) (value float64, from string, is bool) {
+// measurement is what was measured of a goal.
+type measurement struct {
+	value     float64
+	notes     []string // where it is from, and how that differs from what the goal asks for
+	there     bool
+	asDefined bool // enough rounds, none of them noisy, of what the goal asks for
+}
+
+// measured takes the rounds that suit the goal best.
+func (g goal) measured(target target, run outcome.Run, rounds []outcome.Round) measurement {
 	counting := slices.DeleteFunc(slices.Clone(rounds), func(round outcome.Round) bool {
 		return !round.Counts() || !g.suits(round.Variant) || !slices.Contains(g.scenarios, round.Scenario)
 	})
@@ -53,17 +66,19 @@ func (g goal) measured(target target, run outcome.Run, rounds []outcome.Round) (
 		return cmp.Or(cmp.Compare(g.distance(a.variant), g.distance(b.variant)), byPlace(g.scenarios, a.scenario, b.scenario))
 	})
 	for _, kind := range kinds {
-		value, notes, is := g.compare(target, ofKind(counting, kind))
-		if !is {
+		is := g.compare(target, kind, ofKind(counting, kind))
+		if !is.there {
 			continue
 		}
 		where := kind.String()
 		if g.n > 0 && variantValue(kind.variant, "n") != g.n {
 			where += fmt.Sprintf(" instead of n=%.0f", g.n)
+			is.asDefined = false
 		}
-		return value, strings.Join(append([]string{where}, notes...), ", "), true
+		is.notes = append([]string{where}, is.notes...)
+		return is
 	}
-	return 0, "", false
+	return measurement{}
 }
 
 // distance says how far a variant is from what the goal asks for.
@@ -75,39 +90,47 @@ func (g goal) distance(variant string) float64 {
 	return max(g.n-n, n-g.n)
 }
 
-// compare measures a goal in rounds of one kind, and notes what they are.
-func (g goal) compare(target target, rounds []outcome.Round) (value float64, notes []string, is bool) {
+// compare measures a goal in rounds of one kind.
+func (g goal) compare(target target, of kind, rounds []outcome.Round) measurement {
 	starts := g.measure == string(outcome.FirstWrite) // No process is warm before it starts.
 	if target.by == level || target.by == ceiling {
 		ours := g.sampleOf(Ours, rounds, !starts)
 		switch {
 		case len(ours.values) == 0:
-			return 0, nil, false
+			return measurement{}
 		case target.by == ceiling:
-			return slices.Max(ours.values), append(ours.notes, "largest value", ours.rounds()), true
+			return measurement{slices.Max(ours.values), append(ours.notes, "largest value", ours.rounds()), true, ours.isEnough()}
 		}
-		return outcome.Median(ours.values), append(ours.notes, ours.rounds()), true
+		return measurement{outcome.Median(ours.values), append(ours.notes, ours.rounds()), true, ours.isEnough()}
 	}
 	theirs := g.sampleOf(target.peer, rounds, !starts)
 	ours := g.sampleOf(Ours, rounds, theirs.warm)
 	if len(theirs.values) == 0 || len(ours.values) == 0 {
-		return 0, nil, false
+		return measurement{}
 	}
-	if target.peer == "quarkus" && !theirs.warm && !starts {
+	// Who starts among so many reconciles them all.
+	gotWarm := theirs.warm || (slices.Contains([]string{"return", "start"}, of.scenario) && variantValue(of.variant, "n") >= warming)
+	isCold := target.peer == "quarkus" && !gotWarm && !starts
+	if isCold {
 		theirs.notes = append(theirs.notes, "the JVM was not warm")
 	}
-	notes = append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(ours, theirs))
+	is := measurement{
+		notes: append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(ours, theirs)),
+		there: true, asDefined: ours.isEnough() && theirs.isEnough() && !isCold,
+	}
 	over, under := outcome.Median(ours.values), outcome.Median(theirs.values)
 	if target.by == rate {
 		over, under = under, over
 	}
 	switch {
 	case over == under:
-		return 1, notes, true
+		is.value = 1
 	case under == 0:
-		return 0, nil, false // Nothing can be divided by nothing.
+		return measurement{} // Nothing can be divided by nothing.
+	default:
+		is.value = over / under
 	}
-	return over / under, notes, true
+	return is
 }
 
 // sample is what a goal takes of a contender's rounds.
@@ -117,6 +140,8 @@ type sample struct {
 	warm   bool
 	notes  []string
 }
+
+func (s sample) isEnough() bool { return len(s.values)-s.noisy >= enough }
 
 // rounds writes how many rounds a sample is from.
 func (s sample) rounds() string {

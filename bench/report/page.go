@@ -1,10 +1,13 @@
 package report
 
 import (
+	"bytes"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
+	"os"
 
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
@@ -21,6 +24,9 @@ type pageData struct {
 	Groups []group                      `json:"groups"`
 	Series map[string]map[string][]line `json:"series,omitempty"` // of groups and records; what is not here is asked of the server
 }
+
+// pageDataBegins is what the template has before the data.
+const pageDataBegins = "<script>const page = "
 
 // pageText is what the page is made of.
 type pageText struct {
@@ -53,4 +59,19 @@ func (p pageText) write(out io.Writer) error {
 		return fmt.Errorf("writing the report as HTML: %w", err)
 	}
 	return nil
+}
+
+// seriesIn are the time series of a page that was written before, nil without any: they
+// outlive the data of Prometheus, which is too large to be kept with a report.
+func seriesIn(file string) map[string]map[string][]line {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	_, data, _ := bytes.Cut(content, []byte(pageDataBegins))
+	var held pageData
+	if json.NewDecoder(bytes.NewReader(data)).Decode(&held) != nil || len(held.Series) == 0 {
+		return nil
+	}
+	return held.Series
 }

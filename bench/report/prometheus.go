@@ -46,7 +46,7 @@ func withPrometheus(ctx context.Context, dir string, use func(context.Context, r
 	}
 	data := filepath.Join(dir, "prometheus")
 	if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: there is no folder %s: the run was not scraped; install Prometheus and repeat the run", errNoSeries, data)
+		return fmt.Errorf("%w: there is no folder %s: the run was not scraped, or its data was not kept; repeat the run with Prometheus installed", errNoSeries, data)
 	}
 	own, err := os.MkdirTemp("", "bellerophon-inspect-")
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
@@ -22,8 +23,8 @@ type Written struct {
 }
 
 // Write writes report.html, pictures/ and report.md into the folder of a run. The time
-// series need a Prometheus on the PATH, and the pictures a Chromium: without them they are
-// left out, and it says so.
+// series need a Prometheus on the PATH and the data of the run, or a report.html from when
+// those were there; the pictures need a Chromium. Without them they are left out, and it says so.
 func Write(ctx context.Context, dir string) (Written, error) {
 	run, rounds, err := read(dir)
 	if err != nil {
@@ -32,19 +33,24 @@ func Write(ctx context.Context, dir string) (Written, error) {
 	summary := Summarize(run, rounds)
 	written := Written{Summary: &summary}
 
+	page := filepath.Join(dir, "report.html")
 	text := pageText{Summary: summary, Data: dataOf(summary, rounds)}
-	text.Data.Groups = fullest(text.Data.Groups)
+	all := text.Data.Groups
+	text.Data.Groups = fullest(all)
 	err = withPrometheus(ctx, dir, func(ctx context.Context, prometheus running) (err error) {
 		text.Data.Series, err = prometheus.querier.all(ctx, text.Data.Groups)
 		return err
 	})
 	if errors.Is(err, errNoSeries) {
-		text.Without, text.Data.Panels, text.Data.Groups = err.Error(), nil, nil
-		written.LeftOut = append(written.LeftOut, err.Error())
+		if text.Data.Series = seriesIn(page); text.Data.Series != nil {
+			text.Data.Groups = slices.DeleteFunc(all, func(g group) bool { return text.Data.Series[g.Key] == nil })
+		} else {
+			text.Without, text.Data.Panels, text.Data.Groups = err.Error(), nil, nil
+			written.LeftOut = append(written.LeftOut, err.Error())
+		}
 	} else if err = errors.Join(err, ctx.Err()); err != nil {
 		return written, err
 	}
-	page := filepath.Join(dir, "report.html")
 	if err := save(page, text.write); err != nil {
 		return written, err
 	}
