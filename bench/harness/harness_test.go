@@ -477,7 +477,7 @@ func TestASweepIsOfTheFirstTwoTurnsAndWhoHasOneWorkerIsLeftOutOfMore(t *testing.
 			t.Errorf("turn %d is %q, want %q", turn, planned, want)
 		}
 	}
-	if notes := strings.Join(chosen.notes(), "\n"); !strings.Contains(notes, "tutorial reconciles one object at a time") || !strings.Contains(notes, "more than 1000 of them have no servers") {
+	if notes := strings.Join(chosen.notes(), "\n"); !strings.Contains(notes, "tutorial reconciles one object at a time") || !strings.Contains(notes, "more than 1000 of them, have no servers") {
 		t.Errorf("the notes are %q", notes)
 	}
 }

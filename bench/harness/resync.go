@@ -27,8 +27,8 @@ func (c *choice) notes() []string {
 		notes = append(notes, uncheckedNote)
 	}
 	if c.hasWithoutServers() {
-		notes = append(notes, fmt.Sprintf("objects of a scenario with more than %d of them have no servers (replicas: 0), and one each in others: "+
-			"with that many, the machine would be busy with pods", scenario.ManyObjects))
+		notes = append(notes, fmt.Sprintf("objects of a storm, and of a scenario with more than %d of them, have no servers (replicas: 0), and one each in others: "+
+			"the machine would be busy with pods", scenario.ManyObjects))
 	}
 	for _, one := range c.contenders {
 		notes = append(notes, one.Notes...)

@@ -277,3 +277,17 @@ func TestWhoHasToBeKilledFailsItsRoundButMayHavePreparedWhatRoundsFind(t *testin
 		}
 	}
 }
+
+func TestAStormHasNoServersWhateverItsSizeAndOthersHaveOneUpToMany(t *testing.T) {
+	for text, want := range map[string]int32{"storm": 0, "storm:n=50:m=2": 0, "churn:n=50": 1, "burst:n=1000": 1, "burst:n=1001": 0} {
+		for _, full := range []bool{false, true} {
+			chosen, err := Parse(text, full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := chosen[0].Replicas(); got != want {
+				t.Errorf("%s: %d servers, want %d", text, got, want)
+			}
+		}
+	}
+}
