@@ -50,9 +50,9 @@ bench: FLAGS = --contenders $(CONTENDERS) --scenarios $(SMALL) --turns 5 --limit
 bench: ## Compare operators, small sizes; under 15 minutes once all are built and checked.
 
 bench-medium: LIMIT ?= 45m
-bench-medium: MEDIUM = burst:n=1000,steady:n=300:load=50,steady:n=60:load=10,start:n=2000,restart:n=500,idle:n=100:seconds=60
+bench-medium: MEDIUM = burst:n=1000,steady:n=300:load=50,steady:n=60:load=10,start:n=2000,restart:n=500,storm:n=200:m=10,drift:n=100,churn:n=100:m=300,idle:n=100:seconds=60
 bench-medium: FLAGS = --contenders $(CONTENDERS) --scenarios $(MEDIUM) --ideal 200 --turns 5 --limit $(LIMIT)
-bench-medium: ## Compare operators, medium sizes; 45 minutes each time, two hours for all turns.
+bench-medium: ## Compare operators, medium sizes; 45 minutes each time, three hours for all turns.
 
 bench-full: FLAGS = --full --warm --workers 1,8,32 --memory 1Gi,512Mi,256Mi,128Mi,64Mi --turns 5 --ideal 500
 bench-full: ## Compare all operators in all scenarios, large sizes and sweeps; some days.
