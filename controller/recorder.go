@@ -61,11 +61,12 @@ func (m *Manager) record(ctx context.Context) error {
 	return nil
 }
 
-// endingSink sends events until its end. The broadcaster sends from goroutines that it does
+// endingSink sends events until its end, one at a time: where a hundred objects need mending,
+// an API server that is busy does that first. The broadcaster sends from goroutines that it does
 // not wait for: after the end they send nothing, and nothing is on its way.
 type endingSink struct {
 	to    events.EventSink
-	mu    sync.RWMutex // is held for reading by who sends
+	mu    sync.Mutex // is held by who sends
 	ended bool
 }
 
@@ -76,8 +77,8 @@ func (s *endingSink) end() {
 }
 
 func (s *endingSink) send(send func() (*apieventsv1.Event, error)) (*apieventsv1.Event, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.ended {
 		return nil, context.Canceled
 	}

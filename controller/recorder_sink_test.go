@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -46,5 +48,38 @@ func TestAfterTheRecordersEndNoEventIsOnItsWayOrSent(t *testing.T) {
 	}
 	if err := group.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// crowdedSink sees whether more than one is in it.
+type crowdedSink struct {
+	events.EventSink
+	inside, most atomic.Int64
+}
+
+func (s *crowdedSink) Create(context.Context, *apieventsv1.Event) (*apieventsv1.Event, error) {
+	s.most.Store(max(s.most.Load(), s.inside.Add(1)))
+	defer s.inside.Add(-1)
+	for range 100 {
+		runtime.Gosched()
+	}
+	return nil, nil
+}
+
+func TestEventsAreSentOneAtATime(t *testing.T) {
+	to := &crowdedSink{}
+	sink := &endingSink{to: to}
+	group := lifecycle.New(t.Context())
+	for range 100 {
+		group.Go("event", func(ctx context.Context) error {
+			_, err := sink.Create(ctx, nil)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	if most := to.most.Load(); most != 1 {
+		t.Errorf("%d were sent at a time", most)
 	}
 }

@@ -119,7 +119,11 @@ func compare[Kept keptChild, Whole streams.Object](client *controller.Client, he
 	case !isOurs(hero, seen):
 		child.err = whose(hero, seen, ways.what)
 	case seen.sumOf() != ways.sumOf(want):
-		want.SetResourceVersion(seen.GetResourceVersion())
+		if metav1.IsControlledBy(seen, hero) {
+			want.SetUID(seen.GetUID()) // No other of its name. It may change meanwhile: of a StatefulSet, the status does all the time.
+		} else {
+			want.SetResourceVersion(seen.GetResourceVersion()) // Nor one that somebody else takes.
+		}
 		child.write = func(ctx context.Context) (action, error) { return repair(ctx, client, hero, want, ways) }
 	}
 	return child
@@ -152,7 +156,7 @@ func repair[Whole streams.Object](ctx context.Context, client *controller.Client
 	switch {
 	case err == nil && ways.sumOf(seen) == ways.sumOf(want):
 		return repaired, nil
-	case apierrors.IsInvalid(err): // Such as a port that another has the name of.
+	case apierrors.IsInvalid(err): // Such as a port that another has the name of, or another uid.
 		seen, err = controller.Live[Whole](ctx, client, nameOf(want))
 	}
 	if err != nil {

@@ -127,6 +127,9 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 			return after, nil
 		}
 	}
+	if now, found := controller.Get[*v1.BellerophonSimple](r.client, nameOf(hero)); !found || now.ResourceVersion != hero.ResourceVersion {
+		return conflictWait, nil // As below, without asking the API server.
+	}
 	changed := hero.DeepCopy()
 	changed.Status = status
 	written, err := controller.PatchStatus(ctx, r.client, hero, changed)

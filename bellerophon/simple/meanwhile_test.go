@@ -1,0 +1,162 @@
+package simple_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/install"
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apitypes "k8s.io/apimachinery/pkg/types"
+)
+
+// meanwhile does something before the first patch to a path passes, and counts conflicts of
+// patches.
+type meanwhile struct {
+	http.RoundTripper
+	path string // how it ends
+
+	mu        sync.Mutex
+	do        func()
+	conflicts []string // paths
+}
+
+func (m *meanwhile) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodPatch && strings.HasSuffix(request.URL.Path, m.path) {
+		if do := m.take(); do != nil {
+			do()
+		}
+	}
+	answer, err := m.RoundTripper.RoundTrip(request)
+	if err == nil && request.Method == http.MethodPatch && answer.StatusCode == http.StatusConflict {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.conflicts = append(m.conflicts, request.URL.Path)
+	}
+	return answer, err
+}
+
+func (m *meanwhile) take() func() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do := m.do
+	m.do = nil
+	return do
+}
+
+// before does something before the next patch to the path.
+func (m *meanwhile) before(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.do = do
+}
+
+func (m *meanwhile) conflicted() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.conflicts
+}
+
+// newWorldWithMeanwhile makes a namespace with an operator, and a finished object.
+func newWorldWithMeanwhile(t *testing.T, path string) (*world, *meanwhile) {
+	t.Helper()
+	w, m := newWorld(t), &meanwhile{path: path}
+	config := must(must(install.Operator(w.ctx, w.config, ""))(t).Config(t.Context(), w.config))(t)
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
+		m.RoundTripper = inner
+		return m
+	})
+	w.operator = w.startOperatorAs(config)
+	if err := w.operator.manager.Cache().Wait(w.ctx, cache.Current); err != nil {
+		t.Fatal(err)
+	}
+	w.create(w.hero("pegasus", 1))
+	w.awaitReady("pegasus", 1)
+	return w, m
+}
+
+// The controller of StatefulSets writes a status within milliseconds of a change.
+func TestARepairIsDoneThoughItsChildChangesMeanwhile(t *testing.T) {
+	w, m := newWorldWithMeanwhile(t, "/statefulsets/pegasus")
+	client := w.any.Resource(statefulSets).Namespace(w.namespace)
+	m.before(func() {
+		if _, err := client.Patch(w.ctx, "pegasus", apitypes.MergePatchType, []byte(`{"metadata":{"annotations":{"team":"stable"}}}`), metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	must(client.Patch(w.ctx, "pegasus", apitypes.MergePatchType, []byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{}))(t)
+	w.await(statefulSets, "pegasus", "back to 1 replica", func(object *unstructured.Unstructured) bool {
+		replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
+		return replicas == 1 && object.GetAnnotations()["team"] == "stable"
+	})
+	w.awaitReady("pegasus", 1)
+	if conflicts := m.conflicted(); len(conflicts) > 0 {
+		t.Errorf("conflicts: %s", conflicts)
+	}
+}
+
+func TestARepairLeavesAloneWhatSomebodyElseMadeMeanwhile(t *testing.T) {
+	w, m := newWorldWithMeanwhile(t, "/configmaps/pegasus")
+	client := w.core.CoreV1().ConfigMaps(w.namespace)
+	other := must(client.Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "another"}}, metav1.CreateOptions{}))(t)
+	owner := *metav1.NewControllerRef(other, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	theirs := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "pegasus", OwnerReferences: []metav1.OwnerReference{owner}},
+		Data:       map[string]string{"theirs": "yes"},
+	}
+	m.before(func() {
+		if err := client.Delete(w.ctx, "pegasus", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		if _, err := client.Create(w.ctx, theirs, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	must(client.Patch(w.ctx, "pegasus", apitypes.MergePatchType, []byte(`{"data":{"winged_horse_name":"another"}}`), metav1.PatchOptions{}))(t)
+	w.awaitDegraded("pegasus", v1.ReasonNameConflict)
+	kept := must(client.Get(w.ctx, "pegasus", metav1.GetOptions{}))(t)
+	if len(kept.Data) != 1 || kept.Data["theirs"] != "yes" || len(kept.Labels) > 0 {
+		t.Errorf("it has the labels %v and the data %v, want those of its maker", kept.Labels, kept.Data)
+	}
+}
+
+func TestTheStatusOfWhatIsKnownToHaveChangedIsNotSent(t *testing.T) {
+	w, m := newWorldWithMeanwhile(t, "/configmaps/pegasus")
+	onItsWay := func(*v1.BellerophonSimple, *metav1.Condition) bool { return true }
+	// So that it stays on its way, and a status is due each second.
+	manual := []byte(`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)
+	must(w.any.Resource(statefulSets).Namespace(w.namespace).Patch(w.ctx, "pegasus", apitypes.MergePatchType, manual, metav1.PatchOptions{}))(t)
+	w.change("pegasus", `{"spec":{"winged_horse_name":"arion"}}`)
+	w.awaitCondition("pegasus", v1.ConditionProgressing, onItsWay)
+	<-time.After(time.Second)
+
+	client := w.operator.manager.Client()
+	m.before(func() {
+		w.change("pegasus", `{"spec":{"winged_horse_name":"balius"}}`)
+		for name := (apitypes.NamespacedName{Namespace: w.namespace, Name: "pegasus"}); ; {
+			if hero, found := controller.Get[*v1.BellerophonSimple](client, name); found && hero.Spec.WingedHorseName == "balius" {
+				return
+			}
+			select {
+			case <-w.ctx.Done():
+				t.Error("the operator does not get to know of the second change")
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	w.change("pegasus", `{"spec":{"winged_horse_name":"tulpar"}}`)
+	w.awaitCondition("pegasus", v1.ConditionProgressing, func(hero *v1.BellerophonSimple, _ *metav1.Condition) bool {
+		return hero.Spec.WingedHorseName == "balius"
+	})
+	if conflicts := m.conflicted(); len(conflicts) > 0 {
+		t.Errorf("conflicts: %s", conflicts)
+	}
+}
