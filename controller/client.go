@@ -126,7 +126,8 @@ func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error
 // merge keys (a strategic merge patch). It needs to know nothing of what is there, unlike
 // Patch, and costs the API server half of what Apply does; it takes nothing away. The status is
 // left out. If the given object has a resource version and the one that is there has another,
-// it is a conflict, and nothing is changed. It returns the object as it is then.
+// it is a conflict; if it has another uid, it is invalid. In both cases nothing is changed. It
+// returns the object as it is then.
 func Merge[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
 	kind := c.written(reflect.TypeFor[T](), "merge", true)
 	parts, err := partsOf(object)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apieventsv1 "k8s.io/api/events/v1"
@@ -15,8 +16,9 @@ import (
 )
 
 // Recorder tells people what happened to an object, as Kubernetes Events. Events that
-// repeat become a series; they are sent in the background and may be lost when the
-// process ends. While the manager does not run, nothing is recorded.
+// repeat become a series. They are sent in the background, one at a time, and may be lost when
+// more than a thousand wait for that, or when the process ends. While the manager does not
+// run, nothing is recorded.
 type Recorder struct {
 	started atomic.Pointer[events.EventRecorderLogger]
 }
@@ -47,7 +49,7 @@ func (m *Manager) record(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making a client for events: %w", err)
 	}
-	sink := &endingSink{to: &events.EventSinkImpl{Interface: client}}
+	sink := &quietSink{to: &events.EventSinkImpl{Interface: client}}
 	defer sink.end()
 	broadcaster := events.NewBroadcaster(sink)
 	defer broadcaster.Shutdown()
@@ -61,38 +63,54 @@ func (m *Manager) record(ctx context.Context) error {
 	return nil
 }
 
-// endingSink sends events until its end, one at a time: where a hundred objects need mending,
+const (
+	// mostEvents is how many Events wait for others to be sent. The broadcaster has a goroutine
+	// for each.
+	mostEvents = 1000
+	// eventPatience is how long an Event may hold up the others. It is tried anew later.
+	eventPatience = 10 * time.Second
+)
+
+// quietSink sends events until its end, one at a time: where a hundred objects need mending,
 // an API server that is busy does that first. The broadcaster sends from goroutines that it does
 // not wait for: after the end they send nothing, and nothing is on its way.
-type endingSink struct {
-	to    events.EventSink
-	mu    sync.Mutex // is held by who sends
-	ended bool
+type quietSink struct {
+	to      events.EventSink
+	waiting atomic.Int64
+	mu      sync.Mutex // is held by who sends
+	ended   bool
 }
 
-func (s *endingSink) end() {
+func (s *quietSink) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 }
 
-func (s *endingSink) send(send func() (*apieventsv1.Event, error)) (*apieventsv1.Event, error) {
+// send sends, or drops: an error would be tried again.
+func (s *quietSink) send(ctx context.Context, send func(context.Context) (*apieventsv1.Event, error)) (*apieventsv1.Event, error) {
+	defer s.waiting.Add(-1)
+	if s.waiting.Add(1) > mostEvents {
+		return nil, nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return nil, context.Canceled
+		return nil, nil
 	}
-	return send()
+	ctx, cancel := context.WithTimeout(ctx, eventPatience)
+	defer cancel()
+	return send(ctx)
 }
 
-func (s *endingSink) Create(ctx context.Context, event *apieventsv1.Event) (*apieventsv1.Event, error) {
-	return s.send(func() (*apieventsv1.Event, error) { return s.to.Create(ctx, event) })
+func (s *quietSink) Create(ctx context.Context, event *apieventsv1.Event) (*apieventsv1.Event, error) {
+	return s.send(ctx, func(ctx context.Context) (*apieventsv1.Event, error) { return s.to.Create(ctx, event) })
 }
 
-func (s *endingSink) Update(ctx context.Context, event *apieventsv1.Event) (*apieventsv1.Event, error) {
-	return s.send(func() (*apieventsv1.Event, error) { return s.to.Update(ctx, event) })
+func (s *quietSink) Update(ctx context.Context, event *apieventsv1.Event) (*apieventsv1.Event, error) {
+	return s.send(ctx, func(ctx context.Context) (*apieventsv1.Event, error) { return s.to.Update(ctx, event) })
 }
 
-func (s *endingSink) Patch(ctx context.Context, event *apieventsv1.Event, patch []byte) (*apieventsv1.Event, error) {
-	return s.send(func() (*apieventsv1.Event, error) { return s.to.Patch(ctx, event, patch) })
+func (s *quietSink) Patch(ctx context.Context, event *apieventsv1.Event, patch []byte) (*apieventsv1.Event, error) {
+	return s.send(ctx, func(ctx context.Context) (*apieventsv1.Event, error) { return s.to.Patch(ctx, event, patch) })
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	apieventsv1 "k8s.io/api/events/v1"
@@ -27,8 +29,8 @@ func (s *slowSink) Create(context.Context, *apieventsv1.Event) (*apieventsv1.Eve
 }
 
 func TestAfterTheRecordersEndNoEventIsOnItsWayOrSent(t *testing.T) {
-	to := &slowSink{asked: make(chan struct{}), answer: make(chan struct{})}
-	sink := &endingSink{to: to}
+	to := &slowSink{asked: make(chan struct{}, 2), answer: make(chan struct{})}
+	sink := &quietSink{to: to}
 	group := lifecycle.New(t.Context())
 	group.Go("event", func(ctx context.Context) error {
 		_, err := sink.Create(ctx, nil)
@@ -43,8 +45,8 @@ func TestAfterTheRecordersEndNoEventIsOnItsWayOrSent(t *testing.T) {
 	if !to.answered { // The race detector sees it, too.
 		t.Error("it ended while an event was on its way")
 	}
-	if _, err := sink.Create(t.Context(), nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("an event after the end: %v, want that it is not sent", err)
+	if _, err := sink.Create(t.Context(), nil); err != nil || len(to.asked) > 0 {
+		t.Errorf("an event after the end: %v, want that it is dropped", err)
 	}
 	if err := group.Wait(); err != nil {
 		t.Error(err)
@@ -68,7 +70,7 @@ func (s *crowdedSink) Create(context.Context, *apieventsv1.Event) (*apieventsv1.
 
 func TestEventsAreSentOneAtATime(t *testing.T) {
 	to := &crowdedSink{}
-	sink := &endingSink{to: to}
+	sink := &quietSink{to: to}
 	group := lifecycle.New(t.Context())
 	for range 100 {
 		group.Go("event", func(ctx context.Context) error {
@@ -82,4 +84,49 @@ func TestEventsAreSentOneAtATime(t *testing.T) {
 	if most := to.most.Load(); most != 1 {
 		t.Errorf("%d were sent at a time", most)
 	}
+}
+
+func TestEventsBeyondAThousandThatWaitAreDropped(t *testing.T) {
+	const sent = mostEvents + 500
+	to := &slowSink{asked: make(chan struct{}, sent), answer: make(chan struct{})}
+	sink := &quietSink{to: to}
+	group := lifecycle.New(t.Context())
+	dropped := make(chan struct{}, sent)
+	for range sent {
+		group.Go("event", func(ctx context.Context) error {
+			_, err := sink.Create(ctx, nil)
+			dropped <- struct{}{}
+			return err
+		})
+	}
+	for range sent - mostEvents {
+		<-dropped // While none is answered.
+	}
+	close(to.answer)
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got := len(to.asked); got != mostEvents {
+		t.Errorf("%d were sent, want %d", got, mostEvents)
+	}
+}
+
+func TestAnEventThatIsNotAnsweredHoldsUpOthersForTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if _, err := (&quietSink{to: silentSink{}}).Create(t.Context(), nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		if took := time.Since(began); took != eventPatience {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// silentSink does not answer.
+type silentSink struct{ events.EventSink }
+
+func (silentSink) Create(ctx context.Context, _ *apieventsv1.Event) (*apieventsv1.Event, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

@@ -24,6 +24,13 @@ var errNameTaken = errors.New("belongs to somebody else")
 // ended before its first status has made it, or it is somebody else's. The list will tell.
 var errUnlisted = errors.New("is there, and was not listed yet")
 
+// errReplaced means that a child is another one by now than the cache has, or nobody's. The
+// event that says so decides.
+var errReplaced = errors.New("was replaced or released meanwhile")
+
+// errUndone means that a repair was carried out, and is not there.
+var errUndone = errors.New("does not keep what is written, as if an admission webhook changed it back")
+
 // errLeaving means that a child is still there that is about to be deleted.
 var errLeaving = errors.New("is being deleted")
 
@@ -120,9 +127,9 @@ func compare[Kept keptChild, Whole streams.Object](client *controller.Client, he
 		child.err = whose(hero, seen, ways.what)
 	case seen.sumOf() != ways.sumOf(want):
 		if metav1.IsControlledBy(seen, hero) {
-			want.SetUID(seen.GetUID()) // No other of its name. It may change meanwhile: of a StatefulSet, the status does all the time.
+			want.SetUID(seen.GetUID()) // It may change meanwhile, as the status of a StatefulSet does all the time, but not be another.
 		} else {
-			want.SetResourceVersion(seen.GetResourceVersion()) // Nor one that somebody else takes.
+			want.SetResourceVersion(seen.GetResourceVersion()) // Nor may somebody else take it.
 		}
 		child.write = func(ctx context.Context) (action, error) { return repair(ctx, client, hero, want, ways) }
 	}
@@ -152,15 +159,23 @@ func create[Whole streams.Object](ctx context.Context, client *controller.Client
 // repair repairs a child of which an owned field differs. Most differences are mended by
 // what is wanted as it is; only for the others the whole of what is there is needed.
 func repair[Whole streams.Object](ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, want Whole, ways ways[Whole]) (action, error) {
-	seen, err := controller.Merge(ctx, client, want)
-	switch {
-	case err == nil && ways.sumOf(seen) == ways.sumOf(want):
-		return repaired, nil
-	case apierrors.IsInvalid(err): // Such as a port that another has the name of, or another uid.
+	sent, known := want, want.GetUID()
+	if known != "" { // It is the hero's. Who takes it from the hero meanwhile is to keep it.
+		sent = want.DeepCopyObject().(Whole)
+		sent.SetOwnerReferences(nil)
+	}
+	seen, err := controller.Merge(ctx, client, sent)
+	merged := err == nil
+	if apierrors.IsInvalid(err) { // Such as a port that another has the name of, or another uid.
 		seen, err = controller.Live[Whole](ctx, client, nameOf(want))
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return unchanged, err
+	case known != "" && (seen.GetUID() != known || !metav1.IsControlledBy(seen, hero)):
+		return unchanged, fmt.Errorf("%s %s %w", ways.what, nameOf(want), errReplaced)
+	case merged && ways.sumOf(seen) == ways.sumOf(want):
+		return repaired, nil
 	}
 	return adjusted(ctx, client, hero, want, seen, ways)
 }
@@ -176,8 +191,12 @@ func adjusted[Whole streams.Object](ctx context.Context, client *controller.Clie
 	if equality.Semantic.DeepEqual(after, seen) {
 		return unchanged, nil
 	}
-	if _, err := controller.Patch(ctx, client, seen, after); err != nil {
+	written, err := controller.Patch(ctx, client, seen, after)
+	switch {
+	case err != nil:
 		return unchanged, err
+	case ways.sumOf(written) != ways.sumOf(want):
+		return unchanged, fmt.Errorf("%s %s %w", ways.what, nameOf(want), errUndone)
 	}
 	return repaired, nil
 }

@@ -1,6 +1,8 @@
 package simple_test
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -103,27 +105,64 @@ func TestARepairIsDoneThoughItsChildChangesMeanwhile(t *testing.T) {
 }
 
 func TestARepairLeavesAloneWhatSomebodyElseMadeMeanwhile(t *testing.T) {
-	w, m := newWorldWithMeanwhile(t, "/configmaps/pegasus")
-	client := w.core.CoreV1().ConfigMaps(w.namespace)
-	other := must(client.Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "another"}}, metav1.CreateOptions{}))(t)
-	owner := *metav1.NewControllerRef(other, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	theirs := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "pegasus", OwnerReferences: []metav1.OwnerReference{owner}},
-		Data:       map[string]string{"theirs": "yes"},
+	for name, isOwned := range map[string]bool{"that has an owner": true, "that has none": false} {
+		t.Run(name, func(t *testing.T) {
+			w, m := newWorldWithMeanwhile(t, "/configmaps/pegasus")
+			client := w.core.CoreV1().ConfigMaps(w.namespace)
+			theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "pegasus"}, Data: map[string]string{"theirs": "yes"}}
+			if isOwned {
+				other := must(client.Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "another"}}, metav1.CreateOptions{}))(t)
+				theirs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(other, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+			}
+			m.before(func() {
+				if err := client.Delete(w.ctx, "pegasus", metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+				if _, err := client.Create(w.ctx, theirs, metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+			w.change("pegasus", `{"spec":{"winged_horse_name":"tulpar"}}`)
+			w.awaitDegraded("pegasus", v1.ReasonNameConflict)
+			kept := must(client.Get(w.ctx, "pegasus", metav1.GetOptions{}))(t)
+			if len(kept.Data) != 1 || kept.Data["theirs"] != "yes" || len(kept.Labels) > 0 || len(kept.OwnerReferences) != len(theirs.OwnerReferences) {
+				t.Errorf("it has the labels %v, the owners %v and the data %v, want those of its maker", kept.Labels, kept.OwnerReferences, kept.Data)
+			}
+		})
 	}
-	m.before(func() {
-		if err := client.Delete(w.ctx, "pegasus", metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
+}
+
+// undoing changes a setting back that patches write, as an admission webhook may do.
+type undoing struct{ http.RoundTripper }
+
+func (u undoing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodPatch && strings.HasSuffix(request.URL.Path, "/configmaps/pegasus") {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return nil, err
 		}
-		if _, err := client.Create(w.ctx, theirs, metav1.CreateOptions{}); err != nil {
-			t.Error(err)
+		request.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte("tulpar"), []byte("hijack"))))
+	}
+	return u.RoundTripper.RoundTrip(request)
+}
+
+func TestARepairThatIsUndoneIsNotCalledOne(t *testing.T) {
+	w := newWorld(t)
+	config := must(must(install.Operator(w.ctx, w.config, ""))(t).Config(t.Context(), w.config))(t)
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return undoing{inner} })
+	w.operator = w.startOperatorAs(config)
+	w.create(w.hero("pegasus", 1))
+	w.awaitReady("pegasus", 1)
+	w.change("pegasus", `{"spec":{"winged_horse_name":"tulpar"}}`)
+	for {
+		select {
+		case err := <-w.operator.failed:
+			if strings.Contains(err.Error(), "ConfigMap") && strings.Contains(err.Error(), "does not keep what is written") {
+				return
+			}
+		case <-w.ctx.Done():
+			t.Fatal("nothing tells of it")
 		}
-	})
-	must(client.Patch(w.ctx, "pegasus", apitypes.MergePatchType, []byte(`{"data":{"winged_horse_name":"another"}}`), metav1.PatchOptions{}))(t)
-	w.awaitDegraded("pegasus", v1.ReasonNameConflict)
-	kept := must(client.Get(w.ctx, "pegasus", metav1.GetOptions{}))(t)
-	if len(kept.Data) != 1 || kept.Data["theirs"] != "yes" || len(kept.Labels) > 0 {
-		t.Errorf("it has the labels %v and the data %v, want those of its maker", kept.Labels, kept.Data)
 	}
 }
 
@@ -139,7 +178,10 @@ func TestTheStatusOfWhatIsKnownToHaveChangedIsNotSent(t *testing.T) {
 
 	client := w.operator.manager.Client()
 	m.before(func() {
-		w.change("pegasus", `{"spec":{"winged_horse_name":"balius"}}`)
+		if _, err := w.heroes.Patch(w.ctx, "pegasus", apitypes.MergePatchType, []byte(`{"spec":{"winged_horse_name":"balius"}}`), metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+			return
+		}
 		for name := (apitypes.NamespacedName{Namespace: w.namespace, Name: "pegasus"}); ; {
 			if hero, found := controller.Get[*v1.BellerophonSimple](client, name); found && hero.Spec.WingedHorseName == "balius" {
 				return

@@ -245,7 +245,7 @@ func Test200ObjectsAtOnceBecomeReadyWithFewWrites(t *testing.T) {
 			t.Errorf("%s: %.3f writes per object, want the floor of 1", child, per(child))
 		}
 	}
-	// One that says Ready, and one before if that took more than a second: with one server, there is one state on its way.
+	// One that says Ready, and mostly none before: with one server there are two states on its way, and each would have to last for a second.
 	if per("sheroes/status") < 1 || per("sheroes/status") > 2 {
 		t.Errorf("%.2f status writes per object, want one or two", per("sheroes/status"))
 	}

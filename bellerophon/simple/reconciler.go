@@ -122,13 +122,13 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	if equality.Semantic.DeepEqual(status, hero.Status) {
 		return 0, nil
 	}
+	if now, found := controller.Get[*v1.BellerophonSimple](r.client, nameOf(hero)); !found || now.ResourceVersion != hero.ResourceVersion {
+		return conflictWait, nil // As below, without asking the API server.
+	}
 	if !settled {
 		if after := r.progress.wait(nameOf(hero)); after > 0 {
 			return after, nil
 		}
-	}
-	if now, found := controller.Get[*v1.BellerophonSimple](r.client, nameOf(hero)); !found || now.ResourceVersion != hero.ResourceVersion {
-		return conflictWait, nil // As below, without asking the API server.
 	}
 	changed := hero.DeepCopy()
 	changed.Status = status

@@ -34,7 +34,7 @@ func verdict(after time.Duration, done []ensured) (time.Duration, error) {
 		case child.err == nil, isTerminating(child.err):
 		case errors.Is(child.err, errUnlisted):
 			after = conflictWait // It is done when all is listed.
-		case apierrors.IsConflict(child.err):
+		case apierrors.IsConflict(child.err), errors.Is(child.err, errReplaced):
 			after = conflictWait // Somebody changed it meanwhile, and that is an event.
 		case errors.Is(child.err, errLeaving), errors.Is(child.err, errNameTaken):
 			if after == 0 {

@@ -106,6 +106,7 @@ func must[T any](value T, err error) func(*testing.T) T {
 type operator struct {
 	manager *controller.Manager
 	errors  chan error // failures of sources, the first ones
+	failed  chan error // failures of reconciles, the first ones
 	results atomic.Int64
 	stop    func()
 }
@@ -119,12 +120,20 @@ func (w *world) startOperator() *operator {
 
 func (w *world) startOperatorAs(config *rest.Config) *operator {
 	w.t.Helper()
-	o := &operator{errors: make(chan error, 100)}
+	o := &operator{errors: make(chan error, 100), failed: make(chan error, 100)}
 	o.manager = must(controller.NewManager(config, types(), controller.Options{
 		DetectMutations: true,
 		Namespaces:      []string{w.namespace},
 		Logger:          slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-		OnResult:        func(operators.Result) { o.results.Add(1) },
+		OnResult: func(result operators.Result) {
+			o.results.Add(1)
+			if result.Err != nil {
+				select {
+				case o.failed <- result.Err:
+				default:
+				}
+			}
+		},
 		OnError: func(err error) {
 			select {
 			case o.errors <- err:

@@ -202,11 +202,12 @@ func TestARunGoesOnWithOtherContendersAndMoreTurns(t *testing.T) {
 	o := options(t)
 	o.Contenders = "bellerophon,ideal"
 	r, _ := unchecked(t, o, nil)
-	if err := r.begin(nil); err != nil {
+	if err := r.begin(map[string]string{"kube-rs": "no Rust"}); err != nil {
 		t.Fatal(err)
 	}
 	r.Options.Contenders, r.Turns = "ideal", r.Turns+1
 	r.contenders = slices.DeleteFunc(r.contenders, func(c contender.Contender) bool { return c.Name != "ideal" })
+	r.contenders[0].Notes = []string{"it has no framework"}
 	if err := r.begin(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -222,6 +223,12 @@ func TestARunGoesOnWithOtherContendersAndMoreTurns(t *testing.T) {
 	}
 	if described.Turns != r.Turns {
 		t.Errorf("it has %d turns, want %d", described.Turns, r.Turns)
+	}
+	if described.Skipped["kube-rs"] != "no Rust" {
+		t.Errorf("left out were %q, want who was before, too", described.Skipped)
+	}
+	if !slices.Contains(described.Notes, "it has no framework") {
+		t.Errorf("it has the notes %q, want that of the other contender, too", described.Notes)
 	}
 }
 
@@ -316,6 +323,15 @@ func TestWhereNoRoundWouldCountTheOneNearestToTheMedianDoesAndIsMarkedAsNoisy(t 
 		if want := map[ran]int{{contender: "a"}: 1, {contender: "b"}: 2}; !maps.Equal(lacking, want) {
 			t.Errorf("%s: lacking are %v, want %v: noisy rounds are no substitute", name, lacking, want)
 		}
+	}
+}
+
+func TestTheOnlyRoundOfAContenderThatARunGoesOnWithoutStillCounts(t *testing.T) {
+	rounds := idealRounds(1, 1, 1, 1, 1.6)
+	rounds[4].Contender, rounds[4].Noisy = "b", moved+"1.60 s"
+	judged, _ := calmOf(rounds, 0.1).judge(rounds, map[ran]int{{contender: "a"}: 5})
+	if !judged[4].Counts() || judged[4].Noisy == "" {
+		t.Errorf("the round is %+v, want a noisy one that counts", judged[4])
 	}
 }
 

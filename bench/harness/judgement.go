@@ -58,6 +58,9 @@ func (c calm) judge(rounds []outcome.Round, wanted map[ran]int) (judged []outcom
 	judged, lacking = slices.Clone(rounds), maps.Clone(wanted)
 	off := c.reject(judged)
 	lost := maps.Clone(wanted)
+	for _, round := range judged { // Of contenders that a run goes on without, too.
+		lost[ranOf(round)]++
+	}
 	for _, round := range judged {
 		if round.Rejected == "" { // A failure is a result.
 			lacking[ranOf(round)]--

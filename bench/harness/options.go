@@ -23,7 +23,8 @@ type Options struct {
 	Scenarios string
 	// Full says that the usual sizes are the large ones, which take hours.
 	Full bool
-	// Dir is the folder of the outcome. A run that is there and has the same options goes on.
+	// Dir is the folder of the outcome. A run that is there and has the same options goes on:
+	// only Contenders may differ, and Turns be more.
 	Dir string
 	// Conformance is check, so that contenders that are not known to do what the contract
 	// says are checked before anything is timed, and those that fail are left out; or skip.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -196,10 +197,16 @@ func (r *run) begin(skipped map[string]string) error {
 	case err != nil:
 		return err
 	case !slices.Equal(lasting(before.Flags), lasting(described.Flags)) || r.Turns < before.Turns:
-		return fmt.Errorf("--out %s has a run with other flags, %q; give the same flags to go on with it, but for --contenders, and --turns, which may be more; or another folder",
+		return fmt.Errorf("--out %s has a run with other flags, %q; to go on with it, only --contenders may differ, and --turns be more; or give another folder",
 			r.Dir, before.Flags)
 	}
-	before.Skipped, before.Turns = skipped, r.Turns
+	before.Turns = r.Turns
+	before.Skipped = alsoSkipped(before.Skipped, skipped, described.Contenders)
+	for _, note := range described.Notes {
+		if !slices.Contains(before.Notes, note) {
+			before.Notes = append(before.Notes, note)
+		}
+	}
 	for _, name := range described.Contenders {
 		if was := before.Builds[name]; was != "" && was != described.Builds[name] {
 			return fmt.Errorf("--out %s has rounds of another build of %s, %s, and medians would mix them; give another folder, or leave it out with --contenders",
@@ -215,6 +222,18 @@ func (r *run) begin(skipped map[string]string) error {
 		before.Flags[0] = contendersFlag + strings.Join(before.Contenders, ",")
 	}
 	return outcome.WriteRun(r.Dir, before)
+}
+
+// alsoSkipped are the contenders that were left out before, but for those that are there by now,
+// and those that are left out by now.
+func alsoSkipped(before, now map[string]string, there []string) map[string]string {
+	skipped := map[string]string{}
+	maps.Copy(skipped, before)
+	for _, name := range there {
+		delete(skipped, name)
+	}
+	maps.Copy(skipped, now)
+	return skipped
 }
 
 const (

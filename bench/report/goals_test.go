@@ -29,6 +29,7 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 	rejected := func(round *outcome.Round) { round.Rejected = "the machine was busy" }
 	noisy := func(round *outcome.Round) { round.Noisy = "the machine was busy" }
 	failed := func(round *outcome.Round) { round.Failed = "it ended" }
+	swept := func(round *outcome.Round) { round.Setting = "workers=8" }
 	objects := func(round *outcome.Round) { round.Measured[outcome.Objects] = 100 }
 	for name, test := range map[string]struct {
 		goal, peer string
@@ -55,6 +56,9 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 			of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1), with(noisy, of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1)),
 			of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2, 2, 2),
 		}, "0.5 (start n=50000, 5 rounds with 2 noisy of ours and only 3 rounds of the peer)\t<= 1\tmissed"},
+		"other than the defaults alone": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
+			with(swept, of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1, 1, 1)), of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2, 2, 2, 2, 2),
+		}, "0.5 (start n=50000, bellerophon workers=8, 5 rounds)\t<= 1\tmissed"},
 		"a peer that failed": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
 			of("start", "n=50000", Ours, outcome.FirstWrite, 1), with(failed, of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2)),
 		}, "not measured: kube-rs got no round through that counts: it ended\t<= 1\tmissed"},

@@ -53,7 +53,7 @@ type measurement struct {
 	value     float64
 	notes     []string // where it is from, and how that differs from what the goal asks for
 	there     bool
-	asDefined bool // enough rounds, none of them noisy, of what the goal asks for
+	asDefined bool // enough rounds that are not noisy, of what the goal asks for
 }
 
 // measured takes the rounds that suit the goal best.
@@ -138,10 +138,11 @@ type sample struct {
 	values []float64
 	noisy  int // of them
 	warm   bool
+	swept  bool // other workers or memory than by default
 	notes  []string
 }
 
-func (s sample) isEnough() bool { return len(s.values)-s.noisy >= enough }
+func (s sample) isEnough() bool { return len(s.values)-s.noisy >= enough && !s.swept }
 
 // rounds writes how many rounds a sample is from.
 func (s sample) rounds() string {
@@ -200,7 +201,7 @@ func (g goal) sampleOf(contender string, rounds []outcome.Round, warm bool) samp
 		return cmp.Or(cmp.Compare(points(a), points(b)), cmp.Compare(len(values[a]), len(values[b])))
 	})
 	taken := sample{values: values[best], noisy: noisy[best], warm: best.warm}
-	if !isDefault(best.setting) {
+	if taken.swept = !isDefault(best.setting); taken.swept {
 		taken.notes = []string{contender + " " + best.setting}
 	}
 	return taken

@@ -117,13 +117,14 @@ func (q querier) all(ctx context.Context, groups []group) (map[string]map[string
 	return series, nil
 }
 
+// save writes a file whole or not at all: a report may hold the only copy of its series.
 func save(file string, write func(io.Writer) error) error {
-	out, err := os.Create(file)
+	out, err := os.Create(file + ".new")
 	if err != nil {
 		return fmt.Errorf("writing a report: %w", err)
 	}
 	if err := errors.Join(write(out), out.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", file, err)
+		return fmt.Errorf("writing %s: %w", file, errors.Join(err, os.Remove(out.Name())))
 	}
-	return nil
+	return os.Rename(out.Name(), file)
 }
