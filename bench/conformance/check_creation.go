@@ -10,7 +10,6 @@ import (
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -164,11 +163,7 @@ func eachTellsThatItIsOnItsWay(ctx context.Context, t *trial) error {
 			if err != nil {
 				return err
 			}
-			if is.Status.ObservedGeneration != is.Generation || !meta.IsStatusConditionFalse(is.Status.Conditions, v1.ConditionReady) {
-				return fmt.Errorf("status.observedGeneration is %d with the conditions %v, want %d and Ready: False",
-					is.Status.ObservedGeneration, is.Status.Conditions, is.Generation)
-			}
-			return nil
+			return onItsWay.check(is, 0, 0)
 		})
 		if err != nil {
 			return fmt.Errorf("%v after the last of %d was created: %w", patience, objects, err)
