@@ -53,7 +53,7 @@ type measurement struct {
 	value     float64
 	notes     []string // where it is from, and how that differs from what the goal asks for
 	there     bool
-	asDefined bool // enough rounds that are not noisy, of what the goal asks for
+	asDefined bool // enough rounds that are not noisy, with defaults, of what the goal asks for
 }
 
 // measured takes the rounds that suit the goal best.
@@ -99,9 +99,9 @@ func (g goal) compare(target target, of kind, rounds []outcome.Round) measuremen
 		case len(ours.values) == 0:
 			return measurement{}
 		case target.by == ceiling:
-			return measurement{slices.Max(ours.values), append(ours.notes, "largest value", ours.rounds()), true, ours.isEnough()}
+			return measurement{slices.Max(ours.values), append(ours.notes, "largest value", ours.rounds()), true, ours.isAsDefined()}
 		}
-		return measurement{outcome.Median(ours.values), append(ours.notes, ours.rounds()), true, ours.isEnough()}
+		return measurement{outcome.Median(ours.values), append(ours.notes, ours.rounds()), true, ours.isAsDefined()}
 	}
 	theirs := g.sampleOf(target.peer, rounds, !starts)
 	ours := g.sampleOf(Ours, rounds, theirs.warm)
@@ -116,7 +116,7 @@ func (g goal) compare(target target, of kind, rounds []outcome.Round) measuremen
 	}
 	is := measurement{
 		notes: append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(ours, theirs)),
-		there: true, asDefined: ours.isEnough() && theirs.isEnough() && !isCold,
+		there: true, asDefined: ours.isAsDefined() && theirs.isAsDefined() && !isCold,
 	}
 	over, under := outcome.Median(ours.values), outcome.Median(theirs.values)
 	if target.by == rate {
@@ -142,7 +142,8 @@ type sample struct {
 	notes  []string
 }
 
-func (s sample) isEnough() bool { return len(s.values)-s.noisy >= enough && !s.swept }
+// isAsDefined says that there are enough rounds, at the contender's defaults.
+func (s sample) isAsDefined() bool { return len(s.values)-s.noisy >= enough && !s.swept }
 
 // rounds writes how many rounds a sample is from.
 func (s sample) rounds() string {

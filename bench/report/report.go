@@ -126,5 +126,8 @@ func save(file string, write func(io.Writer) error) error {
 	if err := errors.Join(write(out), out.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", file, errors.Join(err, os.Remove(out.Name())))
 	}
-	return os.Rename(out.Name(), file)
+	if err := os.Rename(out.Name(), file); err != nil {
+		return fmt.Errorf("writing a report: %w", err)
+	}
+	return nil
 }
