@@ -2,6 +2,7 @@ package cache
 
 import (
 	"github.com/bellerophon-io/bellerophon/streams"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -24,9 +25,20 @@ func (c *causes) of(event *streams.Event) []streams.Cause {
 type batch struct {
 	causes  causes
 	changes []streams.Change
+	stir    func() // ends the calm
+	stirred bool
+}
+
+// begin ends the calm, before readers can see the first change.
+func (b *batch) begin() {
+	if !b.stirred {
+		b.stirred = true
+		b.stir()
+	}
 }
 
 func (b *batch) add(kind streams.ChangeType, event *streams.Event, before, after streams.Object) {
+	b.begin()
 	b.changes = append(b.changes, streams.Change{
 		Type: kind, Key: event.Key, Old: before, New: after, Causes: b.causes.of(event), Received: event.Received,
 	})
@@ -38,7 +50,9 @@ func (s *Store) apply(event *streams.Event, to *batch) {
 	switch event.Type {
 	case streams.ListStart:
 		s.scope(event.Key.Namespace)
-		s.relists[event.Key.Namespace] = &relist{required: event.ResourceVersion}
+		s.relists[event.Key.Namespace] = &relist{
+			required: event.ResourceVersion, asked: event.Received, reset: event.Reset,
+		}
 	case streams.Listed:
 		if list := s.listing(event.Key.Namespace); list != nil {
 			list.objects = append(list.objects, event.Object)
@@ -59,13 +73,16 @@ func (s *Store) mark(event *streams.Event) {
 	scope := s.scope(event.Key.Namespace)
 	switch event.Type {
 	case streams.Disconnected:
-		scope.lost = true
+		scope.lost, scope.resumed = true, event.Received
 	case streams.Connected:
-		scope.lost, scope.required = false, event.ResourceVersion
+		scope.lost, scope.required, scope.resumed = false, event.ResourceVersion, event.Received
 	default:
 		scope.see(event.ResourceVersion)
 		if !reached(scope.version, event.ResourceVersion) {
 			scope.version = event.ResourceVersion
+		}
+		if scope.version == event.ResourceVersion {
+			scope.confirm(event.Received)
 		}
 		s.marked = event
 	}
@@ -96,7 +113,8 @@ func (s *Store) find(name types.NamespacedName) *slot {
 }
 
 // put puts an object in, in the place of another, if there is one.
-func (s *Store) put(held *slot, name types.NamespacedName, object streams.Object) {
+func (s *Store) put(held *slot, name types.NamespacedName, object streams.Object, to *batch) {
+	to.begin()
 	s.sizes.sample(object)
 	s.mutations.came(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)
 	if held != nil {
@@ -106,6 +124,15 @@ func (s *Store) put(held *slot, name types.NamespacedName, object streams.Object
 		}
 	}
 	s.fresh[name] = s.working.put(held, object)
+	s.moved = true
+}
+
+// drop takes an object out.
+func (s *Store) drop(held *slot, name types.NamespacedName, to *batch) {
+	to.begin()
+	s.mutations.went(held.get())
+	s.working.remove(held)
+	s.fresh[name] = nil
 	s.moved = true
 }
 
@@ -120,26 +147,34 @@ func (s *Store) applied(event *streams.Event, to *batch) {
 			to.add(streams.Touched, event, nil, nil)
 			return
 		}
-		s.put(nil, name, event.Object)
+		s.put(nil, name, event.Object, to)
 		to.add(streams.Added, event, nil, event.Object)
 		return
 	}
 	held := slot.get()
 	switch {
-	case held.GetResourceVersion() == event.ResourceVersion && held.GetUID() == event.Object.GetUID():
+	case same(held, event.Object):
 		return // A repetition, as after a reconnect.
 	case streams.Older(event.ResourceVersion, held.GetResourceVersion()):
 		s.note(Older, event)
 		to.add(streams.Touched, event, held, held)
 	case held.GetUID() != event.Object.GetUID():
 		s.note(Recreated, event)
-		s.put(slot, name, event.Object)
+		s.put(slot, name, event.Object, to)
 		to.add(streams.Removed, event, held, nil)
 		to.add(streams.Added, event, nil, event.Object)
 	default:
-		s.put(slot, name, event.Object)
+		s.put(slot, name, event.Object, to)
 		to.add(streams.Updated, event, held, event.Object)
 	}
+}
+
+// same reports whether two states of an object are one. Some servers, such as that of
+// metrics.k8s.io, give objects no versions: then the states are compared.
+func same(held, object streams.Object) bool {
+	version := object.GetResourceVersion()
+	return held.GetResourceVersion() == version && held.GetUID() == object.GetUID() &&
+		(version != "" || apiequality.Semantic.DeepEqual(held, object))
 }
 
 // buried says whether a state of an object that is not held is older than its deletion. An
@@ -172,10 +207,7 @@ func (s *Store) deleted(event *streams.Event, to *batch) {
 		to.add(streams.Removed, event, event.Object, nil)
 		return
 	}
-	s.mutations.went(slot.get())
-	s.working.remove(slot)
-	s.fresh[name] = nil
-	s.moved = true
+	s.drop(slot, name, to)
 	to.add(streams.Removed, event, slot.get(), nil)
 }
 

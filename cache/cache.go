@@ -18,7 +18,9 @@ type Cache struct {
 	registry    atomic.Pointer[registry]
 	loop        *Loop
 	sync        levels
-	mutations   *mutations // nil unless they are to be detected
+	work        Work          // nil for none
+	bound       time.Duration // see SetMaxStaleness
+	mutations   *mutations    // nil unless they are to be detected
 	onEcho      func(kind schema.GroupKind, latency time.Duration)
 }
 
@@ -41,21 +43,22 @@ func New(loop LoopOptions, log *slog.Logger) (*Cache, error) {
 // goroutines and must be fast. Call OnEcho before the cache is used.
 func (c *Cache) OnEcho(call func(kind schema.GroupKind, latency time.Duration)) { c.onEcho = call }
 
+// SetMaxStaleness bounds how long ago the server may have confirmed a version for it to count
+// as current: after that, the level of its kind is [Listed] until the server confirms one anew.
+// 0, the default, is no bound. Call it before the cache is used.
+func (c *Cache) SetMaxStaleness(bound time.Duration) { c.bound = bound }
+
 // Loop measures the loop duration.
 func (c *Cache) Loop() *Loop { return c.loop }
 
-// Apply takes in events and returns what they changed, which readers can see by then.
-// Events of kinds that are not there are dropped. One goroutine calls it.
+// Apply takes in events and returns what they changed, which readers can see by then. Events
+// of kinds that are not there are dropped. What changes nothing does not end the calm. One
+// goroutine calls it.
 func (c *Cache) Apply(events []streams.Event) []streams.Change {
-	for i := range events {
-		if events[i].Type != streams.Bookmark { // Which tells of nothing new.
-			c.Stir()
-			break
-		}
-	}
 	made := batch{
 		causes:  causes{make([]streams.Cause, 0, len(events))},
 		changes: streams.NewBatch[streams.Change](len(events)),
+		stir:    c.Stir,
 	}
 	touched := make([]*Store, 0, 4)
 	stores := c.registry.Load().stores
@@ -75,14 +78,9 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 		}
 		store.apply(event, &made)
 	}
-	now := time.Now()
 	for _, store := range touched {
 		store.publish()
-		for _, since := range store.settleWrites(&made) {
-			if !since.IsZero() {
-				c.loop.Observe(now.Sub(since))
-			}
-		}
+		store.settleWrites(&made)
 	}
 	c.sync.changed()
 	return made.changes

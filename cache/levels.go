@@ -3,131 +3,50 @@ package cache
 import (
 	"context"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Level says how far the cache is in sync. Each level includes those before it. It is that of
-// the kind that lags most, of those that are not optional: a kind that is added takes it back to
-// Starting, until its first list is in, and without kinds it is Starting.
-type Level uint8
-
-// The levels.
-const (
-	Starting         Level = iota
-	Listed                 // every kind's first list is complete
-	Current                // caught up with what was current on the server when we asked
-	OwnWritesVisible       // the watch has passed every own write
-	Settled                // calm: no event for 10 loop durations, nothing pending, queued or in flight
-)
-
-var levelNames = [...]string{"Starting", "Listed", "Current", "OwnWritesVisible", "Settled"}
-
-func (l Level) String() string {
-	if int(l) >= len(levelNames) {
-		return "Unknown"
-	}
-	return levelNames[l]
-}
-
-// MarshalText is the level's name.
-func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
-
-// UnmarshalText takes the level's name.
-func (l *Level) UnmarshalText(name []byte) error {
-	for level, known := range levelNames {
-		if known == string(name) {
-			*l = Level(level)
-			return nil
-		}
-	}
-	return fmt.Errorf("there is no level %q; allowed are %s", name, strings.Join(levelNames[:], ", "))
-}
-
-// levels is what the level is made of, besides the stores.
-type levels struct {
-	mu      sync.Mutex
-	settled bool
-	stirred time.Time     // when something happened last
-	next    chan struct{} // is closed when the level may have changed; nil while nobody waits
-}
-
-func (l *levels) changed() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.next != nil {
-		close(l.next)
-		l.next = nil
-	}
-}
-
-// Stir notes that something happened, which ends a calm. Apply does so itself, before
-// readers see what it applied; others call it for what the cache does not see, such as
-// the end of a reconcile. It may be called from any goroutine.
-func (c *Cache) Stir() {
-	c.sync.mu.Lock()
-	calm := c.sync.settled
-	c.sync.settled, c.sync.stirred = false, time.Now()
-	c.sync.mu.Unlock()
-	if calm {
-		c.sync.changed()
-	}
-}
-
-// Settle notes that all has calmed down, unless something stirred less than quiet ago:
-// then it is false. Call it when nothing is pending, queued or in flight.
-func (c *Cache) Settle(quiet time.Duration) bool {
-	c.sync.mu.Lock()
-	calm := time.Since(c.sync.stirred) >= quiet
-	if calm {
-		c.sync.settled = true
-	}
-	c.sync.mu.Unlock()
-	if calm {
-		c.sync.changed()
-	}
-	return calm
-}
-
-// Level is the level of sync now.
+// Level returns the level of sync now.
 func (c *Cache) Level() Level {
-	c.sync.mu.Lock()
-	settled := c.sync.settled
-	c.sync.mu.Unlock()
-	return c.level(settled, nil)
+	level, _ := c.level(nil)
+	return level
 }
 
-// level is that of some kinds, or of all.
-func (c *Cache) level(settled bool, kinds []schema.GroupKind) Level {
-	level := Settled
-	if !settled {
-		level = OwnWritesVisible
-	}
-	now := c.registry.Load()
-	if len(kinds) > 0 {
-		for _, kind := range kinds {
-			if store := now.stores[kind]; store != nil {
-				level = min(level, store.Level())
-			}
-		}
-		return level
-	}
+// level returns the level of some kinds, or of all that count, and until when it holds if
+// nothing happens: zero if only an event can change it.
+func (c *Cache) level(kinds []schema.GroupKind) (level Level, until time.Time) {
+	// First, as what happens after it ends the calm.
+	level = c.calm()
+	now, registry := time.Now(), c.registry.Load()
 	counted := false
-	for _, store := range now.order {
-		own := store.Level()
-		if !store.counts(own) {
-			continue
+	take := func(store *Store) {
+		own, expires := store.level(now)
+		if len(kinds) == 0 && !store.counts(own) {
+			return
 		}
 		level, counted = min(level, own), true
+		if until.IsZero() || !expires.IsZero() && expires.Before(until) {
+			until = expires
+		}
 	}
-	if !counted {
-		return Starting
+	if len(kinds) == 0 {
+		for _, store := range registry.order {
+			take(store)
+		}
+		if !counted {
+			return Starting, time.Time{}
+		}
+		return level, until
 	}
-	return level
+	for _, kind := range kinds {
+		if store := registry.stores[kind]; store != nil {
+			take(store)
+		}
+	}
+	return level, until
 }
 
 // SetOptional says whether nobody counts on the kind: below [Current] it does not count for the
@@ -138,25 +57,59 @@ func (s *Store) SetOptional(optional bool) {
 	}
 }
 
-// counts says whether the store, which is at a level, counts for that of the cache.
-func (s *Store) counts(own Level) bool { return own >= Current || !s.optional.Load() }
-
-// Level is the store's own, Settled at best.
-func (s *Store) Level() Level {
-	visible := s.overlay.empty()
-	level := s.published.Load().scopes.level()
-	if level > Current && !visible {
-		return Current
+// SetRefused says whether the server refuses to list the kind: it does not serve the kind, or
+// forbids it. Until its first list such a kind does not count for the level of the cache, except
+// where it is named. The first list ends that. It may be called from any goroutine.
+func (s *Store) SetRefused(refused bool) {
+	if s.refused.Swap(refused) != refused {
+		s.changed()
 	}
+}
+
+// counts reports whether the store, which is at a level, counts for that of the cache.
+func (s *Store) counts(own Level) bool {
+	return own >= Current || !s.optional.Load() && (own >= Listed || !s.refused.Load())
+}
+
+// Counts reports whether the kind counts for the level of the cache: see [Store.SetOptional]
+// and [Store.SetRefused].
+func (s *Store) Counts() bool { return s.counts(s.Level()) }
+
+// Level returns the store's own level, [Converged] at best.
+func (s *Store) Level() Level {
+	level, _ := s.level(time.Now())
 	return level
 }
 
-// Pending says what a level is still waiting for, for people: the kinds that have not
-// reached it.
+func (s *Store) level(now time.Time) (level Level, until time.Time) {
+	visible := s.overlay.empty()
+	level, until = s.published.Load().scopes.level(now, s.bound)
+	if level > Current && !visible {
+		level = Current
+	}
+	return level, until
+}
+
+// Pending returns what a level is still waiting for, for people: the kinds that have not
+// reached it, then what the pipeline says (see [Cache.Follow]).
 func (c *Cache) Pending(level Level) []string {
-	var kinds []string
+	var pending []string
 	for _, store := range c.Stores() {
 		if own := store.Level(); own < min(level, OwnWritesVisible) && store.counts(own) {
+			pending = append(pending, store.kind.String())
+		}
+	}
+	if c.work != nil {
+		pending = append(pending, c.work.Pending(level)...)
+	}
+	return pending
+}
+
+// Uncounted returns the kinds that do not count for the level now: see [Store.Counts].
+func (c *Cache) Uncounted() []string {
+	var kinds []string
+	for _, store := range c.Stores() {
+		if !store.Counts() {
 			kinds = append(kinds, store.kind.String())
 		}
 	}
@@ -171,7 +124,8 @@ func (c *Cache) Wait(ctx context.Context, level Level, kinds ...schema.GroupKind
 }
 
 // Levels is the stream of levels: the level now, and each one that it changes to. Of
-// changes that come faster than the receiver reads, the latest is what counts.
+// changes that come faster than the receiver reads, the latest is what counts. A level that
+// falls because the server was silent for too long is emitted when it falls.
 func (c *Cache) Levels() streams.Stream[Level] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[Level]) {
 		last, first := Starting, true
@@ -188,20 +142,25 @@ func (c *Cache) Levels() streams.Stream[Level] {
 // watch calls visit with the level of some kinds, or of all, now and after each change, until
 // it says false.
 func (c *Cache) watch(ctx context.Context, kinds []schema.GroupKind, visit func(Level) bool) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
 	for {
-		c.sync.mu.Lock()
-		if c.sync.next == nil {
-			c.sync.next = make(chan struct{})
-		}
-		next, settled := c.sync.next, c.sync.settled
-		c.sync.mu.Unlock()
-		if !visit(c.level(settled, kinds)) {
+		next := c.sync.await()
+		level, until := c.level(kinds)
+		if !visit(level) {
 			return nil
+		}
+		var expired <-chan time.Time
+		if !until.IsZero() {
+			timer.Reset(time.Until(until))
+			expired = timer.C
 		}
 		select {
 		case <-next:
+		case <-expired:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the cache, which is %v: %w", c.level(settled, kinds), context.Cause(ctx))
+			level, _ = c.level(kinds)
+			return fmt.Errorf("waiting for the cache, which is %v: %w", level, context.Cause(ctx))
 		}
 	}
 }

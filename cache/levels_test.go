@@ -117,14 +117,14 @@ func TestACacheWithoutKindsStaysAtItsStart(t *testing.T) {
 
 func TestLevelsHaveNames(t *testing.T) {
 	var names []string
-	for level := cache.Starting; level <= cache.Settled+1; level++ {
+	for level := cache.Starting; level <= cache.Converged+1; level++ {
 		text, err := level.MarshalText()
 		if err != nil || string(text) != level.String() {
 			t.Errorf("%v is %s in text: %v", level, text, err)
 		}
 		names = append(names, level.String())
 	}
-	same(t, "names", names, []string{"Starting", "Listed", "Current", "OwnWritesVisible", "Settled", "Unknown"})
+	same(t, "names", names, []string{"Starting", "Listed", "Current", "OwnWritesVisible", "Settled", "Converged", "Unknown"})
 }
 
 func TestWaitReturnsAtTheLevelAndNotBefore(t *testing.T) {

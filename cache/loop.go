@@ -15,6 +15,9 @@ type LoopOptions struct {
 	// Floor is the least loop duration that is assumed, however fast the loop is: 1 ms
 	// to 1 min; default 10 ms. It is also the duration before the first measurement.
 	Floor time.Duration
+	// Ceiling is the longest measurement that is taken in, Floor to 1 h; default 1 min. A
+	// longer one counts as that long: it measures an outage more than a loop.
+	Ceiling time.Duration
 	// Smoothing is the weight of a new measurement against those before: above 0, up to
 	// 1; default 0.2.
 	Smoothing float64
@@ -24,12 +27,16 @@ type LoopOptions struct {
 const (
 	DefaultLoopFactor    = 10
 	DefaultLoopFloor     = 10 * time.Millisecond
+	DefaultLoopCeiling   = time.Minute
 	DefaultLoopSmoothing = 0.2
 )
 
 // Loop is the smoothed duration of the control loop: from receiving an event, through
 // cache, queue and reconcile, to the echo of the last write in the cache, or to the end
 // of a reconcile that wrote nothing. It is safe for use by any goroutine.
+//
+// It measures loops, not outages: a loop during which the source lost the server is left out,
+// and so is an echo that came by a list or a bookmark, and not as an event.
 //
 // Smoothing is exponential: each measurement m makes the duration d into
 // d + Smoothing × (m - d).
@@ -47,6 +54,9 @@ func newLoop(options LoopOptions) (*Loop, error) {
 	if options.Floor == 0 {
 		options.Floor = DefaultLoopFloor
 	}
+	if options.Ceiling == 0 {
+		options.Ceiling = max(options.Floor, DefaultLoopCeiling)
+	}
 	if options.Smoothing == 0 {
 		options.Smoothing = DefaultLoopSmoothing
 	}
@@ -55,6 +65,8 @@ func newLoop(options LoopOptions) (*Loop, error) {
 		return nil, fmt.Errorf("loop: Factor is %v; allowed is 1 to 1000", options.Factor)
 	case options.Floor < time.Millisecond || options.Floor > time.Minute:
 		return nil, fmt.Errorf("loop: Floor is %v; allowed is 1ms to 1m", options.Floor)
+	case options.Ceiling < options.Floor || options.Ceiling > time.Hour:
+		return nil, fmt.Errorf("loop: Ceiling is %v; allowed is Floor, which is %v, to 1h", options.Ceiling, options.Floor)
 	case options.Smoothing < 0 || options.Smoothing > 1:
 		return nil, fmt.Errorf("loop: Smoothing is %v; allowed is above 0, up to 1", options.Smoothing)
 	}
@@ -65,6 +77,7 @@ func newLoop(options LoopOptions) (*Loop, error) {
 func (l *Loop) Observe(measurement time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	measurement = min(measurement, l.options.Ceiling)
 	if !l.measured {
 		l.measured, l.duration = true, measurement
 		return

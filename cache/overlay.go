@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,14 +74,18 @@ func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.O
 // The reads that follow see it, until the watch has passed it. since is when the event
 // was received that led to the write, or zero: it makes the loop duration. It may be
 // called from any goroutine, in any order. It is true if the watch was faster than the
-// answer.
+// answer. A write to a namespace that no source covers stays invisible.
 func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 	name, version := nameOf(object), object.GetResourceVersion()
 	o := &s.overlay
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s.passed(name, version) {
+	switch {
+	case !s.covers(name.Namespace):
+		return false // No source will ever say that the watch has passed it.
+	case s.passed(name, version):
 		s.echoed(0)
+		s.measure(name.Namespace, since)
 		return true
 	}
 	before := o.pending[name].slot
@@ -136,56 +142,98 @@ func (s *Store) shows(name types.NamespacedName, uid types.UID) bool {
 	return own != nil && own.get().GetUID() == uid
 }
 
-// settleWrites drops what the published state has passed, of what it was told since the
-// last time, and returns since when each write had been on its way, where that is known.
-// It takes the lock even if there seems to be nothing to drop: Wrote may be about to add
-// what the state has just passed.
-func (s *Store) settleWrites(to *batch) []time.Time {
+// covers reports whether a source tells of a namespace, or will.
+func (s *Store) covers(namespace string) bool {
+	return !s.limited || s.published.Load().scopes.of(namespace) != nil
+}
+
+// measure takes the time since an event into the loop duration, if that is what it is.
+func (s *Store) measure(namespace string, since time.Time) {
+	if scope := s.published.Load().scopes.of(namespace); scope != nil && scope.measures(since) {
+		s.loop.Observe(time.Since(since))
+	}
+}
+
+// settleWrites drops what the published state has passed, of what the events since the last
+// time were of. It takes the lock even if there seems to be nothing to drop: Wrote may be
+// about to add what the state has just passed.
+func (s *Store) settleWrites(to *batch) {
 	o := &s.overlay
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var since []time.Time
 	if len(o.pending) > 0 || o.hidden.Len() > 0 {
-		since = s.settle(s.told, to)
+		dropped := false
+		for _, name := range s.told {
+			dropped = s.settle(name, true, to) || dropped
+		}
+		if s.marked != nil { // A list or a bookmark may have passed any.
+			for _, name := range o.names() {
+				dropped = s.settle(name, false, to) || dropped
+			}
+		}
+		dropped = s.forgetWrites(to) || dropped
+		if dropped {
+			o.publish()
+		}
 	}
 	clear(s.told)
-	s.told, s.marked = s.told[:0], nil
-	return since
+	s.told, s.marked, s.reset = s.told[:0], nil, time.Time{}
 }
 
-// settle drops what is passed of some names, or of all. The lock is held.
-func (s *Store) settle(told []types.NamespacedName, to *batch) (since []time.Time) {
+// forgetWrites drops own writes from before a list that is a reset: no version will ever
+// pass them. The lock is held.
+func (s *Store) forgetWrites(to *batch) (dropped bool) {
 	o := &s.overlay
-	if s.marked != nil { // What a list or a bookmark tells may be of any.
-		told = told[:0:0]
-		for name := range o.pending {
-			told = append(told, name)
-		}
-		o.hidden.Scan(func(deletion hiddenDeletion) bool {
-			told = append(told, deletion.name)
-			return true
-		})
-	}
-	for _, name := range told {
-		if pending, wrote := o.pending[name]; wrote && s.passed(name, pending.slot.get().GetResourceVersion()) {
+	for name, pending := range o.pending {
+		if pending.answered.Before(s.reset) {
 			delete(o.pending, name)
 			o.working.remove(pending.slot)
 			s.vanished(name, pending.slot.get(), to)
 			s.mutations.went(pending.slot.get())
-			since = append(since, pending.since)
-			s.echoed(time.Since(pending.answered))
-		}
-		for _, deletion := range o.hiddenOf(name) {
-			if !s.shows(name, deletion.uid) {
-				o.hidden.Delete(deletion)
-				since = append(since, deletion.since)
-			}
+			dropped = true
 		}
 	}
-	if len(since) > 0 {
-		o.publish()
+	if !s.reset.IsZero() && o.hidden.Len() > 0 {
+		o.hidden.Clear()
+		dropped = true
 	}
-	return since
+	return dropped
+}
+
+// settle drops own writes of a name that are passed. Those that an event of the name has
+// passed are a loop; a list or a bookmark comes at a time of its own. The lock is held.
+func (s *Store) settle(name types.NamespacedName, byEvent bool, to *batch) (dropped bool) {
+	o := &s.overlay
+	if pending, wrote := o.pending[name]; wrote && s.passed(name, pending.slot.get().GetResourceVersion()) {
+		delete(o.pending, name)
+		o.working.remove(pending.slot)
+		s.vanished(name, pending.slot.get(), to)
+		s.mutations.went(pending.slot.get())
+		if dropped = true; byEvent {
+			s.measure(name.Namespace, pending.since)
+		}
+		s.echoed(time.Since(pending.answered))
+	}
+	for _, deletion := range o.hiddenOf(name) {
+		if s.shows(name, deletion.uid) {
+			continue
+		}
+		o.hidden.Delete(deletion)
+		if dropped = true; byEvent {
+			s.measure(name.Namespace, deletion.since)
+		}
+	}
+	return dropped
+}
+
+// names returns the names of all own writes and deletions.
+func (o *overlay) names() []types.NamespacedName {
+	names := slices.Collect(maps.Keys(o.pending))
+	o.hidden.Scan(func(deletion hiddenDeletion) bool {
+		names = append(names, deletion.name)
+		return true
+	})
+	return names
 }
 
 // vanished tells of an object that readers saw by our write alone: the source has not told

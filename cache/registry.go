@@ -44,7 +44,7 @@ func (c *Cache) add(kind schema.GroupKind, optional bool, indexers []Indexer) *S
 		return store
 	}
 	var store *Store
-	store = newStore(kind, indexers, c.log, c.sync.changed, func(latency time.Duration) {
+	store = newStore(kind, indexers, c, func(latency time.Duration) {
 		if c.onEcho != nil && c.Store(kind) == store {
 			c.onEcho(kind, latency)
 		}

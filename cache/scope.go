@@ -1,6 +1,10 @@
 package cache
 
-import "github.com/bellerophon-io/bellerophon/streams"
+import (
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
 
 // scope is what a source of a kind covers, a namespace or all of them, and how far it is.
 type scope struct {
@@ -10,6 +14,9 @@ type scope struct {
 	version   string // everything up to this resource version is in, as a list or a bookmark said
 	required  string // what the server said is current when it was asked
 	seen      string // the newest version of any event
+
+	confirmed time.Time // when the server said that version is current
+	resumed   time.Time // when the source lost the server last, or got it back since
 }
 
 // scopes is those of a kind. There are few.
@@ -33,21 +40,42 @@ func (s scopes) add(namespace string) scopes {
 	return append(s, scope{namespace: namespace})
 }
 
-// level is the one that the scopes allow.
-func (s scopes) level() Level {
-	level := Settled
-	for _, scope := range s {
-		switch {
+// level returns the highest level that the scopes allow, and until when it holds if nothing
+// comes. A version that the server confirmed longer ago than bound, if that is not 0, is no
+// longer current.
+func (s scopes) level(now time.Time, bound time.Duration) (level Level, until time.Time) {
+	level = Converged
+	for i := range s {
+		scope := &s[i]
+		switch expires := scope.confirmed.Add(bound); {
 		case !scope.listed:
-			return Starting
+			return Starting, time.Time{}
 		case scope.lost || streams.Older(scope.version, scope.required):
 			level = Listed
+		case bound == 0:
+		case !now.Before(expires):
+			level = Listed
+		case until.IsZero() || expires.Before(until):
+			until = expires
 		}
 	}
 	if len(s) == 0 {
-		return Starting
+		return Starting, time.Time{}
 	}
-	return level
+	return level, until
+}
+
+// confirm notes that the server said at a time that the scope's version is current.
+func (s *scope) confirm(at time.Time) {
+	if at.After(s.confirmed) {
+		s.confirmed = at
+	}
+}
+
+// measures reports whether the time since an event is that of a loop: not if the source lost
+// the server in between.
+func (s *scope) measures(since time.Time) bool {
+	return !since.IsZero() && !s.lost && !since.Before(s.resumed)
 }
 
 // see notes a version of which something is in. Something older of another key may still

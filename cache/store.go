@@ -21,6 +21,10 @@ type Store struct {
 	kind      schema.GroupKind
 	since     time.Time   // what was received before is of a store that was removed; zero if there was none
 	optional  atomic.Bool // see SetOptional
+	refused   atomic.Bool // see SetRefused
+	limited   bool        // Cover has named what the sources cover
+	bound     time.Duration
+	loop      *Loop
 	log       *slog.Logger
 	published atomic.Pointer[state]
 	overlay   overlay
@@ -39,6 +43,7 @@ type Store struct {
 	tombstones *lru.Cache[types.NamespacedName, tombstone] // it locks itself: the overlay reads it too
 	told       []types.NamespacedName                      // of what the events since the last publish are
 	marked     *streams.Event                              // the last list or bookmark among them, or nil
+	reset      time.Time                                   // when the last list among them that is a reset was asked for
 }
 
 // state is what readers see: the trees of a view as they were published, and what its
@@ -53,15 +58,17 @@ type tombstone struct {
 	resourceVersion string
 }
 
-func newStore(kind schema.GroupKind, indexers []Indexer, log *slog.Logger, changed func(), echoed func(time.Duration)) *Store {
+func newStore(kind schema.GroupKind, indexers []Indexer, of *Cache, echoed func(time.Duration)) *Store {
 	tombstones, err := lru.New[types.NamespacedName, tombstone](tombstonesRemembered)
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
 	s := &Store{
 		kind:       kind,
-		log:        log.With("kind", kind.String()),
-		changed:    changed,
+		bound:      of.bound,
+		loop:       of.loop,
+		log:        of.log.With("kind", kind.String()),
+		changed:    of.sync.changed,
 		echoed:     echoed,
 		working:    newView(indexers),
 		table:      newTable(),
@@ -78,6 +85,7 @@ func newStore(kind schema.GroupKind, indexers []Indexer, log *slog.Logger, chang
 // each of them has told its list. Without it, that is when one has. Call it before a source
 // of the kind tells of anything.
 func (s *Store) Cover(namespaces ...string) {
+	s.limited = s.limited || len(namespaces) > 0
 	for _, namespace := range namespaces {
 		s.working.scopes = s.working.scopes.add(namespace)
 	}

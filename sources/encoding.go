@@ -3,7 +3,10 @@ package sources
 import (
 	"bytes"
 	"fmt"
+	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -11,13 +14,14 @@ import (
 )
 
 // encoding is that of client-go, except that the kind of a JSON object is read off its first
-// bytes where it stands there.
+// bytes where it stands there, and that failures which the server sends are noted.
 type encoding struct {
 	runtime.NegotiatedSerializer
-	accepts []runtime.SerializerInfo
+	accepts  []runtime.SerializerInfo
+	failures *failures // nil for nobody who wants to know
 }
 
-// encodingOf is the encoding of a kind.
+// encodingOf returns the encoding of a kind.
 func encodingOf(scheme *runtime.Scheme, kind schema.GroupVersionKind) encoding {
 	usual := serializer.NewCodecFactory(scheme).WithoutConversion()
 	made := encoding{NegotiatedSerializer: usual, accepts: usual.SupportedMediaTypes()}
@@ -36,6 +40,47 @@ func encodingOf(scheme *runtime.Scheme, kind schema.GroupVersionKind) encoding {
 
 // SupportedMediaTypes is the interface's.
 func (e encoding) SupportedMediaTypes() []runtime.SerializerInfo { return e.accepts }
+
+// DecoderToVersion is the interface's.
+func (e encoding) DecoderToVersion(decoder runtime.Decoder, to runtime.GroupVersioner) runtime.Decoder {
+	return noting{e.NegotiatedSerializer.DecoderToVersion(decoder, to), e.failures}
+}
+
+// noting is a decoder that notes failures.
+type noting struct {
+	runtime.Decoder
+	failures *failures
+}
+
+// Decode is the interface's.
+func (n noting) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	decoded, kind, err := n.Decoder.Decode(data, defaults, into)
+	if status, is := decoded.(*metav1.Status); is && status.Status == metav1.StatusFailure {
+		n.failures.note(status)
+	}
+	return decoded, kind, err
+}
+
+// failures holds the last failure that the server sent for a kind. An error event on a watch
+// ends the watch within client-go's Reflector, which only logs it.
+type failures struct{ last atomic.Pointer[metav1.Status] }
+
+func (f *failures) note(status *metav1.Status) {
+	if f != nil {
+		f.last.Store(status)
+	}
+}
+
+// take returns the last failure, or nil, and forgets it.
+func (f *failures) take() error {
+	if f == nil {
+		return nil
+	}
+	if status := f.last.Swap(nil); status != nil {
+		return &apierrors.StatusError{ErrStatus: *status}
+	}
+	return nil
+}
 
 // firstBytes finds the kind of JSON. The usual factory decodes all of it for that, once for an
 // event of a watch and once for the object in it, which is a third of the time that both take

@@ -29,6 +29,7 @@ type Kind struct {
 	protobuf bool
 	metadata metadataType // of MetadataOnly
 	project  *projection  // of Projected
+	failures *failures    // shared by all copies
 }
 
 // KindOption says what KindOf cannot know, or changes what it assumes.
@@ -58,7 +59,7 @@ func OfKind(kind schema.GroupVersionKind) KindOption {
 //
 // It assumes that the kind is namespaced and that its plural is regular.
 func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption) (Kind, error) {
-	kind := Kind{Namespaced: true, scheme: scheme, kept: reflect.TypeOf(object)}
+	kind := Kind{Namespaced: true, scheme: scheme, kept: reflect.TypeOf(object), failures: &failures{}}
 	if kind.kept.Kind() != reflect.Pointer {
 		return Kind{}, fmt.Errorf("finding the kind of %T; give a pointer to a struct", object)
 	}
@@ -163,7 +164,9 @@ func (k Kind) Client(config *rest.Config, client *http.Client) (*rest.RESTClient
 	if version.Group == "" {
 		config.APIPath = "/api"
 	}
-	config.NegotiatedSerializer = encodingOf(k.scheme, k.GroupVersionKind)
+	encoding := encodingOf(k.scheme, k.GroupVersionKind)
+	encoding.failures = k.failures
+	config.NegotiatedSerializer = encoding
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	switch {
 	case k.form == MetadataOnly:

@@ -3,6 +3,7 @@ package sources
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -31,6 +32,13 @@ type WatchOptions struct {
 	// some need not wait for the list of all. A server that does not know the fields is a reason
 	// to go on without.
 	First string
+
+	// MaxStaleness, if it is not 0, is how long the server may confirm nothing before the watch
+	// is in doubt, 1 s to 24 h: by then the source has asked the server, and has said that it is
+	// lost if there was no answer. DefaultMaxStaleness suits servers that send bookmarks. One that
+	// sends none is asked every three quarters of it, and for a list where anything was written
+	// since.
+	MaxStaleness time.Duration
 
 	// Keep changes an object before it enters the stream, to keep only what is read of
 	// it. The default drops the managed fields, half of many an object. It must be fast
@@ -64,6 +72,9 @@ func (o WatchOptions) Validate() error {
 	}
 	if _, err := fields.ParseSelector(o.First); err != nil {
 		return fmt.Errorf("watch: First is %q, which is no field selector: %w", o.First, err)
+	}
+	if o.MaxStaleness != 0 && (o.MaxStaleness < time.Second || o.MaxStaleness > 24*time.Hour) {
+		return fmt.Errorf("watch: MaxStaleness is %v; allowed is 1s to 24h, or 0 for no bound", o.MaxStaleness)
 	}
 	if o.PageSize < 0 || o.PageSize > MaxPageSize {
 		return fmt.Errorf("watch: PageSize is %d; allowed is 1 to %d, or 0 to stream lists", o.PageSize, MaxPageSize)

@@ -28,7 +28,10 @@ func (s *sink) Resync() error           { return nil } // Not asked for: it woul
 
 // Transformer is applied by the reflector to what it keeps while a list streams in.
 func (s *sink) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) { return s.kept(object) }
+	return func(object any) (any, error) {
+		s.watcher.fresh.alive()
+		return s.kept(object)
+	}
 }
 
 func (s *sink) kept(object any) (streams.Object, error) {
@@ -42,6 +45,10 @@ func (s *sink) kept(object any) (streams.Object, error) {
 func (s *sink) Bookmark(resourceVersion string) error {
 	event := s.event(streams.Bookmark)
 	event.ResourceVersion = resourceVersion
+	if !s.watcher.fresh.bookmarked(resourceVersion, event.Received) {
+		s.watcher.fresh.stop() // What the server knows, it says in a list.
+		return nil
+	}
 	s.watcher.inlet.Put(s.ctx, event)
 	return nil
 }
@@ -50,7 +57,7 @@ func (s *sink) Bookmark(resourceVersion string) error {
 func (s *sink) Replace(objects []any, resourceVersion string) error {
 	events := make([]streams.Event, 0, len(objects)+2)
 	start := s.event(streams.ListStart)
-	start.ResourceVersion = s.watcher.head
+	start.ResourceVersion, start.Received = s.watcher.head, s.watcher.askedAt
 	events = append(events, start)
 	for _, object := range objects {
 		event, err := s.of(streams.Listed, object)
@@ -61,7 +68,8 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 	}
 	end := s.event(streams.ListEnd)
 	end.ResourceVersion = resourceVersion
-	s.watcher.asked, s.watcher.told, s.watcher.lost = false, true, false
+	s.watcher.asked = false
+	events[0].Reset = s.watcher.fresh.replaced(resourceVersion, s.watcher.head, s.watcher.askedAt)
 	s.watcher.status.Lists.Add(1)
 	s.watcher.status.set(s.watcher, Watching)
 	s.watcher.inlet.Put(s.ctx, append(events, end)...)
@@ -72,6 +80,12 @@ func (s *sink) put(kind streams.EventType, object any) error {
 	event, err := s.of(kind, object)
 	if err != nil {
 		return err
+	}
+	if s.watcher.fresh.saw(event.ResourceVersion, event.Received, s.watcher.options.patience()) {
+		mark := s.watcher.event(streams.Bookmark)
+		mark.ResourceVersion, mark.Received = event.ResourceVersion, event.Received
+		s.watcher.inlet.Put(s.ctx, event, mark)
+		return nil
 	}
 	s.watcher.inlet.Put(s.ctx, event)
 	return nil
@@ -93,10 +107,6 @@ func (s *sink) of(kind streams.EventType, object any) (streams.Event, error) {
 // event is an event, or a bookmark, that came from the server.
 func (s *sink) event(kind streams.EventType) streams.Event {
 	event := s.watcher.event(kind)
-	now := event.Received.UnixNano()
-	s.watcher.status.Last.Store(now)
-	if kind != streams.Bookmark {
-		s.watcher.status.LastEvent.Store(now)
-	}
+	s.watcher.status.came(event.Received, kind != streams.Bookmark)
 	return event
 }

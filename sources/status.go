@@ -3,20 +3,60 @@ package sources
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Status tells how a watch is doing. Read it from any goroutine.
 type Status struct {
 	Lists     atomic.Int64 // lists that were completed
 	Watches   atomic.Int64 // watches that were opened
-	Errors    atomic.Int64 // requests that failed, but for those that had another take their place
+	Errors    atomic.Int64 // requests and watches that failed, but for those that had another take their place
+	Probes    atomic.Int64 // questions which version is current, of watches that were silent for long
 	Last      atomic.Int64 // when the last event or bookmark came, in Unix nanoseconds
 	LastEvent atomic.Int64 // when the last event came, likewise
 	State     atomic.Int32 // a WatchState; of several namespaces the worst
 
+	lastAt, lastEventAt atomic.Int64 // as Last and LastEvent, by a clock that does not jump: since epoch
+
 	mu     sync.Mutex
 	states map[*watcher]WatchState
 }
+
+// Held returns how many events the watch has put on its stream that nobody has taken yet.
+func (s *Status) Held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := 0
+	for each := range s.states {
+		held += int(each.held.Load())
+	}
+	return held
+}
+
+// Silence returns how long ago the last event or bookmark came, and Quiet the last event;
+// false if there was none. A clock that is set does not matter.
+func (s *Status) Silence() (since time.Duration, any bool) { return ago(s.lastAt.Load()) }
+
+// Quiet is as [Status.Silence], with bookmarks left out.
+func (s *Status) Quiet() (since time.Duration, any bool) { return ago(s.lastEventAt.Load()) }
+
+// came notes that something came from the server, which may be an event.
+func (s *Status) came(at time.Time, isEvent bool) {
+	wall, steady := at.UnixNano(), int64(at.Sub(epoch))
+	s.Last.Store(wall)
+	s.lastAt.Store(steady)
+	if isEvent {
+		s.LastEvent.Store(wall)
+		s.lastEventAt.Store(steady)
+	}
+}
+
+func ago(at int64) (time.Duration, bool) {
+	return time.Since(epoch) - time.Duration(at), at != 0
+}
+
+// epoch is any time, with the reading of a clock that does not jump.
+var epoch = time.Now()
 
 // WatchState is what a watch is doing.
 type WatchState int32

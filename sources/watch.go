@@ -33,9 +33,18 @@ func retry() *wait.Backoff {
 //   - A request that fails is a [streams.Error] on the stream. It is tried again within
 //     10 s, for as long as the observation lasts: also when the kind does not exist yet, or
 //     no more.
-//   - The first request that fails after a list has been told is [streams.Disconnected] as
+//   - The first request that fails after a list was emitted is [streams.Disconnected] as
 //     well, just before its error. A version that is too old for the server is no failure: a
 //     new list follows at once.
+//   - A request that is not answered within 30 s fails; a whole list may take a minute, and the
+//     opening of a watch three quarters of MaxStaleness. An answer that is not a list of the kind
+//     is a failure, and nothing counts as deleted.
+//   - A watch that has confirmed nothing for three quarters of MaxStaleness is probed: the
+//     server is asked which version is current. If that is the one up to which all was emitted, a
+//     Bookmark says so. Otherwise a list follows, whose ListStart is a Reset if the server's
+//     versions went back.
+//   - From a server that sends no bookmarks, events stand for them: where a version is to be
+//     reached, and where nothing was confirmed for long.
 //
 // It panics on options that do not validate.
 func Watch(client rest.Interface, kind Kind, options WatchOptions) streams.Stream[streams.Event] {
@@ -68,6 +77,7 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 			inlet:     streams.NewInlet[streams.Event](),
 			listing:   make(chan struct{}, 1),
 		}
+		w.inlet.Held = &w.held
 		if namespace != "" {
 			w.name += " in " + namespace
 		}
@@ -75,6 +85,7 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 		defer w.status.forget(w)
 		group := lifecycle.New(ctx)
 		group.Go(w.name, w.reflect)
+		group.Go(w.name+" guard", w.guard)
 		w.inlet.Drain(group.Context(), out)
 		group.Stop()
 		if err := group.Wait(); err != nil {
@@ -97,6 +108,7 @@ func (w *watcher) reflect(ctx context.Context) error {
 		// projection or Keep does: the stream must not end of one object that is bad.
 		err := lifecycle.Guard(func() error { reflector.RunWithContext(ctx); return nil })
 		if err != nil {
+			w.asked = false
 			w.tell(ctx, err)
 			pause(ctx, panicPause)
 		}

@@ -1,14 +1,15 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,12 +33,14 @@ type watcher struct {
 	inlet     *streams.Inlet[streams.Event]
 	listing   chan struct{} // is full while a plain list is under way
 
+	fresh freshness
+	held  atomic.Int64 // events that nobody has taken from the inlet
+
 	// The rest belongs to the reflector, which calls one thing at a time.
-	head   string // the version that the server reported before the list that is under way; empty if that is current
-	asked  bool   // head is of the list that is under way
-	failed error  // why the attempt has failed, and the plain list that follows need not try
-	told   bool   // a list has been told
-	lost   bool   // and after it, that the API server is lost
+	head    string    // the version that the server reported before the list that is under way; empty if that is current
+	asked   bool      // head is of the list that is under way
+	askedAt time.Time // when the list that is under way was asked for
+	failed  error     // why the attempt has failed, and the plain list that follows need not try
 }
 
 // lister is a watcher as the reflector wants it.
@@ -54,6 +57,10 @@ func (w *watcher) lister() *lister {
 func (l *lister) IsWatchListSemanticsUnSupported() bool { return l.paged }
 
 func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	w.fresh.closed()
+	if err := w.ended(ctx); err != nil {
+		return nil, err
+	}
 	if options.SendInitialEvents != nil {
 		return w.stream(ctx, options)
 	}
@@ -65,15 +72,15 @@ func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.
 // so that there is no version to ask for.
 func (w *watcher) stream(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w.status.set(w, Listing)
-	w.head, w.asked = "", false
+	w.head, w.asked, w.askedAt = "", false, time.Now()
 	if options.ResourceVersion != "" { // What streams in then may be as old as that.
-		head, err := w.askHead(ctx)
+		head, err := w.askHead(ctx, maxAnswer)
 		if err != nil {
 			return nil, w.giveUp(ctx, err)
 		}
 		w.head, w.asked = head, true
 	}
-	stream, err := w.open(ctx, options)
+	stream, err := w.open(ctx, options, "")
 	if err == nil || isTooOld(err) || cannotStream(err) { // A plain list takes its place where the server cannot stream.
 		return stream, err
 	}
@@ -84,6 +91,7 @@ func (w *watcher) stream(ctx context.Context, options metav1.ListOptions) (watch
 // well. It must not see why, or it would wait where the end of the observation does not end
 // that.
 func (w *watcher) giveUp(ctx context.Context, err error) error {
+	w.asked = false
 	w.failed = errors.New(w.fail(ctx, "list", err).Error())
 	return w.failed
 }
@@ -111,6 +119,10 @@ func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime
 		w.failed = nil
 		return nil, err
 	}
+	w.fresh.closed()
+	if err := w.ended(ctx); err != nil {
+		return nil, err
+	}
 	w.status.set(w, Listing)
 	if w.options.PageSize > 0 { // From its cache, at a version, a server would send all at once.
 		options.ResourceVersion = ""
@@ -122,14 +134,16 @@ func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime
 	case isTooOld(err) && (options.ResourceVersion != "" || options.Continue != ""):
 		return nil, err // The reflector asks for what there is.
 	}
+	w.asked = false
 	return nil, w.fail(ctx, "list", err)
 }
 
 func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*internalversion.List, error) {
 	if !w.asked {
+		w.askedAt = time.Now()
 		w.head = "" // Without a version, a list is as current as a quorum read at the time of the request.
 		if options.ResourceVersion != "" {
-			head, err := w.askHead(ctx)
+			head, err := w.askHead(ctx, maxAnswer)
 			if err != nil {
 				return nil, err
 			}
@@ -137,6 +151,12 @@ func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*intern
 		}
 		w.asked = true
 	}
+	timeout := maxAnswer
+	if options.Limit == 0 {
+		timeout *= 2 // It is all there is.
+	}
+	ctx, cancel := w.within(ctx, timeout)
+	defer cancel()
 	list, err := w.get(ctx, options)
 	if err != nil {
 		return nil, err
@@ -146,15 +166,22 @@ func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*intern
 
 // resume opens a watch from where the last one ended.
 func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if w.fresh.takeRelist() {
+		return nil, errRelist
+	}
 	connected := w.event(streams.Connected)
-	if w.lost {
-		head, err := w.askHead(ctx)
+	lost := w.fresh.isLost()
+	if lost {
+		head, err := w.askHead(ctx, maxAnswer)
 		if err != nil {
 			return nil, w.fail(ctx, "watch", err)
 		}
+		if w.fresh.wentBack(head) {
+			return nil, errRelist
+		}
 		connected.ResourceVersion = head
 	}
-	stream, err := w.open(ctx, options)
+	stream, err := w.open(ctx, options, connected.ResourceVersion)
 	switch {
 	case err == nil:
 	case isTooOld(err):
@@ -163,31 +190,64 @@ func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch
 		return nil, w.fail(ctx, "watch", err)
 	}
 	w.status.set(w, Watching)
-	if w.lost {
-		w.lost = false
+	if lost {
+		w.fresh.found()
 		connected.Received = time.Now()
 		w.inlet.Put(ctx, connected)
 	}
 	return stream, nil
 }
 
-func (w *watcher) open(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+// errRelist has the reflector list: as a version that is too old does.
+var errRelist = apierrors.NewResourceExpired("the watch does not go on from where it was; listing anew")
+
+// open opens a watch. After a loss, head is the version that is current.
+func (w *watcher) open(ctx context.Context, options metav1.ListOptions, head string) (watch.Interface, error) {
 	options.Watch = true
 	request := w.request(options)
 	if options.TimeoutSeconds != nil {
 		request = request.Timeout(time.Duration(*options.TimeoutSeconds) * time.Second)
 	}
+	// The context lasts as long as the watch; only the answer has to come in time.
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(cmp.Or(w.options.patience(), 2*maxAnswer), func() { cancel(errNoAnswer) })
+	defer late.Stop()
+	_ = w.kind.failures.take() // From here on they are of this watch.
 	stream, err := request.Watch(ctx)
 	if err != nil {
+		err = because(ctx, err)
+		cancel(nil)
 		return nil, err
 	}
 	w.status.Watches.Add(1)
-	return stream, nil
+	opened := &openWatch{stream, func() { cancel(nil) }}
+	w.fresh.opened(opened, head)
+	return opened, nil
+}
+
+// because is an error with the reason for the end of its context, if that was ours.
+func because(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errNoAnswer) {
+		return fmt.Errorf("%w: %w", errNoAnswer, context.DeadlineExceeded)
+	}
+	return err
+}
+
+// ended tells of an error event that has ended the last watch: the reflector keeps it to
+// itself. A version that is too old is no failure.
+func (w *watcher) ended(ctx context.Context) error {
+	err := w.kind.failures.take()
+	if err == nil || isTooOld(err) || !w.fresh.isListed() {
+		return nil
+	}
+	w.fail(ctx, "watch", err)
+	return nil
 }
 
 func (w *watcher) request(options metav1.ListOptions) *rest.Request {
 	options.LabelSelector, options.FieldSelector = w.options.LabelSelector, both(w.options.FieldSelector, options.FieldSelector)
 	return w.client.Get().
+		MaxRetries(0). // The loss is to be told, and the server's wish to be asked later is honoured: see fail.
 		NamespaceIfScoped(w.namespace, w.namespace != "").
 		Resource(w.kind.Resource).
 		VersionedParams(&options, metav1.ParameterCodec)
@@ -202,39 +262,33 @@ func (w *watcher) get(ctx context.Context, options metav1.ListOptions) (runtime.
 	if w.kind.form == MetadataOnly {
 		request.SetHeader("Accept", acceptMetadataList)
 	}
-	return list, request.Do(ctx).Into(list)
+	result := request.Do(ctx)
+	if err := result.Into(list); err != nil {
+		return nil, because(ctx, err)
+	}
+	return list, w.kind.isListOf(list, result)
 }
 
-// askHead asks the server which version is current.
-func (w *watcher) askHead(ctx context.Context) (string, error) {
-	list, err := w.get(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return "", err
-	}
-	listed, err := meta.ListAccessor(list)
-	if err != nil {
-		return "", fmt.Errorf("a %T has no resource version: %w", list, err)
-	}
-	return listed.GetResourceVersion(), nil
-}
-
-// fail tells of a request that failed, unless the end of the observation is why.
+// fail tells of a request that failed, unless the end of the observation is why, and waits as
+// long as the server wishes.
 func (w *watcher) fail(ctx context.Context, verb string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return err
 	}
+	_ = w.kind.failures.take() // It is told here.
 	err = &RequestError{Verb: verb, Kind: w.kind, Namespace: w.namespace, Err: err}
 	w.tell(ctx, err)
+	if seconds, wishes := apierrors.SuggestsClientDelay(err); wishes {
+		pause(ctx, min(time.Duration(seconds)*time.Second, maxAnswer))
+	}
 	return err
 }
 
 // tell tells of a failure: after it, what was told before may be outdated.
 func (w *watcher) tell(ctx context.Context, err error) {
-	w.asked = false
 	w.status.Errors.Add(1)
 	w.status.set(w, BackingOff)
-	if w.told && !w.lost {
-		w.lost = true
+	if w.fresh.lose() {
 		w.inlet.Put(ctx, w.event(streams.Disconnected))
 	}
 	w.inlet.Error(ctx, &streams.Error{Source: w.name, Err: err})

@@ -60,6 +60,15 @@ type EventType uint8
 //
 // While it is disconnected, a source tells of no objects. That a connection ends and is
 // opened again at once is no loss, and not told.
+//
+// A ListStart has Reset set if the current version of the server is older than one that the
+// source has seen: the cluster was restored from a backup. Versions from before it do not
+// compare with those that follow. The list replaces all that the source said, also objects that
+// seem newer.
+//
+// Received of ListStart is when the source asked for the list, and Received of
+// ListEnd, Bookmark and Connected when the server answered: the source vouches for the
+// version as of that time.
 const (
 	ListStart    EventType = iota + 1 // ResourceVersion was current when the list was asked for; without one, the list is current
 	Listed                            // an object that the list holds
@@ -84,6 +93,7 @@ func (t EventType) String() string {
 // which the API server made them.
 type Event struct {
 	Type            EventType
+	Reset           bool   // of ListStart: the server's versions went back
 	Source          string // which source saw it, for people and metrics
 	Key             Key    // of events without an object: the kind and the namespace that they speak for
 	Object          Object // of Listed, Applied and Deleted

@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // maxGuess bounds what an inlet sets aside for the next batch.
@@ -19,6 +20,10 @@ const inletLimit = 1 << 14
 // An inlet has no goroutine between those who put and the receiver: who puts first sends
 // an item that stands for a part, and the receiver finds in it all that is there by then.
 type Inlet[T any] struct {
+	// Held, if it is set before the inlet is used, is how many values and errors nobody has
+	// taken yet.
+	Held *atomic.Int64
+
 	mu    sync.Mutex
 	parts []part[T] // each has one item on its way, while the inlet is drained
 	held  int       // values and errors in parts
@@ -74,12 +79,12 @@ func (i *Inlet[T]) add(ctx context.Context, to func(last *part[T]) int) bool {
 		i.mu.Lock()
 	}
 	if last := len(i.parts) - 1; last >= 0 && i.parts[last].err == nil {
-		i.held += to(&i.parts[last])
+		i.hold(to(&i.parts[last]))
 		i.mu.Unlock()
 		return true
 	}
 	i.parts = append(i.parts, part[T]{})
-	i.held += to(&i.parts[len(i.parts)-1])
+	i.hold(to(&i.parts[len(i.parts)-1]))
 	out := i.out
 	if out != nil {
 		i.sends.Add(1)
@@ -90,6 +95,14 @@ func (i *Inlet[T]) add(ctx context.Context, to func(last *part[T]) int) bool {
 		out.forward(out.item(partOf[T]{i}))
 	}
 	return true
+}
+
+// hold counts what is held. The lock is held.
+func (i *Inlet[T]) hold(more int) {
+	i.held += more
+	if i.Held != nil {
+		i.Held.Add(int64(more))
+	}
 }
 
 // partOf stands for the first part of an inlet when it is taken apart.
@@ -105,10 +118,11 @@ func (p partOf[T]) take() ([]T, error) {
 		i.parts = nil
 	}
 	i.size = len(first.values)
-	i.held -= len(first.values)
+	held := len(first.values)
 	if first.err != nil {
-		i.held--
+		held++
 	}
+	i.hold(-held)
 	wake(&i.room)
 	return first.values, first.err
 }

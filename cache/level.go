@@ -1,0 +1,43 @@
+package cache
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Level says how far the cache is in sync. Each level includes those before it. The package
+// documentation says what each level promises.
+type Level uint8
+
+// The levels.
+const (
+	Starting         Level = iota
+	Listed                 // every kind's first list is complete
+	Current                // the cache has all up to a version that the server confirmed recently
+	OwnWritesVisible       // the watch has passed every own write
+	Settled                // calm: nothing is pending, and no change for 10 loop durations
+	Converged              // Settled, and the last attempt of every key succeeded and asked for nothing more
+)
+
+var levelNames = [...]string{"Starting", "Listed", "Current", "OwnWritesVisible", "Settled", "Converged"}
+
+func (l Level) String() string {
+	if int(l) >= len(levelNames) {
+		return "Unknown"
+	}
+	return levelNames[l]
+}
+
+// MarshalText returns the level's name.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText takes the level's name.
+func (l *Level) UnmarshalText(name []byte) error {
+	for level, known := range levelNames {
+		if known == string(name) {
+			*l = Level(level)
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no level %q; allowed are %s", name, strings.Join(levelNames[:], ", "))
+}

@@ -1,0 +1,298 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// DefaultMaxStaleness suits API servers, which send a bookmark on each watch once a minute.
+const DefaultMaxStaleness = 90 * time.Second
+
+// Parts of MaxStaleness. What is confirmed at a time is to be confirmed anew before
+// MaxStaleness has passed, also if the server has to be asked for that.
+const (
+	patiencePart = 0.75 // after which a watch that confirmed nothing is looked after
+	probePart    = 0.15 // what that question may take
+)
+
+// maxAnswer bounds how long a request may go without an answer, but for the opening of a
+// watch: some proxies pass the head of an answer on with the first event, or bookmark.
+const maxAnswer = 30 * time.Second
+
+func (o WatchOptions) patience() time.Duration {
+	return time.Duration(patiencePart * float64(o.MaxStaleness))
+}
+
+func (o WatchOptions) probeTimeout() time.Duration {
+	return min(maxAnswer, time.Duration(probePart*float64(o.MaxStaleness)))
+}
+
+// freshness is what a watcher knows of how current it is. The reflector and the guard of a
+// watcher share it.
+type freshness struct {
+	mu        sync.Mutex
+	open      *openWatch // nil while no watch is open
+	newest    string     // the newest version that the server named, of anything
+	marked    string     // all up to this version was emitted, as a list or a bookmark said
+	required  string     // the version that a bookmark is to reach, after a loss; or empty
+	confirmed time.Time  // when the server last said that marked is current
+	active    time.Time  // when the server last said anything on the watch that is open
+	relist    bool       // the next watch is to be a list
+	lost      bool       // Disconnected was emitted, and neither Connected nor a list since
+	listed    bool       // a list was emitted
+}
+
+// openWatch is a watch whose end frees its context. Stop may be called from any goroutine,
+// also more than once.
+type openWatch struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// Stop ends the watch.
+func (o *openWatch) Stop() {
+	o.Interface.Stop()
+	o.cancel()
+}
+
+// opened notes that a watch is open. A head that is not empty is the version that it has to
+// reach to be current.
+func (f *freshness) opened(open *openWatch, head string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open, f.active = open, time.Now()
+	if head != "" {
+		f.required, f.confirmed = head, f.active
+	}
+}
+
+// closed notes that no watch is open.
+func (f *freshness) closed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open = nil
+}
+
+// stop ends the watch that is open.
+func (f *freshness) stop() {
+	f.mu.Lock()
+	open := f.open
+	f.open = nil
+	f.mu.Unlock()
+	if open != nil {
+		open.Stop()
+	}
+}
+
+// alive notes that something has come.
+func (f *freshness) alive() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.active = time.Now()
+}
+
+// saw notes the version of an event at a time. It reports whether a bookmark of that version
+// is due: the events of a watch come in the order of their versions.
+func (f *freshness) saw(version string, at time.Time, patience time.Duration) (mark bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.active = at
+	if streams.Older(f.newest, version) || f.newest == "" {
+		f.newest = version
+	}
+	switch {
+	case !f.listed || f.lost:
+		return false
+	case f.required != "":
+		mark = !streams.Older(version, f.required)
+	default:
+		mark = patience > 0 && at.Sub(f.confirmed) > patience/2 // The server sends no bookmarks, or few.
+	}
+	if mark = mark && version != "" && version == f.newest; mark {
+		f.mark(version, at)
+	}
+	return mark
+}
+
+// mark notes that all up to a version was emitted.
+func (f *freshness) mark(version string, at time.Time) {
+	f.marked, f.confirmed = version, at
+	if f.required != "" && !streams.Older(version, f.required) {
+		f.required = ""
+	}
+}
+
+// bookmarked takes in a bookmark of the server. It is false if its version is older than one
+// that the server named before, which went back then.
+func (f *freshness) bookmarked(version string, at time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.active = at
+	if f.listed && streams.Older(version, f.newest) {
+		f.relist = true
+		return false
+	}
+	f.newest = version
+	f.mark(version, at)
+	return true
+}
+
+// replaced takes in a list that was asked for at a time, when head was current. It reports
+// whether the server's versions went back.
+func (f *freshness) replaced(version, head string, asked time.Time) (reset bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if head == "" {
+		head = version
+	}
+	reset = f.listed && streams.Older(head, f.newest)
+	if reset || streams.Older(f.newest, version) || f.newest == "" {
+		f.newest = version
+	}
+	f.required, f.marked, f.confirmed, f.active = "", version, asked, time.Now()
+	if streams.Older(version, head) {
+		f.required = head
+	}
+	f.listed, f.lost, f.relist = true, false, false
+	return reset
+}
+
+// wentBack reports whether a version that is current now is older than one that the server
+// named before.
+func (f *freshness) wentBack(head string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.listed && streams.Older(head, f.newest)
+}
+
+// lose notes that the server is lost. It reports whether that is news.
+func (f *freshness) lose() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	news := f.listed && !f.lost
+	f.lost = f.lost || news
+	return news
+}
+
+// isListed reports whether a list was emitted.
+func (f *freshness) isListed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.listed
+}
+
+// isLost reports whether the server is lost.
+func (f *freshness) isLost() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost
+}
+
+// found notes that the server is back.
+func (f *freshness) found() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = false
+}
+
+// takeRelist reports whether a list is to take the place of the next watch, and forgets it.
+func (f *freshness) takeRelist() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	taken := f.relist
+	f.relist = false
+	return taken
+}
+
+// due returns the watch that is to be looked after, or nil and how long to wait until then.
+func (f *freshness) due(patience time.Duration) (open *openWatch, wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		return nil, patience
+	}
+	since := f.confirmed
+	if !f.listed && since.Before(f.active) { // A list streams in.
+		since = f.active
+	}
+	if wait = patience - time.Since(since); wait > 0 {
+		return nil, wait
+	}
+	return f.open, 0
+}
+
+// guard looks after watches until ctx ends: one that has confirmed nothing for long is probed.
+func (w *watcher) guard(ctx context.Context) error {
+	patience := w.options.patience()
+	if patience <= 0 {
+		return nil
+	}
+	for {
+		open, wait := w.fresh.due(patience)
+		if open == nil {
+			pause(ctx, wait)
+		} else if err := w.probe(ctx, open); err != nil && ctx.Err() == nil {
+			w.fresh.stop() // The reflector opens another one.
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// errSilent ends a watch on which something should have come.
+var errSilent = errors.New("the watch is silent, and the server has newer versions; listing anew")
+
+// probe asks the server which version is current. Where that is the one up to which all was
+// emitted, that is confirmed. Otherwise the watch has to end, and an error says why: a list
+// follows, as a watch may be silent because nothing happened, or because it is dead.
+func (w *watcher) probe(ctx context.Context, open *openWatch) error {
+	w.status.Probes.Add(1)
+	head, err := w.askHead(ctx, w.options.probeTimeout())
+	if err != nil {
+		return w.fail(ctx, "watch", err)
+	}
+	f := &w.fresh
+	f.mu.Lock()
+	now := time.Now()
+	switch {
+	case f.open != open || now.Sub(f.confirmed) < w.options.patience():
+		f.mu.Unlock()
+		return nil // Something came meanwhile.
+	case f.listed && !f.lost && head != "" && f.newest == head:
+		f.mark(head, now)
+		f.mu.Unlock()
+		mark := w.event(streams.Bookmark)
+		mark.ResourceVersion, mark.Received = head, now
+		w.inlet.Put(ctx, mark)
+		return nil
+	}
+	f.relist = true
+	f.mu.Unlock()
+	return errSilent
+}
+
+// askHead asks the server which version is current.
+func (w *watcher) askHead(ctx context.Context, timeout time.Duration) (string, error) {
+	ctx, cancel := w.within(ctx, timeout)
+	defer cancel()
+	list, err := w.get(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	return versionOf(list)
+}
+
+// within bounds how long the server may take to answer, and says so in the error.
+func (w *watcher) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, timeout, errNoAnswer)
+}
+
+// errNoAnswer is why a request was given up.
+var errNoAnswer = errors.New("the server took the request and did not answer in time")
