@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,7 +31,17 @@ func (s *Server) RoundTrip(raw *http.Request) (*http.Response, error) {
 	fault := s.receive(made)
 	switch fault.Action {
 	case Refuse:
-		return refuse(raw, fault.refusal(made)), nil
+		answer := refuse(raw, fault.refusal(made.verb, made.resource.GroupResource(), made.key.Name))
+		if fault.RetryAfter > 0 {
+			answer.Header.Set("Retry-After", strconv.Itoa(int(fault.RetryAfter/time.Second)))
+		}
+		return answer, nil
+	case Answer:
+		answer := respond(raw, http.StatusOK, io.NopCloser(strings.NewReader(fault.Body)))
+		answer.Header.Set("Content-Type", fault.ContentType)
+		return answer, nil
+	case Hang:
+		<-raw.Context().Done()
 	case Disconnect:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	case Slow:
@@ -67,14 +78,13 @@ func (s *Server) receive(made *request) Fault {
 	return fault
 }
 
-// refusal is the failure of a Refuse.
-func (f Fault) refusal(made *request) error {
+// refusal is the failure of a Refuse or a Fail.
+func (f Fault) refusal(verb string, resource schema.GroupResource, name string) error {
 	const message = "refused by the test"
 	if f.Code == http.StatusGone {
 		return apierrors.NewResourceExpired(message)
 	}
-	return apierrors.NewGenericServerResponse(f.Code, made.verb, made.resource.GroupResource(), made.key.Name,
-		message, int(f.RetryAfter/time.Second), true)
+	return apierrors.NewGenericServerResponse(f.Code, verb, resource, name, message, int(f.RetryAfter/time.Second), true)
 }
 
 func respond(raw *http.Request, code int, body io.ReadCloser) *http.Response {

@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// DefaultRates are those of a seed where nothing else is said: 0.05 of each fault but Drop,
-// which alone loses events for ever.
+// DefaultRates are those of a seed where nothing else is said: 0.05 of each fault from
+// Duplicate to LoseAnswer. Drop is left out, as it alone loses events for ever. So are Hang,
+// Silence, Answer and Fail: a client overcomes the first two only with deadlines of its own.
 func DefaultRates() map[Action]float64 {
 	rates := map[Action]float64{}
 	for action := Duplicate; action <= LoseAnswer; action++ {
@@ -78,6 +80,12 @@ func (s *scripted) due(o occasion) bool {
 	return s.matched >= s.Nth && (s.Times == Always || s.happened < s.Times)
 }
 
+// nonsense holds the bodies of the Answers that the seed chooses.
+var nonsense = []string{
+	"", "{}", "null", "<html><body>Sign in</body></html>",
+	`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`,
+}
+
 // chance is the seeded part of faults.
 type chance struct {
 	seed    uint64
@@ -95,7 +103,7 @@ func (c *chance) of(o occasion) (Fault, bool) {
 	fmt.Fprintf(name, "%s#%d", o.stream, o.number)
 	random := rand.New(rand.NewPCG(c.seed, name.Sum64()))
 	drawn := random.Float64()
-	for action := Drop; action <= LoseAnswer; action++ {
+	for action := Drop; action <= Fail; action++ {
 		if action.ofEvent() != (o.event != "") {
 			continue
 		}
@@ -103,7 +111,8 @@ func (c *chance) of(o occasion) (Fault, bool) {
 			continue
 		}
 		fault := Fault{Action: action, For: 1 + time.Duration(random.Int64N(int64(c.maxWait)))}
-		if action == Refuse {
+		switch action {
+		case Refuse:
 			codes := []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 			if o.verb == "watch" {
 				codes = append(codes, http.StatusGone)
@@ -112,6 +121,11 @@ func (c *chance) of(o occasion) (Fault, bool) {
 			if fault.Code == http.StatusTooManyRequests {
 				fault.RetryAfter = time.Second
 			}
+		case Fail:
+			fault.Code = http.StatusInternalServerError
+		case Answer:
+			fault.Body = nonsense[random.IntN(len(nonsense))]
+			fault.ContentType = runtime.ContentTypeJSON
 		}
 		return fault, true
 	}

@@ -9,14 +9,19 @@
 //
 // Faults are chosen by a script ([Options].Script and [Server.Inject]), by a seed
 // ([Options].Seed and Rates), or by both. The script goes first. [Server.Heal] ends them all.
+// Besides, a test can break ([Server.Break]) or silence ([Server.Silence]) all open watches,
+// drop the history ([Server.Compact]), remove a kind ([Server.Uninstall]), and set the server
+// back as a restore of etcd does ([Server.Snapshot], [Server.Restore]).
 //
 // # Guarantees
 //
 //   - A server is a [net/http.RoundTripper] in memory: it has no goroutine and no socket, and
 //     needs no Close. Whatever waits in it waits for channels and timers, so that it works in
 //     a bubble of testing/synctest, in virtual time. Make it in the bubble.
+//   - A request that hangs ends with its context, and a silent watch with its context or with
+//     Break, and with nothing else.
 //   - Without faults, each watch gets each event of its objects once, in the order of resource
-//     versions, which all kinds share.
+//     versions, which all kinds share. Only Restore lowers them.
 //   - The same seed and the same requests in the same order give the same faults. Requests to
 //     different paths, and events on different watches, may come in any order among each other.
 //   - The functions of [Server] that tests call (Create, Get, ...) never fail by a fault.

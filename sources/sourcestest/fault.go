@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -43,11 +44,27 @@ const (
 	Slow
 	// LoseAnswer does what is asked for, and breaks the connection before the answer.
 	LoseAnswer
+
+	// The actions below are outside DefaultRates. They stand behind the others, so that seeds
+	// keep their meaning.
+
+	// Hang takes the request and never answers it: the request ends with its context.
+	Hang
+	// Answer answers with code 200 and with Body, whatever was asked for, and nothing is done.
+	Answer
+
+	// Silence stops the watch before the event: neither events nor bookmarks follow, nor the
+	// end that timeoutSeconds asked for. A fault of events.
+	Silence
+	// Fail sends an ERROR event of Code instead of the event, and ends the watch. A fault of
+	// events.
+	Fail
 )
 
 var actionNames = [...]string{
 	Drop: "Drop", Duplicate: "Duplicate", Delay: "Delay", Reorder: "Reorder", Cut: "Cut", End: "End", Expire: "Expire",
 	Refuse: "Refuse", Disconnect: "Disconnect", Slow: "Slow", LoseAnswer: "LoseAnswer",
+	Hang: "Hang", Answer: "Answer", Silence: "Silence", Fail: "Fail",
 }
 
 func (a Action) String() string {
@@ -57,10 +74,10 @@ func (a Action) String() string {
 	return actionNames[a]
 }
 
-func (a Action) known() bool { return a >= Drop && a <= LoseAnswer }
+func (a Action) known() bool { return a >= Drop && a <= Fail }
 
-// ofEvent tells the faults of events from those of requests.
-func (a Action) ofEvent() bool { return a < Refuse }
+// ofEvent reports whether the action is a fault of events, not of requests.
+func (a Action) ofEvent() bool { return a < Refuse || a >= Silence }
 
 // Always is the Times of a fault that is never over.
 const Always = -1
@@ -89,8 +106,11 @@ type Fault struct {
 
 	For        time.Duration // of Delay, Slow, and at most of Reorder; default DefaultWait
 	WithinKey  bool          // of Reorder: also after an event of the same object, as no good server does
-	Code       int           // of Refuse: the HTTP status, 400 to 599; default 503
+	Code       int           // of Refuse and Fail: the HTTP status, 400 to 599; default 503 and 500
 	RetryAfter time.Duration // of Refuse: in whole seconds; default 1 s for code 429, else none
+
+	Body        string // of Answer; may be empty
+	ContentType string // of Answer; default application/json
 }
 
 var (
@@ -125,8 +145,12 @@ func (f Fault) withDefaults() (Fault, error) {
 		return wrong("For is %v; it is of Delay, Reorder and Slow only", f.For)
 	case f.WithinKey && f.Action != Reorder:
 		return wrong("WithinKey is of Reorder only")
-	case f.Action != Refuse && (f.Code != 0 || f.RetryAfter != 0):
-		return wrong("Code and RetryAfter are of Refuse only")
+	case f.Action != Refuse && f.Action != Fail && f.Code != 0:
+		return wrong("Code is of Refuse and Fail only")
+	case f.Action != Refuse && f.RetryAfter != 0:
+		return wrong("RetryAfter is of Refuse only")
+	case f.Action != Answer && (f.Body != "" || f.ContentType != ""):
+		return wrong("Body and ContentType are of Answer only")
 	case f.Code != 0 && (f.Code < 400 || f.Code > 599):
 		return wrong("Code is %d; allowed is 400 to 599", f.Code)
 	case f.RetryAfter < 0 || f.RetryAfter%time.Second != 0:
@@ -136,11 +160,16 @@ func (f Fault) withDefaults() (Fault, error) {
 	if waits {
 		f.For = either(f.For, DefaultWait)
 	}
-	if f.Action == Refuse {
+	switch f.Action {
+	case Refuse:
 		f.Code = either(f.Code, http.StatusServiceUnavailable)
 		if f.Code == http.StatusTooManyRequests {
 			f.RetryAfter = either(f.RetryAfter, time.Second)
 		}
+	case Fail:
+		f.Code = either(f.Code, http.StatusInternalServerError)
+	case Answer:
+		f.ContentType = either(f.ContentType, runtime.ContentTypeJSON)
 	}
 	return f, nil
 }

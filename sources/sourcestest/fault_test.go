@@ -59,6 +59,13 @@ func TestAWatchTellsOfEachFault(t *testing.T) {
 			fault: sourcestest.Fault{Action: sourcestest.Expire, Name: "c"}, atOnce: []string{created},
 			inTenth: relist, afterChange: []string{changed}, opened: 2,
 		},
+		"silence": {
+			fault: sourcestest.Fault{Action: sourcestest.Silence, Name: "c"}, atOnce: []string{created}, opened: 1,
+		},
+		"fail": {
+			fault: sourcestest.Fault{Action: sourcestest.Fail, Name: "c"}, atOnce: []string{created},
+			inTenth: relist, afterChange: []string{changed}, opened: 2,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -183,8 +190,9 @@ func TestRefusedRequestsAreReportedAndTriedAgain(t *testing.T) {
 		"503 of a plain list": {
 			[]sourcestest.Fault{noStream, {Action: sourcestest.Refuse, Verb: "list"}}, []string{"cannot list configmaps in all namespaces"}, 0,
 		},
-		"500": {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", Code: 500}}, []string{"refused by the test"}, 0},
-		"410": {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", Code: 410}}, nil, 0}, // A list takes its place.
+		"500":                  {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", Code: 500}}, []string{"refused by the test"}, 0},
+		"410":                  {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", Code: 410}}, nil, 0}, // A list takes its place.
+		"503 with Retry-After": {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", RetryAfter: 3 * time.Second}}, nil, 3 * time.Second},
 		"no connection": {
 			[]sourcestest.Fault{{Action: sourcestest.Disconnect, Verb: "watch", Times: 2}}, []string{"connection refused", "connection refused"}, 300 * time.Millisecond,
 		},

@@ -22,6 +22,7 @@ func (s *Server) handle(made *request) (code int, body io.ReadCloser, err error)
 	if place == nil || place.gone {
 		return 0, nil, errNoPage
 	}
+	made.form.unversioned = place.unversioned
 	if made.verb == "watch" {
 		opened, err := s.open(place, made)
 		return http.StatusOK, opened, err

@@ -8,6 +8,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestOptionsThatMakeNoSenseAreRefusedByName(t *testing.T) {
@@ -36,7 +37,14 @@ func TestOptionsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		"Times is -2":                                                   script(sourcestest.Fault{Action: sourcestest.Drop, Times: -2}),
 		"For is 1s; it is of Delay, Reorder and Slow only":              script(sourcestest.Fault{Action: sourcestest.Drop, For: time.Second}),
 		"Delay: WithinKey is of Reorder only":                           script(sourcestest.Fault{Action: sourcestest.Delay, WithinKey: true}),
-		"Expire: Code and RetryAfter are of Refuse only":                script(sourcestest.Fault{Action: sourcestest.Expire, Code: 410}),
+		"Expire: Code is of Refuse and Fail only":                       script(sourcestest.Fault{Action: sourcestest.Expire, Code: 410}),
+		"Fail: RetryAfter is of Refuse only":                            script(sourcestest.Fault{Action: sourcestest.Fail, RetryAfter: time.Second}),
+		"Fail: Code is 399; allowed is 400 to 599":                      script(sourcestest.Fault{Action: sourcestest.Fail, Code: 399}),
+		"Hang: Body and ContentType are of Answer only":                 script(sourcestest.Fault{Action: sourcestest.Hang, Body: "{}"}),
+		`Hang: Type is "ADDED", but this is a fault of requests`:        script(sourcestest.Fault{Action: sourcestest.Hang, Type: "ADDED"}),
+		`Silence: Verb is "watch", but this is a fault of events`:       script(sourcestest.Fault{Action: sourcestest.Silence, Verb: "watch"}),
+		"Bookmarks is 1s and NoBookmarks is set; set one of them":       {Scheme: scheme, Bookmarks: time.Second, NoBookmarks: true},
+		"NoResourceVersions has /v1, Kind=Hero, which is not served":    {Scheme: scheme, NoResourceVersions: []schema.GroupVersionKind{{Version: "v1", Kind: "Hero"}}},
 		"Code is 200; allowed is 400 to 599":                            script(sourcestest.Fault{Action: sourcestest.Refuse, Code: 200}),
 		"RetryAfter is 1.5s; allowed are whole seconds":                 script(sourcestest.Fault{Action: sourcestest.Refuse, RetryAfter: 1500 * time.Millisecond}),
 	} {

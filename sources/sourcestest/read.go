@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -46,7 +47,10 @@ func (s *Server) list(place *served, made *request) (any, error) {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
 		}
 	}
-	all, err := s.snapshot(place, from.Version)
+	if from.Version > s.version { // The page of a list that was begun before a Restore.
+		return nil, s.tooLarge(from.Version)
+	}
+	all, err := s.past(place, from.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +70,22 @@ func (s *Server) list(place *served, made *request) (any, error) {
 func (s *Server) versionOf(made *request) (uint64, error) {
 	version, err := made.number("resourceVersion")
 	if err == nil && version > s.version {
-		tooLarge := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, s.version), 1)
-		tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
-		return 0, tooLarge
+		return 0, s.tooLarge(version)
 	}
 	return version, err
+}
+
+func (s *Server) tooLarge(version uint64) error {
+	tooLarge := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, s.version), 1)
+	tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+	return tooLarge
+}
+
+// noStreamedLists is the refusal of a server without the feature WatchList.
+func noStreamedLists() error {
+	return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", field.ErrorList{
+		field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+	})
 }
 
 // open opens a watch.
@@ -79,7 +94,12 @@ func (s *Server) open(place *served, made *request) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	version, err := s.versionOf(made)
+	streamed := made.query.Get("sendInitialEvents") == "true"
+	noBookmarks := s.options.NoBookmarks || place.unversioned
+	if streamed && noBookmarks {
+		return nil, noStreamedLists()
+	}
+	version, err := made.number("resourceVersion")
 	if err != nil {
 		return nil, err
 	}
@@ -91,13 +111,15 @@ func (s *Server) open(place *served, made *request) (io.ReadCloser, error) {
 	w := &watching{
 		server: s, selected: selected, form: made.form, ctx: ctx, cancel: cancel,
 		stream:    fmt.Sprintf("%s #%d", made.stream(), s.numbers[made.stream()]),
-		bookmarks: made.query.Get("allowWatchBookmarks") == "true",
+		bookmarks: made.query.Get("allowWatchBookmarks") == "true" && !noBookmarks,
 		until:     time.Now().Add(either(time.Duration(timeout)*time.Second, time.Hour)),
 		bookmark:  time.Now().Add(s.options.Bookmarks),
-		pushed:    make(chan struct{}, 1), broken: make(chan struct{}),
+		pushed:    make(chan struct{}, 1), broken: make(chan struct{}), silent: make(chan struct{}),
 	}
-	streamed := made.query.Get("sendInitialEvents") == "true"
 	switch {
+	case streamed && version > s.version: // Other watches may begin at a version that is still to come.
+		w.buffer, w.end = failed(s.tooLarge(version)), io.EOF
+		return w, nil
 	case streamed || version == 0:
 		for _, object := range selected.of(place.objects) {
 			w.push(event{watch.Added, object, keyOf(object)})
@@ -109,6 +131,7 @@ func (s *Server) open(place *served, made *request) (io.ReadCloser, error) {
 		w.buffer, w.end = failed(expired(version, s.forgot)), io.EOF
 		return w, nil
 	default:
+		w.from = version
 		for _, change := range s.history {
 			if event, ok := selected.event(change); ok && change.version > version {
 				w.push(event)

@@ -134,7 +134,7 @@ func (r *request) number(name string) (uint64, error) {
 }
 
 // form is how objects are shown to a client.
-type form struct{ metadataOnly bool }
+type form struct{ metadataOnly, unversioned bool }
 
 // accepted is the first form of an Accept header that the server knows.
 func accepted(headers []string) (form, bool) {
@@ -159,12 +159,16 @@ func accepted(headers []string) (form, bool) {
 
 // of is an object in the form.
 func (f form) of(object *unstructured.Unstructured) *unstructured.Unstructured {
-	if !f.metadataOnly {
-		return object
+	if f.metadataOnly {
+		partial := &unstructured.Unstructured{Object: map[string]any{"metadata": object.Object["metadata"]}}
+		partial.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		object = partial
 	}
-	partial := &unstructured.Unstructured{Object: map[string]any{"metadata": object.Object["metadata"]}}
-	partial.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
-	return partial
+	if f.unversioned {
+		object = object.DeepCopy()
+		object.SetResourceVersion("")
+	}
+	return object
 }
 
 // list is a list in the form.
@@ -173,7 +177,10 @@ func (f form) list(place *served, version uint64, next string, items []*unstruct
 	if f.metadataOnly {
 		kind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
 	}
-	metadata := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
+	metadata := map[string]any{}
+	if !f.unversioned {
+		metadata["resourceVersion"] = strconv.FormatUint(version, 10)
+	}
 	if next != "" {
 		metadata["continue"] = next
 	}

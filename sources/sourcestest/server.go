@@ -37,6 +37,14 @@ type Options struct {
 	History   int           // how many events watches can resume over; default DefaultHistory, at least 1
 	Bookmarks time.Duration // between bookmarks; default DefaultBookmarks, at least 1 ms
 
+	// NoBookmarks serves watches without bookmarks, as many aggregated API servers do. Such
+	// servers have no streamed lists either: a watch with sendInitialEvents is refused with
+	// code 422, and client-go lists instead.
+	NoBookmarks bool
+	// NoResourceVersions are kinds whose objects and lists are served without a resource
+	// version, as metrics.k8s.io does. They have neither bookmarks nor streamed lists.
+	NoResourceVersions []schema.GroupVersionKind
+
 	Script  []Fault
 	Seed    uint64             // if set, Rates are DefaultRates unless they are set too
 	Rates   map[Action]float64 // how probable a fault is, 0 to 1; those of events, and those of requests, 1 in all
@@ -48,14 +56,15 @@ func (o Options) withDefaults() (Options, error) {
 		o.Rates = DefaultRates()
 	}
 	o.History = either(o.History, DefaultHistory)
-	o.Bookmarks = either(o.Bookmarks, DefaultBookmarks)
 	o.MaxWait = either(o.MaxWait, DefaultMaxWait)
 	switch {
 	case o.Scheme == nil:
 		return o, errors.New("sourcestest: Scheme is required; client-go's scheme.Scheme has the kinds of Kubernetes")
 	case o.History < 1:
 		return o, fmt.Errorf("sourcestest: History is %d; allowed is 1 and above", o.History)
-	case o.Bookmarks < time.Millisecond:
+	case o.NoBookmarks && o.Bookmarks != 0:
+		return o, fmt.Errorf("sourcestest: Bookmarks is %v and NoBookmarks is set; set one of them", o.Bookmarks)
+	case o.Bookmarks < 0 || o.Bookmarks > 0 && o.Bookmarks < time.Millisecond:
 		return o, fmt.Errorf("sourcestest: Bookmarks is %v; allowed is 1ms and above", o.Bookmarks)
 	case o.MaxWait < time.Millisecond:
 		return o, fmt.Errorf("sourcestest: MaxWait is %v; allowed is 1ms and above", o.MaxWait)
@@ -65,6 +74,7 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("sourcestest: Kinds has %v with the plural %q; it needs a kind, a version and a plural", kind.GroupVersionKind, kind.Resource)
 		}
 	}
+	o.Bookmarks = either(o.Bookmarks, DefaultBookmarks)
 	return o, checkRates(o.Rates)
 }
 
@@ -95,6 +105,8 @@ type served struct {
 	kind    schema.GroupVersionKind
 	objects objects
 	gone    bool // see Uninstall
+
+	unversioned bool // see Options.NoResourceVersions
 }
 
 // New makes a server without objects.
@@ -126,7 +138,17 @@ func New(options Options) (*Server, error) {
 	for _, kind := range options.Kinds {
 		s.serve(kind.GroupVersionKind, kind.GroupVersion().WithResource(kind.Resource))
 	}
-	return s, s.Inject(options.Script...)
+	for _, kind := range options.NoResourceVersions {
+		place := s.places[kind]
+		if place == nil {
+			return nil, fmt.Errorf("sourcestest: NoResourceVersions has %v, which is not served; add it to the scheme or to Kinds", kind)
+		}
+		place.unversioned = true
+	}
+	if err := s.Inject(options.Script...); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *Server) serve(kind schema.GroupVersionKind, place schema.GroupVersionResource) {
@@ -159,7 +181,7 @@ func (s *Server) Inject(faults ...Fault) error {
 }
 
 // Heal ends all faults, also those that the seed would choose. What is on its way late
-// stays late.
+// stays late, requests that hang stay so, and so do watches that are silent.
 func (s *Server) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,6 +194,16 @@ func (s *Server) Break() {
 	defer s.mu.Unlock()
 	for watch := range s.watches {
 		watch.breakOff()
+	}
+}
+
+// Silence stops all watches that are open, as the fault of that name does. Watches that are
+// opened later are not concerned.
+func (s *Server) Silence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for watch := range s.watches {
+		watch.silence()
 	}
 }
 

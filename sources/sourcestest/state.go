@@ -61,7 +61,7 @@ func (s *Server) commit(place *served, key types.NamespacedName, after *unstruct
 		s.history = slices.Delete(s.history, 0, 1)
 	}
 	for watch := range s.watches {
-		if event, ok := watch.selected.event(made); ok {
+		if event, ok := watch.selected.event(made); ok && made.version > watch.from {
 			watch.push(event)
 		}
 	}
@@ -71,8 +71,8 @@ func (s *Server) commit(place *served, key types.NamespacedName, after *unstruct
 	return made.after
 }
 
-// snapshot is the objects of a kind as they were at a version that is not forgotten.
-func (s *Server) snapshot(place *served, version uint64) (objects, error) {
+// past is the objects of a kind as they were at a version that is not forgotten.
+func (s *Server) past(place *served, version uint64) (objects, error) {
 	if version < s.forgot {
 		return nil, expired(version, s.forgot)
 	}

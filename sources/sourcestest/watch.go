@@ -25,12 +25,14 @@ type watching struct {
 	ctx       context.Context // of the request: an io.Reader has no other place for it
 	cancel    context.CancelFunc
 	until     time.Time // when it ends by itself
+	from      uint64    // the version that the client has; earlier events and bookmarks are not for it
 
 	// Of the lock of the server.
 	pending []event
 	ending  bool          // it ends when nothing is pending
 	pushed  chan struct{} // has a token when something was pushed
 	broken  chan struct{} // is closed when the connection breaks
+	silent  chan struct{} // is closed when nothing more is sent, though the connection stays
 
 	// Of the reader.
 	buffer   []byte
@@ -50,6 +52,9 @@ type held struct {
 // The functions with which others act on a watch. Their callers hold the lock.
 
 func (w *watching) push(pushed ...event) {
+	if isClosed(w.silent) {
+		return
+	}
 	w.pending = append(w.pending, pushed...)
 	w.wake()
 }
@@ -69,6 +74,13 @@ func (w *watching) wake() {
 func (w *watching) breakOff() {
 	delete(w.server.watches, w)
 	close(w.broken)
+}
+
+func (w *watching) silence() {
+	if !isClosed(w.silent) {
+		close(w.silent)
+		w.pending = nil
+	}
 }
 
 // Read waits for the next event.
@@ -111,8 +123,13 @@ func (w *watching) advance() {
 	switch {
 	case w.ctx.Err() != nil:
 		w.over(w.ctx.Err())
-	case w.isBroken():
+	case isClosed(w.broken):
 		w.over(io.ErrUnexpectedEOF)
+	case isClosed(w.silent):
+		select {
+		case <-w.broken:
+		case <-w.ctx.Done():
+		}
 	case found:
 		w.send(next)
 	case ending || !now.Before(w.until):
@@ -137,21 +154,24 @@ func (w *watching) next() (next event, found, ending bool) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	switch {
-	case w.ctx.Err() != nil || w.isBroken():
+	case w.ctx.Err() != nil || isClosed(w.broken) || isClosed(w.silent):
 		return event{}, false, w.ending
 	case len(w.pending) > 0:
 		next, w.pending = w.pending[0], w.pending[1:]
 		return next, true, w.ending
 	case w.bookmarks && !w.ending && !time.Now().Before(w.bookmark):
 		w.bookmark = time.Now().Add(w.server.options.Bookmarks)
+		if w.server.version < w.from {
+			return event{}, false, false
+		}
 		return bookmarkAt(w.selected.place, w.server.version, false), true, false
 	}
 	return event{}, false, w.ending
 }
 
-func (w *watching) isBroken() bool {
+func isClosed(done <-chan struct{}) bool {
 	select {
-	case <-w.broken:
+	case <-done:
 		return true
 	default:
 		return false
@@ -166,6 +186,7 @@ func (w *watching) wait(duration time.Duration, early <-chan struct{}) {
 	case <-timer.C:
 	case <-early:
 	case <-w.broken:
+	case <-w.silent:
 	case <-w.ctx.Done():
 	}
 }
@@ -184,7 +205,7 @@ func (w *watching) send(sent event) {
 		w.emit(sent)
 	case Delay:
 		w.wait(fault.For, nil)
-		if w.ctx.Err() == nil && !w.isBroken() {
+		if w.ctx.Err() == nil && !isClosed(w.broken) && !isClosed(w.silent) {
 			w.emit(sent)
 		}
 	case Reorder:
@@ -201,6 +222,13 @@ func (w *watching) send(sent event) {
 		w.over(io.EOF)
 	case Expire:
 		w.buffer = append(w.buffer, failed(apierrors.NewResourceExpired("the watch was expired by the test"))...)
+		w.over(io.EOF)
+	case Silence:
+		w.server.mu.Lock()
+		defer w.server.mu.Unlock()
+		w.silence()
+	case Fail:
+		w.buffer = append(w.buffer, failed(fault.refusal("watch", w.selected.place.GroupResource(), ""))...)
 		w.over(io.EOF)
 	}
 }
