@@ -39,6 +39,23 @@ func TestAnAnswerOfTheTestTakesThePlaceOfTheServers(t *testing.T) {
 	}
 }
 
+func TestARefusalSaysWhenToTryAgain(t *testing.T) {
+	for _, code := range []int{410, 429, 500, 503} {
+		server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{
+			{Action: sourcestest.Refuse, Code: code, RetryAfter: time.Second, Times: sourcestest.Always},
+		}})
+		client := &http.Client{Transport: server}
+		for range 3 {
+			answer, err := client.Get("http://sourcestest/api/v1/configmaps")
+			must(t, err)
+			must(t, answer.Body.Close())
+			if got := answer.Header.Get("Retry-After"); answer.StatusCode != code || got != "1" {
+				t.Errorf("it is refused with %s and Retry-After %q, want %d and 1", answer.Status, got, code)
+			}
+		}
+	}
+}
+
 func TestAWatchFailsWithTheCodeOfTheTest(t *testing.T) {
 	for given, want := range map[int]int32{0: 500, 403: 403, 429: 429, 504: 504} {
 		synctest.Test(t, func(t *testing.T) {
