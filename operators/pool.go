@@ -215,7 +215,8 @@ func (p *pool) receive(item rxgo.Item) error {
 }
 
 // finish waits for the attempts in flight, and ends their context when grace is over.
-// Their results go out as far as the receiver takes them within that time.
+// Their results go out as far as the receiver takes them within that time; later ones are
+// dropped.
 func (p *pool) finish(cancel func(), grace time.Duration, out streams.Sink[Result]) {
 	p.locked(func() {
 		p.stopped = true
@@ -226,11 +227,15 @@ func (p *pool) finish(cancel func(), grace time.Duration, out streams.Sink[Resul
 	over := false
 	var next []Result
 	for {
-		if p.look(&next); p.idleNow() && (next == nil || over) {
+		p.look(&next)
+		if over {
+			next = nil // Else the results of the others would wait behind these for ever.
+		}
+		if next == nil && p.idleNow() {
 			break
 		}
 		var send chan<- rxgo.Item
-		if next != nil && !over {
+		if next != nil {
 			send = out.Channel()
 		}
 		select {

@@ -89,6 +89,60 @@ func TestAttemptsThatIgnoreTheirContextAreWaitedFor(t *testing.T) {
 	})
 }
 
+func TestTheStreamEndsWithTheLastOfManyAttemptsThatOutlastTheGrace(t *testing.T) {
+	const attempts = 8
+	// The first half ends with its context, the others a second after another.
+	stubborn := func(ctx context.Context, request operators.Request) (time.Duration, error) {
+		<-ctx.Done()
+		if late := time.Duration(request.Name[0]-'a') - attempts/2; late > 0 {
+			<-time.After(late * time.Second)
+		}
+		return 0, ctx.Err()
+	}
+	options := operators.ReconcileOptions{Workers: attempts, Grace: 5 * time.Second, Flow: &operators.Flow{}}
+	requests := func() (all []operators.Request) {
+		for i := range attempts {
+			all = append(all, request(string(rune('a'+i))))
+		}
+		return all
+	}
+	const want = 5*time.Second + (attempts/2-1)*time.Second
+	bubble(t, "with a receiver", func(t *testing.T) {
+		b := newRig(t, stubborn, options)
+		b.in.send(requests()...)
+		b.stop()
+		if took := time.Since(b.started); took != want {
+			t.Errorf("the stream ended after %v, want %v", took, want)
+		}
+	})
+	bubble(t, "without one", func(t *testing.T) {
+		in := newFeed[operators.Request]()
+		ctx, cancel := context.WithCancel(t.Context())
+		items := operators.Reconcile(in.stream(), only(stubborn), options).Observe(ctx)
+		for len(items) < cap(items) {
+			in.send(request("filler/x"))
+		}
+		in.send(requests()...)
+		cancel()
+		pass(want - time.Millisecond)
+		if running := options.Flow.Running.Load(); running != 1 {
+			t.Errorf("%d attempts are in flight, want the last", running)
+		}
+		pass(time.Millisecond)
+		for range cap(items) {
+			<-items
+		}
+		select {
+		case item, open := <-items:
+			if open {
+				t.Errorf("%v came when the grace was over", item)
+			}
+		default:
+			t.Error("the stream has not ended with the last attempt")
+		}
+	})
+}
+
 func TestNobodyReadingDoesNotHoldUpTheShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newFeed[operators.Request]()
