@@ -13,6 +13,10 @@ import (
 // ErrTimeout is in the error of an attempt that was ended by its timeout.
 var ErrTimeout = errors.New("the reconcile timed out")
 
+// ErrExited is the error of an attempt that ended its goroutine with [runtime.Goexit], as
+// FailNow of package testing does. Like a panic, it fails this one attempt.
+var ErrExited = errors.New("the reconciler called runtime.Goexit")
+
 // errTimeout tells our timeout from a deadline of the reconciler's own.
 var errTimeout = errors.New("timeout of the attempt")
 
@@ -24,6 +28,7 @@ type attempt struct {
 	timeout time.Duration
 	started time.Time
 	request Request
+	task    *task // of its fields, only those that stay as they are during an attempt may be read
 
 	mu     sync.Mutex
 	inner  context.Context // nil until somebody looks
@@ -32,18 +37,34 @@ type attempt struct {
 	writes []Write
 }
 
-// attempt calls the reconciler for a task, once. It also says when that ended.
-func (p *pool) attempt(ctx context.Context, task *task) (Result, time.Time) {
-	a := &attempt{parent: ctx, timeout: p.timeout, started: time.Now(), request: task.request}
-	result := Result{
-		Request: a.request,
-		Attempt: task.failures + 1,
-		Started: a.started,
-		Queued:  a.started.Sub(task.queuedAt),
+func newAttempt(ctx context.Context, task *task, timeout time.Duration) *attempt {
+	return &attempt{parent: ctx, timeout: timeout, started: time.Now(), request: task.request, task: task}
+}
+
+// call calls the reconciler, once. It does not return if the reconciler ends its goroutine.
+func (a *attempt) call() (requeueAfter time.Duration, err error) {
+	panicked := lifecycle.Guard(func() error {
+		requeueAfter, err = a.task.by.Reconcile(a, a.request)
+		return nil
+	})
+	if panicked != nil {
+		err = panicked
 	}
-	result.RequeueAfter, result.Err = a.call(task.by.Reconcile)
+	return requeueAfter, err
+}
+
+// conclude ends the attempt, and returns its result and when that was.
+func (a *attempt) conclude(requeueAfter time.Duration, err error) (Result, time.Time) {
 	ended := time.Now()
-	result.Duration = ended.Sub(a.started)
+	result := Result{
+		Request:      a.request,
+		Attempt:      a.task.failures + 1,
+		Started:      a.started,
+		Queued:       a.started.Sub(a.task.queuedAt),
+		Duration:     ended.Sub(a.started),
+		RequeueAfter: requeueAfter,
+		Err:          err,
+	}
 	if result.Err != nil && a.timedOut(result.Duration) {
 		result.Err = fmt.Errorf("%w after %v: %w", ErrTimeout, a.timeout, result.Err)
 	}
@@ -52,17 +73,6 @@ func (p *pool) attempt(ctx context.Context, task *task) (Result, time.Time) {
 		result.RequeueAfter = 0 // An error may have come with one.
 	}
 	return result, ended
-}
-
-func (a *attempt) call(reconcile Reconciler) (requeueAfter time.Duration, err error) {
-	panicked := lifecycle.Guard(func() error {
-		requeueAfter, err = reconcile(a, a.request)
-		return nil
-	})
-	if panicked != nil {
-		err = panicked
-	}
-	return requeueAfter, err
 }
 
 func (a *attempt) timedOut(after time.Duration) bool {

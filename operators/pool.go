@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/reactivex/rxgo/v2"
 )
@@ -21,6 +22,7 @@ type pool struct {
 	flow        *Flow
 	controllers *Controllers
 	news        chan struct{} // has a token when there are results, or other controllers
+	workers     *lifecycle.Group
 
 	mu       sync.Mutex
 	work     sync.Cond // there may be something for an idle worker
@@ -86,8 +88,17 @@ func (p *pool) mayStart() bool {
 
 // worker makes attempts until the pool is stopped.
 func (p *pool) worker(ctx context.Context) error {
+	var current *attempt // in flight, without the lock
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer func() {
+		if current != nil { // A reconciler has called runtime.Goexit, which nothing can stop.
+			result, ended := current.conclude(0, ErrExited)
+			p.mu.Lock()
+			p.finished(current.task, &result, ended)
+			p.workers.Go("worker", p.worker)
+		}
+		p.mu.Unlock()
+	}()
 	for {
 		for !p.mayStart() {
 			if p.stopped {
@@ -101,17 +112,24 @@ func (p *pool) worker(ctx context.Context) error {
 		task := p.schedule.start()
 		p.changed()
 		p.mu.Unlock()
-		result, ended := p.attempt(ctx, task)
+		current = newAttempt(ctx, task, p.timeout)
+		result, ended := current.conclude(current.call())
+		current = nil
 		p.mu.Lock()
-		p.schedule.finish(task, &result, ended)
-		p.results = append(p.results, result)
-		p.flow.Out.Add(1)
-		p.changed()
-		if len(p.results) == 1 {
-			select {
-			case p.news <- struct{}{}:
-			default:
-			}
+		p.finished(task, &result, ended)
+	}
+}
+
+// finished notes the result of a task. It is called with the lock.
+func (p *pool) finished(task *task, result *Result, ended time.Time) {
+	p.schedule.finish(task, result, ended)
+	p.results = append(p.results, *result)
+	p.flow.Out.Add(1)
+	p.changed()
+	if len(p.results) == 1 {
+		select {
+		case p.news <- struct{}{}:
+		default:
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (o ReconcileOptions) Validate() error {
 //     one more; requests that wait are one, with all their causes.
 //   - An attempt that fails is repeated after a backoff of its object. Requests that come
 //     before neither shorten nor lengthen it. A success ends it.
-//   - A panic is a failure, with its stack in the error.
+//   - A panic is a failure, with its stack in the error. So is runtime.Goexit: see [ErrExited].
 //
 // When ctx ends, what waits is left to the next start, and attempts in flight may finish
 // within Grace; then their context ends too. At the end of the input what is queued is
@@ -120,6 +120,7 @@ func Reconcile(in streams.Stream[Request], controllers *Controllers, options Rec
 		pool := newPool(controllers, options)
 		defer controllers.follow(pool.news)()
 		workers := lifecycle.New(attempts)
+		pool.workers = workers
 		for range options.Workers {
 			workers.Go("worker", pool.worker)
 		}
