@@ -18,12 +18,13 @@ type Controllers struct {
 type roster struct {
 	controllers map[string]*Controller // Another pointer is another controller.
 	removed     map[string]bool
+	shut        map[string]bool // those whose gate has not opened yet: see Controller.Held
 }
 
 // NewControllers makes controllers.
 func NewControllers(controllers map[string]Controller) *Controllers {
 	made := &Controllers{followers: map[chan struct{}]struct{}{}}
-	made.published.Store(&roster{})
+	made.published.Store(&roster{map[string]*Controller{}, map[string]bool{}, map[string]bool{}})
 	for name, controller := range controllers {
 		made.Set(name, controller)
 	}
@@ -39,7 +40,17 @@ func (c *Controllers) Set(name string, controller Controller) {
 	c.change(func(changed *roster) {
 		changed.controllers[name] = &controller
 		delete(changed.removed, name)
+		if delete(changed.shut, name); controller.Held {
+			changed.shut[name] = true
+		}
 	})
+}
+
+// Open lets the attempts of a controller start that was set with Held. Where the gate of all
+// controllers is shut, they still wait for that: see ReconcileOptions.Start. For a name
+// without a controller, or one whose gate is open, Open does nothing.
+func (c *Controllers) Open(name string) {
+	c.change(func(changed *roster) { delete(changed.shut, name) })
 }
 
 // Remove removes a controller. What waits for it is dropped, and so are requests for it from
@@ -49,6 +60,7 @@ func (c *Controllers) Remove(name string) {
 	c.change(func(changed *roster) {
 		if changed.controllers[name] != nil {
 			delete(changed.controllers, name)
+			delete(changed.shut, name)
 			changed.removed[name] = true
 		}
 	})
@@ -59,9 +71,7 @@ func (c *Controllers) change(change func(*roster)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.published.Load()
-	changed := &roster{map[string]*Controller{}, map[string]bool{}}
-	maps.Copy(changed.controllers, before.controllers)
-	maps.Copy(changed.removed, before.removed)
+	changed := &roster{maps.Clone(before.controllers), maps.Clone(before.removed), maps.Clone(before.shut)}
 	change(changed)
 	c.published.Store(changed)
 	for news := range c.followers {

@@ -45,7 +45,7 @@ func newPool(controllers *Controllers, options ReconcileOptions) *pool {
 		schedule:    newSchedule(options.Backoff),
 	}
 	if options.Start == nil {
-		p.schedule.openGate()
+		p.schedule.openGate(time.Now())
 	}
 	p.work.L = &p.mu
 	return p
@@ -166,7 +166,7 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct
 		case <-p.news:
 		case <-start:
 			start = nil
-			p.locked(p.schedule.openGate)
+			p.locked(func() { p.schedule.openGate(time.Now()) })
 		case <-timer.C:
 			armed = time.Time{}
 			p.locked(func() { p.schedule.tick(time.Now()) })
@@ -203,7 +203,7 @@ func (p *pool) look(next *[]Result) (due time.Time, over bool) {
 	}
 	p.changed()
 	due, _ = p.schedule.due()
-	return due, p.schedule.gate.held == 0 && p.schedule.queued == 0 && p.schedule.running == 0 && len(p.results) == 0
+	return due, p.schedule.held == 0 && p.schedule.queued == 0 && p.schedule.running == 0 && len(p.results) == 0
 }
 
 // giveBack undoes the taking of results.

@@ -35,6 +35,11 @@ type Controller struct {
 	// called again for that.
 	IgnoreEchoes bool
 
+	// Held makes the attempts of this controller wait until [Controllers.Open] is called for
+	// its name: until its own caches are filled, say. Its requests are taken in meanwhile and
+	// count as waiting; those that are Early need not wait.
+	Held bool
+
 	// Flow, if set, counts as that of ReconcileOptions does, for this controller alone.
 	Flow *Flow
 }
@@ -46,8 +51,9 @@ type ReconcileOptions struct {
 	Timeout time.Duration // of one attempt: 1 ms to 24 h; default 2 min
 	Grace   time.Duration // for attempts in flight when the context ends: up to 10 min; default 20 s
 
-	// Start, if set, holds back attempts until it is closed: until the caches are filled,
-	// say. Requests are taken in meanwhile, and those that are Early need not wait.
+	// Start, if set, holds back the attempts of all controllers until it is closed: until the
+	// caches are filled, say. Requests are taken in meanwhile, and those that are Early need
+	// not wait. An attempt of a controller that is Held starts when both gates are open.
 	Start <-chan struct{}
 
 	// Flow, if set, counts: In requests, Out results, Waiting objects that are queued, back

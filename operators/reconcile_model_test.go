@@ -112,9 +112,9 @@ type arrival struct {
 	early bool
 }
 
-// lived runs plans against requests, behind a gate that opens at some time, and reports what
-// happened by object, and the results.
-func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int, open, until time.Duration) (map[string]*run, []operators.Result) {
+// lived runs plans against requests, behind the gate of all controllers and that of their own,
+// which open at some time each, and reports what happened by object, and the results.
+func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int, open, own, until time.Duration) (map[string]*run, []operators.Result) {
 	started := time.Now()
 	runs := map[string]*run{}
 	for name := range plans {
@@ -141,7 +141,9 @@ func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int,
 	flow := &operators.Flow{}
 	gate := make(chan struct{})
 	defer time.AfterFunc(open, func() { close(gate) }).Stop()
-	stream := operators.Reconcile(in.stream(), only(reconcile),
+	controllers := operators.NewControllers(map[string]operators.Controller{"pods": {Reconcile: reconcile, Held: true}})
+	defer time.AfterFunc(own, func() { controllers.Open("pods") }).Stop()
+	stream := operators.Reconcile(in.stream(), controllers,
 		operators.ReconcileOptions{Workers: workers, Backoff: modelBackoff, Start: gate, Flow: flow})
 	var results []operators.Result
 	ctx, end := context.WithCancel(t.Context())
@@ -189,11 +191,12 @@ func TestWhateverHappensReconcileKeepsItsPromises(t *testing.T) {
 			arrivals = append(arrivals, arrival{now, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name"), rapid.Bool().Draw(rt, "early")})
 		}
 		open := time.Duration(rapid.IntRange(0, 200).Draw(rt, "open"))*time.Millisecond + time.Millisecond/2
+		own := open + time.Duration(rapid.IntRange(-50, 50).Draw(rt, "own"))*time.Millisecond
 		until := now + 10*time.Second
 		synctest.Test(t, func(t *testing.T) {
-			runs, results := lived(t, plans, arrivals, workers, open, until)
+			runs, results := lived(t, plans, arrivals, workers, open, own, until)
 			for name, run := range runs {
-				if err := checkRun(name, run, plans[name], arrivals, workers, open, until); err != nil {
+				if err := checkRun(name, run, plans[name], arrivals, workers, max(open, own), until); err != nil {
 					rt.Errorf("%s: %v", name, err)
 				}
 			}

@@ -2,6 +2,7 @@ package operators
 
 import (
 	"container/heap"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -16,10 +17,15 @@ func (s *schedule) follow(now *roster) {
 	for name, known := range s.lines {
 		controller := now.controllers[name]
 		if controller == known.controller || controller == nil && !now.removed[name] {
+			if !known.gate.open && !now.shut[name] {
+				known.gate.open = true
+				s.reopen(&known.gate, time.Now())
+			}
 			continue
 		}
 		s.clear(known)
 		known.controller = controller
+		known.gate = gate{open: !now.shut[name]}
 		s.leave(known)
 	}
 }

@@ -24,6 +24,8 @@ type schedule struct {
 	delays  delays
 	delayed int // delays so far
 	gate    gate
+	tickets int // that tasks got at gates so far
+	held    int // tasks that wait for a gate
 	queued  int // tasks that could start now
 	waiting int // tasks that are held or queued, back off, or are due again soon
 	running int
@@ -37,7 +39,8 @@ type line struct {
 	controller *Controller // nil when it is removed, while attempts are in flight
 	tasks      map[types.NamespacedName]*task
 	queue      fifo[*task] // first come first served
-	held       int         // tasks that wait for the gate
+	gate       gate        // of this controller: see Controller.Held
+	held       int         // tasks that wait for a gate
 	backing    int         // tasks that back off, or are due again soon
 }
 
@@ -58,16 +61,18 @@ type task struct {
 	failures int     // in a row
 	queuedAt time.Time
 	due      time.Time
-	pending  bool // counted in backing
-	delayed  int  // how many delays there were before this one: who waits first goes first
-	position int  // in delays
+	pending  bool  // counted in backing
+	gate     *gate // that it waits for
+	ticket   int   // of its last wait for a gate
+	delayed  int   // how many delays there were before this one: who waits first goes first
+	position int   // in delays
 }
 
 type taskState uint8
 
 const (
 	stateQueued taskState = iota
-	stateHeld             // waits for the gate
+	stateHeld             // waits for a gate
 	stateRunning
 	stateBackoff // waits after a failure; requests do not change that
 	stateRequeue // waits because it asked for it; a request ends that
@@ -78,7 +83,7 @@ type echo struct {
 	resourceVersion string
 }
 
-// newSchedule makes a schedule whose gate is shut.
+// newSchedule creates a schedule whose gate of all controllers is shut.
 func newSchedule(backoff Backoff) *schedule {
 	echoes, err := lru.New[echo, target](echoesRemembered)
 	if err != nil {
@@ -103,6 +108,7 @@ func (s *schedule) line(name string) *line {
 			controller = &Controller{Reconcile: unknown(name), Flow: &Flow{}}
 		}
 		known = &line{name: name, controller: controller, tasks: map[types.NamespacedName]*task{}}
+		known.gate.open = !s.roster.shut[name]
 		s.lines[name] = known
 	}
 	if known.controller == nil {
@@ -134,7 +140,7 @@ func (s *schedule) add(request *Request, now time.Time) {
 		known.request = joined(known.request, *request)
 	case stateHeld:
 		if known.request = joined(known.request, *request); request.Early {
-			s.pass(known)
+			s.pass(known, request.Received)
 		}
 	case stateRunning:
 		if !known.again {

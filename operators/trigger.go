@@ -15,9 +15,13 @@ import (
 type Request struct {
 	Controller string
 	types.NamespacedName
-	Causes   []streams.Cause // what happened, oldest first; empty for a timer
-	Received time.Time       // when the oldest cause was received; of a retry or a timer, when it was due
-	Early    bool            // it does not wait for ReconcileOptions.Start
+	Causes []streams.Cause // what happened, oldest first; empty for a timer
+	Early  bool            // it waits neither for ReconcileOptions.Start nor for Controllers.Open
+
+	// Received is when the oldest cause was received; of a retry or a timer, when it was due;
+	// of a request that waited for a gate, when that opened, or when an Early one for the
+	// same object was received.
+	Received time.Time
 }
 
 // Rule says which changes concern a controller, and which of its objects they concern.
@@ -121,5 +125,11 @@ func asked(requests []Request, before int, controller string, object types.Names
 			return requests
 		}
 	}
-	return append(requests, Request{controller, object, change.Causes, change.Received, early})
+	return append(requests, Request{
+		Controller:     controller,
+		NamespacedName: object,
+		Causes:         change.Causes,
+		Received:       change.Received,
+		Early:          early,
+	})
 }
