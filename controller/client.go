@@ -122,20 +122,21 @@ func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error
 }
 
 // Merge changes an object of a kind that is built into Kubernetes so that it has what the given
-// one sets; what that leaves out stays as it is, and items of lists are told apart by their
-// merge keys (a strategic merge patch). It needs to know nothing of what is there, unlike
-// Patch, and costs the API server half of what Apply does; it takes nothing away. The status is
-// left out. If the given object has a resource version and the one that is there has another,
-// it is a conflict; if it has another uid, it is invalid. In both cases nothing is changed. It
-// returns the object as it is then.
+// one sets. What the given one leaves out stays as it is, and items of lists are told apart by
+// their merge keys (a strategic merge patch). Merge needs to know nothing of what is there, unlike
+// [Patch], costs the API server half of what [Apply] does, and takes nothing away.
+//
+// A field is set unless it holds the zero value of its type, an empty map or an empty slice. So
+// false, 0, "" and an empty list cannot be merged into a field, and need [Patch]. A pointer that
+// is not nil is set even if it points to a zero value: a Replicas of new(int32) scales to 0. The
+// values of a map and the items of a list are all sent, the zero ones too. The status is left out.
+//
+// If the given object has a resource version and the one that is there has another, the error is
+// a conflict; if it has another uid, the error is that it is invalid. In both cases nothing is
+// changed. Merge returns the object as the API server stored it.
 func Merge[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
 	kind := c.written(reflect.TypeFor[T](), "merge", true)
-	parts, err := partsOf(object)
-	if err != nil {
-		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.as.GroupKind(), object), err)
-	}
-	delete(parts, "status")
-	body, err := json.Marshal(parts)
+	body, err := encodeSet(object)
 	if err != nil {
 		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.as.GroupKind(), object), err)
 	}

@@ -1,0 +1,279 @@
+package controller
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// encodeSet encodes an object as JSON with nothing but the fields that are set, except for the
+// status. encoding/json alone does not do: of a field without omitempty it writes the zero value,
+// and a null in a patch deletes.
+//
+// A field is set unless it holds the zero value of its type, an empty map or an empty slice. A
+// pointer that is not nil is set, whatever it points to. A struct is set if one of its fields is.
+// Elements of slices and values of maps are set by being there.
+func encodeSet(object streams.Object) ([]byte, error) {
+	value := reflect.ValueOf(object)
+	if encodesItself(value) { // Such as Unstructured, which has what is set and no more.
+		split, err := partsOf(object)
+		if err != nil {
+			return nil, err
+		}
+		delete(split, "status")
+		return json.Marshal(split)
+	}
+	encoder := &setEncoder{without: "status"}
+	if err := encoder.element(value); err != nil {
+		return nil, err
+	}
+	return encoder.Bytes(), nil
+}
+
+// setEncoder collects the encoded object.
+type setEncoder struct {
+	bytes.Buffer
+	without string // a field of the outermost struct
+}
+
+// field encodes the value of a field, and writes nothing if it is not set.
+func (e *setEncoder) field(value reflect.Value, quoted bool) error {
+	switch {
+	case value.Kind() == reflect.Struct && !encodesItself(value):
+		return e.object(value, false)
+	case !quoted:
+		return e.element(value)
+	}
+	encoded, err := json.Marshal(value.Interface())
+	if err != nil {
+		return err
+	}
+	return e.text(string(encoded))
+}
+
+// mayBeSet reports whether the value of a field is set, but for a struct of which no field is.
+func mayBeSet(value reflect.Value) bool {
+	switch value.Kind() {
+	case reflect.Map, reflect.Slice:
+		return value.Len() > 0
+	default:
+		return !value.IsZero()
+	}
+}
+
+// element encodes a value that is set.
+func (e *setEncoder) element(value reflect.Value) error {
+	if encodesItself(value) {
+		return e.leaf(value)
+	}
+	switch value.Kind() {
+	case reflect.String:
+		return e.text(value.String())
+	case reflect.Pointer, reflect.Interface:
+		if value.IsNil() {
+			return nil
+		}
+		return e.element(value.Elem())
+	case reflect.Struct:
+		return e.object(value, true)
+	case reflect.Map:
+		if value.Type().Key().Kind() == reflect.String {
+			return e.entries(value)
+		}
+	case reflect.Slice, reflect.Array:
+		if value.Type().Elem().Kind() != reflect.Uint8 {
+			return e.list(value)
+		}
+		if value.Kind() == reflect.Slice && value.IsNil() { // Where it is a value of a map, as in a Secret, null would delete it.
+			return e.text("")
+		}
+	}
+	return e.leaf(value)
+}
+
+// text encodes a string. Most have nothing that JSON escapes.
+func (e *setEncoder) text(value string) error {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
+			return e.leaf(reflect.ValueOf(value))
+		}
+	}
+	e.WriteByte('"')
+	e.WriteString(value)
+	return e.WriteByte('"')
+}
+
+// leaf encodes a value as encoding/json does, and writes nothing if that is null.
+func (e *setEncoder) leaf(value reflect.Value) error {
+	if value.CanAddr() {
+		value = value.Addr()
+	}
+	encoded, err := json.Marshal(value.Interface())
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(encoded, []byte("null")) {
+		_, err = e.Write(encoded)
+	}
+	return err
+}
+
+// object encodes a struct. One of which no field is set is written only if it is wanted empty.
+func (e *setEncoder) object(value reflect.Value, empty bool) error {
+	without := e.without
+	e.without = ""
+	start := e.Len()
+	e.WriteByte('{')
+	for _, field := range fieldsOf(value.Type()) {
+		of, err := value.FieldByIndexErr(field.index)
+		if err != nil || !mayBeSet(of) || without != "" && field.name == without {
+			continue // An error says that the embedded struct that has the field is not there.
+		}
+		if err := e.member(field.name, e.Len() == start+1, func() error { return e.field(of, field.quoted) }); err != nil {
+			return err
+		}
+	}
+	if !empty && e.Len() == start+1 {
+		e.Truncate(start)
+		return nil
+	}
+	return e.WriteByte('}')
+}
+
+// entries encodes a map, in the order of its keys.
+func (e *setEncoder) entries(value reflect.Value) error {
+	keys := value.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	start := e.Len()
+	e.WriteByte('{')
+	for _, key := range keys {
+		if err := e.member(key.String(), e.Len() == start+1, func() error { return e.element(value.MapIndex(key)) }); err != nil {
+			return err
+		}
+	}
+	return e.WriteByte('}')
+}
+
+// member writes a name and what encode writes, or nothing if that is nothing.
+func (e *setEncoder) member(name string, first bool, encode func() error) error {
+	start := e.Len()
+	if !first {
+		e.WriteByte(',')
+	}
+	if err := e.text(name); err != nil {
+		return err
+	}
+	e.WriteByte(':')
+	before := e.Len()
+	if err := encode(); err != nil {
+		return err
+	}
+	if e.Len() == before {
+		e.Truncate(start)
+	}
+	return nil
+}
+
+// list encodes a slice or an array, without elements that would be null.
+func (e *setEncoder) list(value reflect.Value) error {
+	e.WriteByte('[')
+	start := e.Len()
+	for i := range value.Len() {
+		before := e.Len()
+		if before > start {
+			e.WriteByte(',')
+		}
+		written := e.Len()
+		if err := e.element(value.Index(i)); err != nil {
+			return err
+		}
+		if e.Len() == written {
+			e.Truncate(before)
+		}
+	}
+	return e.WriteByte(']')
+}
+
+var (
+	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// encodesItself reports whether the type of a value has an encoding of its own, such as
+// metav1.Time and resource.Quantity.
+func encodesItself(value reflect.Value) bool {
+	of := value.Type()
+	if of.PkgPath() == "" && of.Kind() != reflect.Pointer && of.Kind() != reflect.Struct {
+		return false // It has no methods: only named types and structs that embed one have.
+	}
+	if value.CanAddr() { // Then its methods are among those of the pointer.
+		of = reflect.PointerTo(of)
+	}
+	if known, found := encodeThemselves.Load(of); found {
+		return known.(bool)
+	}
+	does := of.Implements(jsonMarshaler) || of.Implements(textMarshaler)
+	encodeThemselves.Store(of, does)
+	return does
+}
+
+var encodeThemselves sync.Map // of reflect.Type: whether it does
+
+// setField is a field of a struct as encoding/json names it.
+type setField struct {
+	name   string
+	index  []int
+	quoted bool // by the option string of its tag
+}
+
+var setFields sync.Map // of reflect.Type: its []setField
+
+// fieldsOf returns the fields of a struct with those of the structs that it embeds. Where two
+// have the same name, the outer one counts.
+func fieldsOf(of reflect.Type) []setField {
+	if known, found := setFields.Load(of); found {
+		return known.([]setField)
+	}
+	fields := appendFields(nil, of, nil, []reflect.Type{of})
+	setFields.Store(of, fields)
+	return fields
+}
+
+// appendFields appends the fields of a struct at an index of the outermost one.
+func appendFields(fields []setField, of reflect.Type, index []int, outer []reflect.Type) []setField {
+	for i := range of.NumField() {
+		field, at := of.Field(i), append(slices.Clone(index), i)
+		tag := field.Tag.Get("json")
+		name, options, _ := strings.Cut(tag, ",")
+		embedded := field.Type
+		if embedded.Kind() == reflect.Pointer {
+			embedded = embedded.Elem()
+		}
+		if field.Anonymous && name == "" && embedded.Kind() == reflect.Struct {
+			if !slices.Contains(outer, embedded) {
+				fields = appendFields(fields, embedded, at, append(slices.Clone(outer), embedded))
+			}
+			continue
+		}
+		if tag == "-" || !field.IsExported() {
+			continue
+		}
+		if name == "" {
+			name = field.Name
+		}
+		made := setField{name, at, slices.Contains(strings.Split(options, ","), "string")}
+		switch known := slices.IndexFunc(fields, func(known setField) bool { return known.name == name }); {
+		case known < 0:
+			fields = append(fields, made)
+		case len(at) < len(fields[known].index):
+			fields[known] = made
+		}
+	}
+	return fields
+}
