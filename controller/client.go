@@ -20,7 +20,8 @@ const fieldManager = "fieldManager"
 
 // Client reads the kinds that a manager watches from its cache, and writes them to the
 // API server. What it wrote, the next read sees. Its functions may be called from any
-// goroutine. Objects that it returns must not be changed: change a deep copy.
+// goroutine. Objects that [Get], [List] and [ByIndex] return are those of the cache and must not be
+// changed: change a deep copy. What [Live] and the writes return is the caller's own.
 //
 // Errors of the API server are wrapped with what was being done to which object; test
 // them with the functions of k8s.io/apimachinery/pkg/api/errors.
@@ -198,11 +199,29 @@ func wrote[T streams.Object](ctx context.Context, c *Client, kind *form, verb st
 	if request, ok := operators.RequestOf(ctx); ok && len(request.Causes) > 0 {
 		since = request.Received
 	}
-	if store := kind.store(); store != nil && store.Wrote(kept, since) && !since.IsZero() {
-		c.manager.cache.Loop().Observe(time.Since(since))
-	}
-	if kind.kept() {
+	return hold(c, kind, answer, kept, since).(T), nil
+}
+
+// hold enters what is kept of an answer into the cache, and returns what the caller of the write
+// gets. The two share nothing: the caller may change its own, and nobody what the cache holds.
+// The copy is of the smaller one.
+func hold(c *Client, kind *form, answer, kept streams.Object, since time.Time) streams.Object {
+	store, whole := kind.store(), kind.kept()
+	if whole {
 		answer = kept
 	}
-	return answer.(T), nil
+	if store == nil {
+		return answer
+	}
+	if !whole { // A projection may share parts with the object that it was made of.
+		kept = kept.DeepCopyObject().(streams.Object)
+	}
+	passed := store.Wrote(kept, since)
+	if passed && !since.IsZero() {
+		c.manager.cache.Loop().Observe(time.Since(since))
+	}
+	if whole && !passed {
+		return answer.DeepCopyObject().(streams.Object)
+	}
+	return answer
 }

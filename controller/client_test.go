@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -126,11 +127,75 @@ func TestWhatWasWrittenTheNextReadSees(t *testing.T) {
 			t.Errorf("it sent %s, want %s", got, verb)
 		}
 		held, found := controller.Get[*corev1.Pod](c, name)
-		if !found || held != written || held.ResourceVersion != "6" || len(held.ManagedFields) > 0 {
+		if !found || !reflect.DeepEqual(held, written) || held.ResourceVersion != "6" || len(held.ManagedFields) > 0 {
 			t.Errorf("the next read sees %v", held)
 		}
-		if all := controller.List[*corev1.Pod](c, "a"); len(all) != 1 || all[0] != written {
+		if all := controller.List[*corev1.Pod](c, "a"); len(all) != 1 || !reflect.DeepEqual(all[0], written) {
 			t.Errorf("the next list is %v", all)
+		}
+	}
+}
+
+// shared is a projection that shares what it can with the whole, and more than it should.
+type shared struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+}
+
+func (s *shared) DeepCopyObject() runtime.Object {
+	return &shared{s.TypeMeta, *s.ObjectMeta.DeepCopy()}
+}
+
+func TestWhatAWriteReturnsIsTheCallersOwn(t *testing.T) {
+	answer := pod("x", "6")
+	answer.Labels = map[string]string{"app": "red"}
+	answer.OwnerReferences = []metav1.OwnerReference{{Name: "owner", UID: "1"}}
+	api, _ := answering(t, func() *http.Response { return says(http.StatusOK, answer) })
+	writes := map[string]func(*controller.Client) (*corev1.Pod, error){
+		"Create": func(c *controller.Client) (*corev1.Pod, error) {
+			return controller.Create(t.Context(), c, pod("x", ""))
+		},
+		"Apply": func(c *controller.Client) (*corev1.Pod, error) {
+			return controller.Apply(t.Context(), c, pod("x", ""))
+		},
+		"Merge": func(c *controller.Client) (*corev1.Pod, error) {
+			return controller.Merge(t.Context(), c, pod("x", ""))
+		},
+		"Patch": func(c *controller.Client) (*corev1.Pod, error) {
+			return controller.Patch(t.Context(), c, pod("x", "5"), pod("x", "5"))
+		},
+		"PatchStatus": func(c *controller.Client) (*corev1.Pod, error) {
+			return controller.PatchStatus(t.Context(), c, pod("x", "5"), pod("x", "5"))
+		},
+	}
+	name := types.NamespacedName{Namespace: "a", Name: "x"}
+	get := func(c *controller.Client) *corev1.Pod { held, _ := controller.Get[*corev1.Pod](c, name); return held }
+	for kept, test := range map[string]struct {
+		of   controller.Option
+		read func(*controller.Client) metav1.Object
+	}{
+		"whole": {controller.For(&corev1.Pod{}), func(c *controller.Client) metav1.Object { return get(c) }},
+		"metadata": {controller.For(&controller.Metadata[corev1.Pod]{}), func(c *controller.Client) metav1.Object {
+			held, _ := controller.Get[*controller.Metadata[corev1.Pod]](c, name)
+			return held
+		}},
+		"a projection": {
+			controller.For(&shared{}, controller.Project(func(whole *corev1.Pod) *shared { return &shared{ObjectMeta: whole.ObjectMeta} })),
+			func(c *controller.Client) metav1.Object { held, _ := controller.Get[*shared](c, name); return held },
+		},
+	} {
+		for verb, write := range writes {
+			t.Run(verb+" where the cache keeps "+kept, func(t *testing.T) {
+				c := reader(t, api, test.of)
+				written, err := write(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				written.Labels["app"], written.OwnerReferences[0].Name = "blue", "thief"
+				if held := test.read(c); held.GetLabels()["app"] != "red" || held.GetOwnerReferences()[0].Name != "owner" {
+					t.Errorf("a change of what it returned is in the cache: labels %v, owners %v", held.GetLabels(), held.GetOwnerReferences())
+				}
+			})
 		}
 	}
 }
@@ -174,7 +239,7 @@ func TestMergeSendsWhatIsSetOnConditionOfItsVersion(t *testing.T) {
 			t.Errorf("it sent the %s %v", part, sent)
 		}
 	}
-	if held, found := controller.Get[*corev1.Pod](c, types.NamespacedName{Namespace: "a", Name: "x"}); !found || held != merged {
+	if held, found := controller.Get[*corev1.Pod](c, types.NamespacedName{Namespace: "a", Name: "x"}); !found || !reflect.DeepEqual(held, merged) {
 		t.Errorf("the next read sees %v", held)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -151,7 +152,7 @@ func TestMetadataCanBePatchedAlone(t *testing.T) {
 	if string(body) != `{"metadata":{"labels":{"app":"red"},"resourceVersion":"5"}}` || !strings.Contains(accepted, "as=PartialObjectMetadata;") {
 		t.Errorf("it sent %s, and accepts %s", body, accepted)
 	}
-	if held, found := controller.Get[*controller.Metadata[corev1.Pod]](c, podX); !found || held != written {
+	if held, found := controller.Get[*controller.Metadata[corev1.Pod]](c, podX); !found || !reflect.DeepEqual(held, written) {
 		t.Errorf("the next read sees %v", held)
 	}
 }
