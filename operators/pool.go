@@ -42,7 +42,7 @@ func newPool(controllers *Controllers, options ReconcileOptions) *pool {
 		flow:        options.Flow,
 		controllers: controllers,
 		news:        make(chan struct{}, 1),
-		schedule:    newSchedule(options.Backoff),
+		schedule:    newSchedule(options.Backoff, options.Unfinished),
 	}
 	if options.Start == nil {
 		p.schedule.openGate(time.Now())

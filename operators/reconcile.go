@@ -57,8 +57,13 @@ type ReconcileOptions struct {
 	Start <-chan struct{}
 
 	// Flow, if set, counts: In requests, Out results, Waiting objects that are queued, back
-	// off or asked for another attempt within 5 s, Running attempts.
+	// off after fewer than FailingAfter failures or asked for another attempt within 5 s,
+	// Running attempts.
 	Flow *Flow
+
+	// Unfinished, if set, holds the objects whose last attempt did not succeed or asked for
+	// another one.
+	Unfinished *Unfinished
 }
 
 // withDefaults fills in the defaults and says which option is out of its range.

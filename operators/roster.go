@@ -37,6 +37,7 @@ func (s *schedule) clear(of *line) {
 		of.queue = fifo[*task]{}
 	}
 	for name, waiting := range of.tasks {
+		s.untrack(waiting)
 		switch waiting.state {
 		case stateRunning:
 			waiting.again, waiting.later = false, Request{}

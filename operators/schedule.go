@@ -31,6 +31,8 @@ type schedule struct {
 	running int
 	echoes  *lru.Cache[echo, target] // own writes whose event has not come yet
 	spare   []*task
+
+	unfinished *Unfinished // may be nil
 }
 
 // line is the tasks of one controller.
@@ -66,6 +68,8 @@ type task struct {
 	ticket   int   // of its last wait for a gate
 	delayed  int   // how many delays there were before this one: who waits first goes first
 	position int   // in delays
+
+	unfinished *unfinished // its entry there; nil if it has none
 }
 
 type taskState uint8
@@ -76,6 +80,7 @@ const (
 	stateRunning
 	stateBackoff // waits after a failure; requests do not change that
 	stateRequeue // waits because it asked for it; a request ends that
+	stateEnded   // waits for a request, and is kept for its entry in Unfinished alone
 )
 
 type echo struct {
@@ -84,12 +89,12 @@ type echo struct {
 }
 
 // newSchedule creates a schedule whose gate of all controllers is shut.
-func newSchedule(backoff Backoff) *schedule {
+func newSchedule(backoff Backoff, unfinished *Unfinished) *schedule {
 	echoes, err := lru.New[echo, target](echoesRemembered)
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
-	return &schedule{backoff: backoff, roster: &roster{}, lines: map[string]*line{}, echoes: echoes}
+	return &schedule{backoff: backoff, roster: &roster{}, lines: map[string]*line{}, echoes: echoes, unfinished: unfinished}
 }
 
 // line is that of a controller, which may be one that there never was. It is nil for one
@@ -153,6 +158,9 @@ func (s *schedule) add(request *Request, now time.Time) {
 		known.request = *request
 		s.enqueue(known, now) // First, so that at no time nothing seems to be left.
 		s.awaken(known)
+	case stateEnded:
+		known.request = *request
+		s.enqueue(known, now)
 	}
 }
 
@@ -231,7 +239,9 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	again, later := finished.again, finished.later
 	finished.again, finished.later = false, Request{}
 	finished.request = Request{Controller: line.name, NamespacedName: result.NamespacedName}
-	if !stays {
+	if stays {
+		s.track(finished, result)
+	} else {
 		result.RequeueAfter = 0
 	}
 	switch {
@@ -247,6 +257,8 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	case stays && result.Outcome == Requeued:
 		finished.failures = 0
 		s.delay(finished, stateRequeue, now, now.Add(result.RequeueAfter))
+	case finished.unfinished != nil:
+		finished.failures, finished.state = 0, stateEnded
 	default:
 		s.drop(result.NamespacedName, finished)
 		s.leave(line)
@@ -257,12 +269,13 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 }
 
 // soon is the time within which a task that asked to be looked at again counts as waiting:
-// what is under way is not calm. Beyond it, it is a routine.
+// what is under way is not calm. Beyond it, it is a routine. One that backs off counts as
+// well, until it is failing.
 const soon = 5 * time.Second
 
 func (s *schedule) delay(next *task, state taskState, now, due time.Time) {
 	next.state, next.due = state, due
-	if state == stateBackoff || due.Sub(now) <= soon {
+	if state == stateBackoff && next.failures < FailingAfter || state == stateRequeue && due.Sub(now) <= soon {
 		next.pending = true
 		next.line.backing++
 		s.waiting++
@@ -307,4 +320,5 @@ func (s *schedule) abandon() {
 		line.controller.Flow.Waiting.Add(-int64(line.held + line.queue.len() + line.backing))
 	}
 	s.waiting = 0
+	s.untrackAll()
 }
