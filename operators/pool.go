@@ -20,6 +20,7 @@ const resultsAhead = 1024
 type pool struct {
 	timeout     time.Duration
 	flow        *Flow
+	received    func() // may be nil
 	controllers *Controllers
 	news        chan struct{} // has a token when there are results, or other controllers
 	workers     *lifecycle.Group
@@ -40,6 +41,7 @@ func newPool(controllers *Controllers, options ReconcileOptions) *pool {
 	p := &pool{
 		timeout:     options.Timeout,
 		flow:        options.Flow,
+		received:    options.Received,
 		controllers: controllers,
 		news:        make(chan struct{}, 1),
 		schedule:    newSchedule(options.Backoff, options.Unfinished),
@@ -176,7 +178,11 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct
 				timer.Stop() // What would be repeated later is not.
 				break
 			}
-			if err := p.receive(received); err != nil {
+			err := p.receive(received)
+			if p.received != nil {
+				p.received()
+			}
+			if err != nil {
 				p.giveBack(next)
 				next, item = nil, rxgo.Item{}
 				p.look(&next) // What has a result by now comes before the error.

@@ -61,6 +61,11 @@ type ReconcileOptions struct {
 	// Running attempts.
 	Flow *Flow
 
+	// Received, if set, is called after each item of the input was taken in: its requests are
+	// scheduled and Flow counts them. It is also called after an item without requests or
+	// with nothing but an error, from the one goroutine that takes items in. It must be fast.
+	Received func()
+
 	// Unfinished, if set, holds the objects whose last attempt did not succeed or asked for
 	// another one.
 	Unfinished *Unfinished
