@@ -33,7 +33,8 @@ type DebounceOptions struct {
 	// quiet, 1 to MaxBurst. The default is 1.
 	Burst int
 
-	// Flow, if set, counts events; Waiting are those held back.
+	// Flow, if set, counts events; Waiting are those held back, and Running is 1 while a
+	// batch is taken in.
 	Flow *Flow
 }
 
@@ -84,7 +85,11 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 		var next rxgo.Item // What goes out next: nothing is folded into it any more.
 		var ready, waiting int
 		var armed time.Time // what timer is set to
-		defer func() { flow.Waiting.Add(-int64(waiting)) }()
+		taking := int64(0)  // 1 while an item is taken in
+		defer func() {
+			flow.Waiting.Add(-int64(waiting))
+			flow.Running.Add(-taking) // It is 1 if what came before has panicked.
+		}()
 		for in != nil || ready > 0 {
 			var send chan<- rxgo.Item
 			if ready > 0 {
@@ -107,6 +112,8 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 					held.flush()
 					break
 				}
+				taking = 1
+				flow.Running.Add(taking)
 				if batch := receive(held, flow, item, ready == 0); len(batch) > 0 {
 					next, ready = out.Item(batch), len(batch)
 				}
@@ -121,6 +128,10 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 			if now := held.size + ready; now != waiting {
 				flow.Waiting.Add(int64(now - waiting))
 				waiting = now
+			}
+			if taking > 0 { // Last: see Flow.
+				flow.Running.Add(-taking)
+				taking = 0
 			}
 			if due, waits := held.due(); waits && due != armed {
 				timer.Reset(time.Until(due))

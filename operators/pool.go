@@ -226,7 +226,6 @@ func (p *pool) receive(item rxgo.Item) error {
 	if len(requests) == 0 {
 		return err
 	}
-	p.flow.In.Add(int64(len(requests)))
 	p.locked(func() {
 		p.schedule.follow(p.controllers.published.Load()) // Requests come after the controller that they are for.
 		now := time.Now()
@@ -234,6 +233,7 @@ func (p *pool) receive(item rxgo.Item) error {
 			p.schedule.add(&requests[i], now)
 		}
 	})
+	p.flow.In.Add(int64(len(requests))) // Last: see Flow.
 	streams.Recycle(requests)
 	return err
 }

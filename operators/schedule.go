@@ -129,7 +129,12 @@ func (s *schedule) add(request *Request, now time.Time) {
 	if to == nil {
 		return
 	}
-	to.controller.Flow.In.Add(1)
+	s.take(to, request, now)
+	to.controller.Flow.In.Add(1) // Last: see Flow.
+}
+
+// take takes in a request for a controller.
+func (s *schedule) take(to *line, request *Request, now time.Time) {
 	if to.controller.IgnoreEchoes && s.isEcho(target{to.name, request.NamespacedName}, request.Causes) {
 		return
 	}

@@ -1,0 +1,92 @@
+package operators_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+func TestDebounceIsBusyWhileItTakesABatchIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		flow := &operators.Flow{}
+		in := newFeed[streams.Event]()
+		var during []string
+		// It is the receiver of a batch that calls this, when it takes the item apart.
+		events := streams.MapBatches(in.stream(), func(batch []streams.Event) ([]streams.Event, error) {
+			during = append(during, fmt.Sprint(flow.Running.Load()))
+			return batch, nil
+		})
+		items := operators.Debounce(events, operators.DebounceOptions{Window: time.Second, Flow: flow}).Observe(t.Context())
+		check := func(when string, waiting int64) {
+			t.Helper()
+			if flow.Running.Load() != 0 || flow.Waiting.Load() != waiting {
+				t.Errorf("%s %d wait and %d run, want %d and none", when, flow.Waiting.Load(), flow.Running.Load(), waiting)
+			}
+		}
+		in.send(event("a@1"))
+		check("after one that passes", 0)
+		in.send(event("a@2"))
+		check("after one that is held", 1)
+		in.send(event("a@3"))
+		check("after one that is folded", 1)
+		close(in)
+		for range items { // To the end.
+		}
+		check("at the end", 0)
+		if got := fmt.Sprint(during); got != "[1 1 1]" {
+			t.Errorf("while batches were taken apart %s ran, want 1 each", got)
+		}
+	})
+}
+
+// A reader that finds an item counted as In finds it inside, or counted as Out.
+func TestAnItemThatIsInIsNeverMissed(t *testing.T) {
+	const items = 20000
+	t.Run("Reconcile", func(t *testing.T) {
+		flow, own := &operators.Flow{}, &operators.Flow{}
+		idle := func(_ context.Context, _ operators.Request) (time.Duration, error) { return 0, nil }
+		controllers := operators.NewControllers(map[string]operators.Controller{"pods": {Reconcile: idle, Flow: own}})
+		in := inBatches(items, 1, func(i int) operators.Request { return request(fmt.Sprint(i)) })
+		results := operators.Reconcile(in, controllers, operators.ReconcileOptions{Flow: flow, Workers: 2})
+		neverMissed(t, results, func(flow *operators.Flow) int64 { return flow.Waiting.Load() + flow.Running.Load() }, flow, own)
+	})
+	t.Run("Debounce", func(t *testing.T) {
+		flow := &operators.Flow{}
+		in := inBatches(items, 1, func(i int) streams.Event { return event(fmt.Sprintf("p%d@1", i)) })
+		neverMissed(t, operators.Debounce(in, operators.DebounceOptions{Flow: flow}),
+			func(flow *operators.Flow) int64 { return flow.Running.Load() + flow.Waiting.Load() }, flow)
+	})
+}
+
+// neverMissed reads flows while a stream is observed. Inside reads what is inside, in the
+// order in which it passes.
+func neverMissed[T any](t *testing.T, stream streams.Stream[T], inside func(*operators.Flow) int64, flows ...*operators.Flow) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	missed := make([]int, len(flows))
+	watcher := parallel(t, func(context.Context) {
+		for ctx.Err() == nil {
+			for i, flow := range flows {
+				in := flow.In.Load()
+				if inside := inside(flow); inside+flow.Out.Load() < in {
+					missed[i]++
+				}
+			}
+		}
+	})
+	if err := streams.ForEach(t.Context(), stream, func([]T) {}, func(err error) { t.Error(err) }); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	_ = watcher.Wait()
+	for i, n := range missed {
+		if n > 0 {
+			t.Errorf("items were missed %d times in flow %d", n, i)
+		}
+	}
+}
