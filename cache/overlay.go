@@ -183,6 +183,9 @@ func (s *Store) settleWrites(to *batch) {
 // forgetWrites drops own writes from before a list that is a reset: no version will ever
 // pass them. The lock is held.
 func (s *Store) forgetWrites(to *batch) (dropped bool) {
+	if s.reset.IsZero() {
+		return false
+	}
 	o := &s.overlay
 	for name, pending := range o.pending {
 		if pending.answered.Before(s.reset) {
@@ -193,10 +196,8 @@ func (s *Store) forgetWrites(to *batch) (dropped bool) {
 			dropped = true
 		}
 	}
-	if !s.reset.IsZero() && o.hidden.Len() > 0 {
-		o.hidden.Clear()
-		dropped = true
-	}
+	dropped = dropped || o.hidden.Len() > 0
+	o.hidden.Clear()
 	return dropped
 }
 

@@ -191,6 +191,7 @@ func wrote[T streams.Object](ctx context.Context, c *Client, kind *form, verb st
 	}
 	key = streams.KeyOf(kind.as.GroupKind(), answer) // The server may have made the name.
 	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
+	told := kind.tells(answer) // Before it is kept, which may take the labels away.
 	kept, err := sources.Kept(kind.kind, kind.options, answer)
 	if err != nil {
 		return *new(T), fmt.Errorf("%s was written, but the cache cannot keep it: %w", key, err)
@@ -199,13 +200,13 @@ func wrote[T streams.Object](ctx context.Context, c *Client, kind *form, verb st
 	if request, ok := operators.RequestOf(ctx); ok && len(request.Causes) > 0 {
 		since = request.Received
 	}
-	return hold(c, kind, answer, kept, since).(T), nil
+	return hold(kind, answer, kept, since, told).(T), nil
 }
 
 // hold enters what is kept of an answer into the cache, and returns what the caller of the write
 // gets. The two share nothing: the caller may change its own, and nobody what the cache holds.
-// The copy is of the smaller one.
-func hold(c *Client, kind *form, answer, kept streams.Object, since time.Time) streams.Object {
+// The copy is of the smaller one. What the watch will not tell of does not enter the cache.
+func hold(kind *form, answer, kept streams.Object, since time.Time, told bool) streams.Object {
 	store, whole := kind.store(), kind.kept()
 	if whole {
 		answer = kept
@@ -216,10 +217,7 @@ func hold(c *Client, kind *form, answer, kept streams.Object, since time.Time) s
 	if !whole { // A projection may share parts with the object that it was made of.
 		kept = kept.DeepCopyObject().(streams.Object)
 	}
-	passed := store.Wrote(kept, since)
-	if passed && !since.IsZero() {
-		c.manager.cache.Loop().Observe(time.Since(since))
-	}
+	passed := !told || store.Wrote(kept, since)
 	if whole && !passed {
 		return answer.DeepCopyObject().(streams.Object)
 	}

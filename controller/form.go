@@ -7,8 +7,25 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
+
+// tells reports whether the watch tells of an object that was written: it does if its label
+// selector selects it, or if it has told of it before, as it then tells of its end.
+func (w *watched) tells(object streams.Object) bool {
+	store := w.store()
+	if store == nil || w.options.LabelSelector == "" {
+		return true
+	}
+	selector, err := labels.Parse(w.options.LabelSelector)
+	if err != nil || selector.Matches(labels.Set(object.GetLabels())) {
+		return true
+	}
+	_, known := store.Get(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+	return known
+}
 
 // form is what a Go type stands for: a kind that is watched, as that type. A kind has the
 // form in which it is kept, which is read, and, if that is another one, its whole form,

@@ -33,12 +33,13 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 	}
 	m.enter(added, forms)
 	if m.group == nil {
+		added.controller.Held = true // Until Run has found its kinds current.
 		m.install(added)
 		return nil
 	}
 	ctx, cancel := context.WithCancel(m.group.Context())
 	added.leave = cancel
-	m.joining.Add(1)
+	added.joins.Store(true)
 	m.stir() // It is not calm before the controller has joined.
 	m.group.Go("controller "+name, func(context.Context) error {
 		defer cancel()
@@ -57,7 +58,8 @@ func (m *Manager) install(added *member) {
 
 // join has a controller take part when its kinds are current.
 func (m *Manager) join(ctx context.Context, added *member) {
-	defer m.joining.Add(-1)
+	defer m.stir()
+	defer added.joins.Store(false)
 	if m.cache.Wait(ctx, cache.Current, kindsOf(added.watches)...) != nil {
 		return // It is removed, or the manager ends.
 	}
@@ -109,8 +111,7 @@ func existing(added *member) (changes []streams.Change) {
 // joined is what is asked for when controllers join.
 func (m *Manager) joined() streams.Stream[operators.Request] {
 	return streams.MapBatches(streams.Create(m.asked.Drain), func(requests []operators.Request) ([]operators.Request, error) {
-		m.stir() // They are about to be counted where they wait.
-		m.joining.Add(-int64(len(requests)))
+		m.intake.joined += int64(len(requests))
 		return requests, nil
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -32,10 +31,13 @@ type Manager struct {
 	rules       *operators.Rules
 	controllers *operators.Controllers
 	asked       *streams.Inlet[operators.Request] // when controllers join
-	joining     atomic.Int64                      // controllers that join, and what is asked then and on its way
+	joining     atomic.Int64                      // requests that controllers make when they join, until they are taken in
 	debounce    operators.Flow
+	intake      intake
 	changes     atomic.Int64 // that the cache has made
 	reconcile   operators.Flow
+	unfinished  operators.Unfinished
+	told        atomic.Int64  // results that were handled
 	activity    chan struct{} // has a token when something happened
 	demanded    chan struct{} // has a token when a demand has changed
 	metrics     *metrics
@@ -68,6 +70,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	if options.DetectMutations {
 		held.DetectMutations()
 	}
+	held.SetMaxStaleness(options.MaxStaleness)
 	m := &Manager{
 		scheme:      scheme,
 		options:     options,
@@ -84,6 +87,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 		recorder:    &Recorder{},
 	}
 	m.present.Store(&present{members: map[string]*member{}})
+	held.Follow(&work{m})
 	m.client = newClient(m)
 	if m.metrics, err = newMetrics(m); err != nil {
 		return nil, fmt.Errorf("registering metrics; give each manager a Registry of its own: %w", err)
@@ -102,8 +106,9 @@ func (m *Manager) Cache() *cache.Cache { return m.cache }
 // returned. It fails at once if its addresses cannot be listened on. A cluster that
 // does not answer is no failure: sources try again.
 //
-// No reconcile starts before the kinds of the controllers that were added before Run are
-// [cache.Current], except of objects that are [Early].
+// No reconcile of a controller starts before its kinds are [cache.Current], except of objects
+// that are [Early]. A kind that is missing or forbidden holds up the controllers that need it,
+// and no others.
 func (m *Manager) Run(ctx context.Context) error {
 	servers, err := m.listen(ctx)
 	if err != nil {
@@ -135,17 +140,9 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	for _, server := range servers {
 		group.Go(server.name, server.run)
 	}
-	current := make(chan struct{})
-	var needed []*watched
 	for _, member := range now.members {
-		needed = append(needed, member.watches...)
+		m.awaitKinds(group, member)
 	}
-	group.Go("current", func(ctx context.Context) error {
-		if m.cache.Wait(ctx, cache.Current, kindsOf(needed)...) == nil {
-			close(current)
-		}
-		return ctx.Err()
-	})
 	group.Go("settle", m.followSettled)
 	group.Go("demand", m.followDemand)
 	group.Go("events", m.record)
@@ -153,7 +150,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 		defer m.end()
 		defer group.Stop()
 		var last error
-		err := streams.ForEach(ctx, m.results(current), m.onResults, func(err error) { last = err; m.onError(err) })
+		err := streams.ForEach(ctx, m.results(), m.onResults, func(err error) { last = err; m.onError(err) })
 		if err == nil && ctx.Err() == nil {
 			return fmt.Errorf("it ended by itself: %w", last) // Sources never end: an operator panicked.
 		}
@@ -161,6 +158,19 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	})
 	m.group = group
 	return group, nil
+}
+
+// awaitKinds opens the gate of a controller when its kinds are current.
+func (m *Manager) awaitKinds(group *lifecycle.Group, of *member) {
+	ctx, cancel := context.WithCancel(group.Context())
+	of.leave = cancel
+	group.Go("gate of controller "+of.name, func(context.Context) error {
+		defer cancel()
+		if m.cache.Wait(ctx, cache.Current, kindsOf(of.watches)...) == nil && ctx.Err() == nil {
+			m.controllers.Open(of.name)
+		}
+		return nil // It ends with the manager, or the controller is removed.
+	})
 }
 
 // end lets the group grow no more.
@@ -171,7 +181,7 @@ func (m *Manager) end() {
 }
 
 // results is the pipeline.
-func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result] {
+func (m *Manager) results() streams.Stream[operators.Result] {
 	events := operators.Debounce(m.inputs.Stream(), operators.DebounceOptions{
 		Window: m.options.Window,
 		Burst:  operators.DefaultBurst,
@@ -180,21 +190,23 @@ func (m *Manager) results(start <-chan struct{}) streams.Stream[operators.Result
 	changes := streams.MapBatches(events, m.apply)
 	requests := streams.Beside(operators.Trigger(changes, m.rules), m.joined())
 	return operators.Reconcile(requests, m.controllers, operators.ReconcileOptions{
-		Workers: m.options.Workers,
-		Backoff: m.options.Backoff,
-		Timeout: m.options.Timeout,
-		Grace:   m.options.Grace,
-		Start:   start,
-		Flow:    &m.reconcile,
+		Workers:    m.options.Workers,
+		Backoff:    m.options.Backoff,
+		Timeout:    m.options.Timeout,
+		Grace:      m.options.Grace,
+		Flow:       &m.reconcile,
+		Received:   m.received,
+		Unfinished: &m.unfinished,
 	})
 }
 
 // apply brings events into the cache.
 func (m *Manager) apply(events []streams.Event) ([]streams.Change, error) {
+	m.intake.events += int64(len(events))
 	changes := m.cache.Apply(events) // It ends the calm before readers see anything.
 	m.changes.Add(int64(len(changes)))
-	if len(changes) > 0 || slices.ContainsFunc(events, func(event streams.Event) bool { return event.Type != streams.Bookmark }) {
-		m.wake() // Bookmarks come every minute, which may be more often than a calm takes.
+	if len(changes) > 0 {
+		m.wake()
 	}
 	streams.Recycle(events) // Last: from here on they are somebody else's.
 	return changes, nil
@@ -226,14 +238,13 @@ func (m *Manager) followSettled(ctx context.Context) error {
 			}
 		}
 	})
-	settled := operators.Settle(activity, operators.SettleOptions{
-		Quiet: m.cache.Loop().Quiet,
+	settled := operators.Settle(activity, operators.SettleOptions{Quiet: m.cache.Loop().Quiet, Busy: m.busy})
+	return streams.ForEach(ctx, settled, func(states []bool) {
 		// The cache has the last word: it knows of what has happened since Settle looked.
-		Busy: func() bool {
-			return m.debounce.Busy() || m.reconcile.Busy() || m.joining.Load() > 0 || !m.cache.Settle(m.cache.Loop().Quiet())
-		},
-	})
-	return streams.ForEach(ctx, settled, func([]bool) {}, m.onError)
+		if states[len(states)-1] && !m.cache.Settle(m.cache.Loop().Quiet()) {
+			m.wake()
+		}
+	}, m.onError)
 }
 
 func (m *Manager) onResults(results []operators.Result) {
@@ -254,8 +265,9 @@ func (m *Manager) onResults(results []operators.Result) {
 			by.attempts.told()
 		}
 	}
-	streams.Recycle(results)
 	m.stir()
+	m.told.Add(int64(len(results))) // Before it, something is left to do.
+	streams.Recycle(results)
 }
 
 func (m *Manager) logResult(result operators.Result) {
@@ -275,6 +287,7 @@ func (m *Manager) logResult(result operators.Result) {
 }
 
 func (m *Manager) onError(err error) {
+	m.noteRefusal(err)
 	if m.options.OnError != nil {
 		m.options.OnError(err)
 		return

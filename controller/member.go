@@ -23,6 +23,7 @@ type member struct {
 	rules      []operators.Rule
 	controller operators.Controller
 	attempts   *attempts
+	joins      atomic.Bool // it was added while the manager runs, and its kinds are not current yet
 
 	leaving bool          // it is being removed
 	leave   func()        // ends the joining, where it joins a manager that runs
@@ -153,7 +154,7 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 		return nil, err
 	}
 	options := input.watch
-	options.PageSize = m.options.PageSize
+	options.PageSize, options.MaxStaleness = m.options.PageSize, m.options.MaxStaleness
 	if kind.Namespaced {
 		options.Namespaces = m.options.Namespaces
 	}

@@ -109,10 +109,10 @@ func TestTheMetricsAreWellFormedAndHaveTheirNames(t *testing.T) {
 				t.Error("the echo of the own write is not measured")
 			}
 			same(t, names(t, registry), []string{
-				"bellerophon_cache_anomalies_total", "bellerophon_cache_bytes", "bellerophon_cache_objects", "bellerophon_loop_duration_seconds",
+				"bellerophon_cache_anomalies_total", "bellerophon_cache_bytes", "bellerophon_cache_objects", "bellerophon_kind_counted", "bellerophon_loop_duration_seconds",
 				"bellerophon_own_write_echo_seconds", "bellerophon_source_quiet_seconds", "bellerophon_source_requests_total",
 				"bellerophon_source_silence_seconds", "bellerophon_source_state", "bellerophon_stage_items_total", "bellerophon_stage_waiting",
-				"bellerophon_sync_level", "bellerophon_writes_total",
+				"bellerophon_sync_level", "bellerophon_unfinished_keys", "bellerophon_writes_total",
 				"controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles",
 				"controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_panics_total",
 				"controller_runtime_reconcile_time_seconds", "controller_runtime_reconcile_timeouts_total",

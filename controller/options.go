@@ -29,6 +29,13 @@ type Options struct {
 	Window  time.Duration     // see operators.DebounceOptions; default 10 ms; negative for none
 	Loop    cache.LoopOptions // how the loop duration is measured, and what counts as calm
 
+	// MaxStaleness is how long ago the server may have confirmed a version for it to count as
+	// current: see cache.Current. 1 s to 24 h; default 90 s, which suits servers that send a
+	// bookmark a minute; negative for no bound. A watch that confirms nothing for three quarters
+	// of it is probed by a request: about 54 an hour for each kind of a server that sends no
+	// bookmarks, and none of one that does.
+	MaxStaleness time.Duration
+
 	MetricsAddress string               // of the HTTP server with /metrics; "host:port", port 0 for a free one; default none
 	HealthAddress  string               // of the HTTP server with /healthz and /readyz; likewise
 	ProfileAddress string               // of the HTTP server with /debug/pprof/; likewise; who reaches it reads memory of the process
@@ -66,10 +73,16 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Window < 0:
 		o.Window = 0
 	}
+	switch {
+	case o.MaxStaleness == 0:
+		o.MaxStaleness = sources.DefaultMaxStaleness
+	case o.MaxStaleness < 0:
+		o.MaxStaleness = 0
+	}
 	if o.PageSize > sources.MaxPageSize {
 		return o, fmt.Errorf("manager: PageSize is %d; allowed is 1 to %d, or negative to stream lists", o.PageSize, sources.MaxPageSize)
 	}
-	if err := (sources.WatchOptions{Namespaces: o.Namespaces}).Validate(); err != nil {
+	if err := (sources.WatchOptions{Namespaces: o.Namespaces, MaxStaleness: o.MaxStaleness}).Validate(); err != nil {
 		return o, fmt.Errorf("manager: %w", err)
 	}
 	if err := (operators.DebounceOptions{Window: o.Window}).Validate(); err != nil {

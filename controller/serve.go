@@ -66,7 +66,8 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 }
 
 // ready says whether the cache is at the level of the query, such as level=Settled, or
-// else whether the first lists are complete, and what is missing.
+// else whether the first lists are complete, and what is missing. Kinds that do not count and
+// keys that fail are named besides.
 func (m *Manager) ready(w http.ResponseWriter, request *http.Request) {
 	wanted := cache.Listed
 	if name := request.URL.Query().Get("level"); name != "" {
@@ -76,8 +77,12 @@ func (m *Manager) ready(w http.ResponseWriter, request *http.Request) {
 		}
 	}
 	level := m.cache.Level()
+	notes := m.notes()
 	if level >= wanted {
 		fmt.Fprintln(w, "ok:", level)
+		for _, note := range notes {
+			fmt.Fprintln(w, note)
+		}
 		return
 	}
 	waits := "not ready: it is " + level.String() + ", not " + wanted.String()
@@ -87,7 +92,7 @@ func (m *Manager) ready(w http.ResponseWriter, request *http.Request) {
 	case pending != "":
 		waits += "; waiting for " + pending
 	}
-	http.Error(w, waits, http.StatusServiceUnavailable)
+	http.Error(w, strings.Join(append([]string{waits}, notes...), "\n"), http.StatusServiceUnavailable)
 }
 
 // run serves until ctx ends.

@@ -67,10 +67,10 @@ func TestHealthAndMetricsAreServedUntilTheEnd(t *testing.T) {
 	if err := m.Cache().Wait(t.Context(), cache.Settled); err != nil {
 		t.Fatal(err)
 	}
-	check(addresses["health"]+"/readyz", http.StatusOK, fmt.Sprintln("ok:", cache.Settled))
-	check(addresses["health"]+"/readyz?level=Settled", http.StatusOK, fmt.Sprintln("ok:", cache.Settled))
-	check(addresses["health"]+"/readyz?level=Calm", http.StatusBadRequest, "allowed are Starting, Listed, Current, OwnWritesVisible, Settled")
-	check(addresses["metrics"]+"/metrics", http.StatusOK, "bellerophon_sync_level 4\n")
+	check(addresses["health"]+"/readyz", http.StatusOK, fmt.Sprintln("ok:", cache.Converged))
+	check(addresses["health"]+"/readyz?level=Settled", http.StatusOK, fmt.Sprintln("ok:", cache.Converged))
+	check(addresses["health"]+"/readyz?level=Calm", http.StatusBadRequest, "allowed are Starting, Listed, Current, OwnWritesVisible, Settled, Converged")
+	check(addresses["metrics"]+"/metrics", http.StatusOK, "bellerophon_sync_level 5\n")
 	group.Stop()
 	if err := group.Wait(); err != nil {
 		t.Error(err)

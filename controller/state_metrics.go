@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"time"
-
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,23 +19,25 @@ var (
 	queueDepth     = desc("workqueue_depth", "Objects that are queued or back off.", "name", "controller", "priority")
 	unfinished     = desc("workqueue_unfinished_work_seconds", "How long the reconciles that run now have run, together.", "name", "controller")
 	longestRunning = desc("workqueue_longest_running_processor_seconds", "How long the longest of them has run.", "name", "controller")
+	unfinishedKeys = desc("bellerophon_unfinished_keys", "Keys whose last attempt did not succeed, or asked for another: failing (3 times in a row or more, and backing off), terminal, or other.", "controller", "state")
 	stageItems     = desc("bellerophon_stage_items_total", "What went into and came out of a stage of the pipeline: events, changes, requests, results.", "stage", "direction")
 	stageWaiting   = desc("bellerophon_stage_waiting", "What a stage of the pipeline holds.", "stage")
 	cacheObjects   = desc("bellerophon_cache_objects", "Objects in the cache.", "kind")
 	cacheBytes     = desc("bellerophon_cache_bytes", "Estimate of the memory that the objects of a kind take in the cache, with their place in it.", "kind")
 	cacheOdd       = desc("bellerophon_cache_anomalies_total", "Events that should not happen.", "kind", "anomaly")
-	syncLevel      = desc("bellerophon_sync_level", "Level of sync: 0 starting, 1 listed, 2 current, 3 own writes visible, 4 settled.")
+	syncLevel      = desc("bellerophon_sync_level", "Level of sync: 0 starting, 1 listed, 2 current, 3 own writes visible, 4 settled, 5 converged.")
+	kindCounted    = desc("bellerophon_kind_counted", "1 if a kind counts for the level of sync; 0 if it does not: it is refused by the server, or watched on demand and not current.", "kind")
 	loopDuration   = desc("bellerophon_loop_duration_seconds", "Smoothed time from an event to the echo of the last write it led to.")
 	sourceState    = desc("bellerophon_source_state", "1 for what a watch is doing: listing, watching or backing_off.", "kind", "state")
-	sourceRequests = desc("bellerophon_source_requests_total", "Lists completed, watches opened, and requests failed.", "kind", "request")
+	sourceRequests = desc("bellerophon_source_requests_total", "Lists completed, watches opened, probes of silent watches, and requests failed.", "kind", "request")
 	sourceQuiet    = desc("bellerophon_source_quiet_seconds", "Time since the last event of a watch, bookmarks left out.", "kind")
 	sourceSilence  = desc("bellerophon_source_silence_seconds", "Time since the last event or bookmark of a watch.", "kind")
 )
 
 // Describe implements prometheus.Collector.
 func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, description := range []*prometheus.Desc{maxConcurrent, activeWorkers, queueDepth, unfinished, longestRunning, stageItems, stageWaiting, cacheObjects, cacheBytes,
-		cacheOdd, syncLevel, loopDuration, sourceState, sourceRequests, sourceQuiet, sourceSilence} {
+	for _, description := range []*prometheus.Desc{maxConcurrent, activeWorkers, queueDepth, unfinished, longestRunning, unfinishedKeys, stageItems, stageWaiting, cacheObjects, cacheBytes,
+		cacheOdd, syncLevel, kindCounted, loopDuration, sourceState, sourceRequests, sourceQuiet, sourceSilence} {
 		out <- description
 	}
 }
@@ -57,6 +57,10 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		gauge(maxConcurrent, float64(m.options.Workers), name)
 		gauge(activeWorkers, float64(running), name)
 		gauge(queueDepth, float64(member.controller.Flow.Waiting.Load()), name, name, "0")
+		count := m.unfinished.CountOf(name)
+		gauge(unfinishedKeys, float64(count.Failing), name, "failing")
+		gauge(unfinishedKeys, float64(count.Terminal), name, "terminal")
+		gauge(unfinishedKeys, float64(count.Keys-count.Failing-count.Terminal), name, "other")
 		gauge(unfinished, total.Seconds(), name, name)
 		gauge(longestRunning, longest.Seconds(), name, name)
 	}
@@ -80,6 +84,11 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		kind := store.Kind().String()
 		gauge(cacheObjects, float64(store.Len()), kind)
 		gauge(cacheBytes, float64(store.Bytes()), kind)
+		if counted := 0.0; store.Counts() {
+			gauge(kindCounted, counted+1, kind)
+		} else {
+			gauge(kindCounted, counted, kind)
+		}
 		store.Anomalies(func(anomaly cache.Anomaly, count int64) { counter(cacheOdd, count, kind, anomaly.String()) })
 	}
 	for _, watched := range present.watches {
@@ -98,11 +107,12 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		counter(sourceRequests, status.Lists.Load(), kind, "list")
 		counter(sourceRequests, status.Watches.Load(), kind, "watch")
 		counter(sourceRequests, status.Errors.Load(), kind, "failed")
-		if last := status.Last.Load(); last > 0 {
-			gauge(sourceSilence, time.Since(time.Unix(0, last)).Seconds(), kind)
+		counter(sourceRequests, status.Probes.Load(), kind, "probe")
+		if since, any := status.Silence(); any {
+			gauge(sourceSilence, since.Seconds(), kind)
 		}
-		if last := status.LastEvent.Load(); last > 0 {
-			gauge(sourceQuiet, time.Since(time.Unix(0, last)).Seconds(), kind)
+		if since, any := status.Quiet(); any {
+			gauge(sourceQuiet, since.Seconds(), kind)
 		}
 	}
 }

@@ -218,7 +218,7 @@ func TestEachLevelOfSyncIsTrueWithinARoundTripOfARealServer(t *testing.T) {
 		s.holdsAll("at level "+level.String(), before)
 	}
 	s.reach(cache.Settled)
-	if code, ready, metric := s.probe(); code != http.StatusOK || ready != "ok: Settled" || metric != "4" {
+	if code, ready, metric := s.probe(); code != http.StatusOK || ready != "ok: Converged" || metric != "5" {
 		t.Errorf("when all is settled the probe says %d %q, the metric %q", code, ready, metric)
 	}
 	if list := s.since(started); !slices.IsSortedFunc(list, func(a, b reachedLevel) int { return int(a.level) - int(b.level) }) {
@@ -299,7 +299,7 @@ func TestNothingIsSettledWhileChurnGoesOnAndAllIsAQuietTimeAfterIt(t *testing.T)
 		settled := time.Now()
 		levels += s.checkChurn(started, ended)
 		s.checkCalm(settled, lastWrite)
-		if _, ready, metric := s.probe(); ready != "ok: Settled" || metric != "4" {
+		if _, ready, metric := s.probe(); ready != "ok: Converged" || metric != "5" {
 			t.Errorf("after the churn the probe says %q, the metric %q", ready, metric)
 		}
 		for _, name := range names {

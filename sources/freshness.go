@@ -21,9 +21,13 @@ const (
 	probePart    = 0.15 // what that question may take
 )
 
-// maxAnswer bounds how long a request may go without an answer, but for the opening of a
-// watch: some proxies pass the head of an answer on with the first event, or bookmark.
-const maxAnswer = 30 * time.Second
+// maxAnswer bounds how long a request may go without an answer. API servers give up after 60 s
+// themselves (--request-timeout). Some proxies pass the head of a watch on with its first event,
+// or bookmark, which comes after a minute.
+const maxAnswer = 70 * time.Second
+
+// maxWait bounds how long a source waits because the server wishes it.
+const maxWait = 30 * time.Second
 
 func (o WatchOptions) patience() time.Duration {
 	return time.Duration(patiencePart * float64(o.MaxStaleness))

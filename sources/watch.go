@@ -36,9 +36,8 @@ func retry() *wait.Backoff {
 //   - The first request that fails after a list was emitted is [streams.Disconnected] as
 //     well, just before its error. A version that is too old for the server is no failure: a
 //     new list follows at once.
-//   - A request that is not answered within 30 s fails; a whole list may take a minute, and the
-//     opening of a watch three quarters of MaxStaleness. An answer that is not a list of the kind
-//     is a failure, and nothing counts as deleted.
+//   - A request that is not answered within 70 s fails. An answer that is not a list of the
+//     kind is a failure, and nothing counts as deleted.
 //   - A watch that has confirmed nothing for three quarters of MaxStaleness is probed: the
 //     server is asked which version is current. If that is the one up to which all was emitted, a
 //     Bookmark says so. Otherwise a list follows, whose ListStart is a Reset if the server's

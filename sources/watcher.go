@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,11 +150,7 @@ func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*intern
 		}
 		w.asked = true
 	}
-	timeout := maxAnswer
-	if options.Limit == 0 {
-		timeout *= 2 // It is all there is.
-	}
-	ctx, cancel := w.within(ctx, timeout)
+	ctx, cancel := w.within(ctx, maxAnswer)
 	defer cancel()
 	list, err := w.get(ctx, options)
 	if err != nil {
@@ -210,7 +205,7 @@ func (w *watcher) open(ctx context.Context, options metav1.ListOptions, head str
 	}
 	// The context lasts as long as the watch; only the answer has to come in time.
 	ctx, cancel := context.WithCancelCause(ctx)
-	late := time.AfterFunc(cmp.Or(w.options.patience(), 2*maxAnswer), func() { cancel(errNoAnswer) })
+	late := time.AfterFunc(maxAnswer, func() { cancel(errNoAnswer) })
 	defer late.Stop()
 	_ = w.kind.failures.take() // From here on they are of this watch.
 	stream, err := request.Watch(ctx)
@@ -279,7 +274,7 @@ func (w *watcher) fail(ctx context.Context, verb string, err error) error {
 	err = &RequestError{Verb: verb, Kind: w.kind, Namespace: w.namespace, Err: err}
 	w.tell(ctx, err)
 	if seconds, wishes := apierrors.SuggestsClientDelay(err); wishes {
-		pause(ctx, min(time.Duration(seconds)*time.Second, maxAnswer))
+		pause(ctx, min(time.Duration(seconds)*time.Second, maxWait))
 	}
 	return err
 }

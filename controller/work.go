@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/sources"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// intake counts what the stage that receives requests has taken apart but not taken in. It
+// belongs to the goroutine that receives: see operators.ReconcileOptions.Received.
+type intake struct {
+	events, joined int64
+	taken          atomic.Int64 // events that were taken in, for all goroutines
+}
+
+// received notes that all that was taken apart was taken in.
+func (m *Manager) received() {
+	m.intake.taken.Add(m.intake.events)
+	m.joining.Add(-m.intake.joined)
+	m.intake.events, m.intake.joined = 0, 0
+	m.cache.Reconsider() // What repeats itself ends no calm, but nothing was calm while it was looked at.
+}
+
+// work is the pipeline of a manager as the cache sees it.
+type work struct{ manager *Manager }
+
+// Busy implements cache.Work.
+func (w *work) Busy() bool { return w.manager.busy() }
+
+// Unfinished implements cache.Work.
+func (w *work) Unfinished() bool { return w.manager.unfinished.Count().Keys > 0 }
+
+// busy reports whether any stage holds anything.
+func (m *Manager) busy() bool {
+	return m.eachHeld(func(string, int64) bool { return false })
+}
+
+// eachHeld calls visit with what each stage of the pipeline holds, if it holds something, until
+// visit returns false. It reports whether any holds something.
+//
+// Stages are asked in the order in which things pass them, and each counts what it gets before
+// the one before it stops counting: what was inside when the first one was asked is found.
+func (m *Manager) eachHeld(visit func(stage string, held int64) bool) (any bool) {
+	present := m.present.Load()
+	goOn := true
+	ask := func(stage string, held int64) {
+		if goOn && held > 0 {
+			any, goOn = true, visit(stage, held)
+		}
+	}
+	for _, member := range present.members {
+		if member.joins.Load() && !member.isBlocked() {
+			ask("joining of controller "+member.name, 1)
+		}
+	}
+	for _, watched := range present.watches {
+		store := watched.store()
+		if store == nil {
+			continue
+		}
+		status := watched.options.Status
+		if sources.WatchState(status.State.Load()) == sources.Listing && store.Counts() {
+			ask("list of "+watched.kind.GroupKind().String(), 1)
+		}
+		ask("watch of "+watched.kind.GroupKind().String(), int64(status.Held()))
+	}
+	ask("debounce", m.debounce.Running.Load()+m.debounce.Waiting.Load())
+	// A difference below 0 is what was received before its sender could count it.
+	ask("trigger", max(m.debounce.Out.Load()-m.intake.taken.Load(), m.intake.taken.Load()-m.debounce.Out.Load()))
+	ask("joining", m.joining.Load())
+	for _, member := range present.members {
+		flow := member.controller.Flow
+		if !member.isBlocked() { // Otherwise it waits at its gate, perhaps for ever.
+			ask("queue of controller "+member.name, flow.Waiting.Load())
+		}
+		ask("controller "+member.name, flow.Running.Load())
+	}
+	ask("results", m.reconcile.Out.Load()-m.told.Load())
+	return any
+}
+
+// isBlocked reports whether the controller waits for a kind that does not count, as the server
+// does not serve it or forbids it.
+func (m *member) isBlocked() bool {
+	return slices.ContainsFunc(m.watches, func(needed *watched) bool {
+		store := needed.store()
+		return store != nil && !store.Counts()
+	})
+}
+
+// namedKeys bounds the keys that are named for people.
+const namedKeys = 10
+
+// Pending implements cache.Work.
+func (w *work) Pending(level cache.Level) (pending []string) {
+	if level >= cache.Settled {
+		w.manager.eachHeld(func(stage string, held int64) bool {
+			pending = append(pending, fmt.Sprintf("%s (%d)", stage, held))
+			return true
+		})
+	}
+	if level >= cache.Converged {
+		pending = append(pending, w.failing()...)
+		if count := w.manager.unfinished.Count(); count.Keys > count.Failing+count.Terminal {
+			pending = append(pending, fmt.Sprintf("keys that are due again (%d)", count.Keys-count.Failing-count.Terminal))
+		}
+	}
+	return pending
+}
+
+// failing returns the keys that fail, for people.
+func (w *work) failing() (keys []string) {
+	for _, key := range w.manager.unfinished.Failing(namedKeys) {
+		keys = append(keys, fmt.Sprintf("%s %s (failed %d times: %v)", key.Controller, key.NamespacedName, key.Failures, key.Err))
+	}
+	return keys
+}
+
+// notes returns what is not part of the level, for people: kinds that do not count, the
+// controllers that wait for them, and keys that fail.
+func (m *Manager) notes() (notes []string) {
+	if kinds := m.cache.Uncounted(); len(kinds) > 0 {
+		notes = append(notes, "not counted: "+strings.Join(kinds, ", "))
+	}
+	for _, member := range m.present.Load().members {
+		if member.isBlocked() {
+			notes = append(notes, "controller "+member.name+" waits for a kind that is not counted")
+		}
+	}
+	slices.Sort(notes)
+	if failing := (&work{m}).failing(); len(failing) > 0 {
+		notes = append(notes, "failing: "+strings.Join(failing, ", "))
+	}
+	return notes
+}
+
+// noteRefusal has a kind not count that the server does not serve, or forbids.
+func (m *Manager) noteRefusal(err error) {
+	var failed *sources.RequestError
+	if !errors.As(err, &failed) || failed.Verb != "list" ||
+		!apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsMethodNotSupported(err) {
+		return
+	}
+	if store := m.cache.Store(failed.Kind.GroupKind()); store != nil {
+		store.SetRefused(true)
+	}
+}
