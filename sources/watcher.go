@@ -242,7 +242,7 @@ func (w *watcher) ended(ctx context.Context) error {
 func (w *watcher) request(options metav1.ListOptions) *rest.Request {
 	options.LabelSelector, options.FieldSelector = w.options.LabelSelector, both(w.options.FieldSelector, options.FieldSelector)
 	return w.client.Get().
-		MaxRetries(0). // The loss is to be told, and the server's wish to be asked later is honoured: see fail.
+		MaxRetries(1). // With more, a server that asks for patience again and again is not known to be lost.
 		NamespaceIfScoped(w.namespace, w.namespace != "").
 		Resource(w.kind.Resource).
 		VersionedParams(&options, metav1.ParameterCodec)

@@ -64,7 +64,7 @@ func TestAWatchTellsOfEachFault(t *testing.T) {
 		},
 		"fail": {
 			fault: sourcestest.Fault{Action: sourcestest.Fail, Name: "c"}, atOnce: []string{created},
-			inTenth: relist, afterChange: []string{changed}, opened: 2,
+			inTenth: append([]string{"Disconnected "}, relist...), afterChange: []string{changed}, opened: 2,
 		},
 	}
 	for name, test := range tests {
