@@ -26,6 +26,7 @@ type input struct {
 	object   streams.Object
 	kind     []sources.KindOption
 	watch    sources.WatchOptions
+	project  identity // of the function of Project
 	indexers []cache.Indexer
 	concerns func(streams.Object) []types.NamespacedName // nil: by owner, and of reconciles itself
 	ignore   func(streams.Change) bool
@@ -49,7 +50,8 @@ func Fields(selector string) InputOption {
 }
 
 // Keep changes objects before they enter the cache, to keep only what is read of them.
-// See [sources.WatchOptions].
+// See [sources.WatchOptions]. All controllers of a manager that name the kind must give the same
+// function: see [For].
 func Keep(keep func(streams.Object)) InputOption {
 	return func(i *input) { i.watch.Keep = keep }
 }
@@ -109,9 +111,13 @@ func OfKind(kind schema.GroupVersionKind) InputOption {
 }
 
 // Project keeps of each object what a function makes of the whole one. See
-// [sources.Project].
+// [sources.Project]. All controllers of a manager that name the kind must give the same function:
+// see [For].
 func Project[From, To streams.Object](project func(whole From) To) InputOption {
-	return func(i *input) { i.kind = append(i.kind, sources.Project(project)) }
+	return func(i *input) {
+		i.kind = append(i.kind, sources.Project(project))
+		i.project = identityOf(project)
+	}
 }
 
 // Metadata stands for the metadata of the kind of a Go type, where that is all that is read:
@@ -122,6 +128,11 @@ type Metadata[T any] = sources.Metadata[T]
 //
 // The Go type of the object, here as in Owns and Watches, is what is kept of the kind in the
 // cache, and what [Get], [List] and [ByIndex] read: see [sources.KindOf].
+//
+// The controllers of a manager share one watch and one cache of a kind. So all that name a kind, in
+// For, Owns or Watches, must name it with the same type and the same options Labelled, Fields, Keep
+// and Project: otherwise Add fails. Functions are the same if they are one value: a function of the
+// package, or a closure or a method value that a variable holds for all of them.
 func For(object streams.Object, options ...InputOption) Option {
 	return func(d *definition) { d.reconciles = newInput(object, nil, options) }
 }

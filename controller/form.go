@@ -118,8 +118,8 @@ func (c *Client) written(object reflect.Type, verb string, whole bool) *form {
 	return found
 }
 
-// same says why a kind cannot be watched in another way besides.
-func (w *watched) same(kind sources.Kind, options sources.WatchOptions) error {
+// same returns an error if a kind that is watched cannot be watched in another way besides.
+func (w *watched) same(kind sources.Kind, options sources.WatchOptions, project identity) error {
 	known := w.kind
 	switch {
 	case known.GroupVersionKind != kind.GroupVersionKind || known.Resource != kind.Resource:
@@ -127,9 +127,27 @@ func (w *watched) same(kind sources.Kind, options sources.WatchOptions) error {
 			kind.GroupKind(), known.Resource, known.Version, kind.Resource, kind.Version)
 	case known.Type() != kind.Type():
 		return fmt.Errorf("%v is watched twice, as %v and as %v; keep it as one type everywhere", kind.GroupKind(), known.Type(), kind.Type())
-	case known.Form() != kind.Form() || w.options.LabelSelector != options.LabelSelector ||
-		w.options.FieldSelector != options.FieldSelector || (w.options.Keep == nil) != (options.Keep == nil):
-		return fmt.Errorf("%v is watched twice, with different options; give it the same Labelled, Fields, Keep and Project everywhere", kind.GroupKind())
+	case known.Namespaced != kind.Namespaced:
+		return fmt.Errorf("%v is watched twice, with different options: ClusterScoped is given once only; give it everywhere or nowhere", kind.GroupKind())
+	case w.options.LabelSelector != options.LabelSelector:
+		return differs(kind, "Labelled", w.options.LabelSelector, options.LabelSelector)
+	case w.options.FieldSelector != options.FieldSelector:
+		return differs(kind, "Fields", w.options.FieldSelector, options.FieldSelector)
+	case known.Form() != kind.Form() || w.project != project:
+		return functionDiffers(kind, "Project")
+	case identityOf(w.options.Keep) != identityOf(options.Keep):
+		return functionDiffers(kind, "Keep")
 	}
 	return nil
+}
+
+func differs(kind sources.Kind, option, known, given string) error {
+	return fmt.Errorf("%v is watched twice, with different options: %s is %q and %q; give it the same %s everywhere, or run the controllers in two managers",
+		kind.GroupKind(), option, known, given, option)
+}
+
+func functionDiffers(kind sources.Kind, option string) error {
+	return fmt.Errorf("%v is watched twice, with different options: %s is not the same function value; "+
+		"give it the same %s everywhere (a closure or a method value from one variable), or run the controllers in two managers",
+		kind.GroupKind(), option, option)
 }

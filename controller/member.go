@@ -36,6 +36,7 @@ type member struct {
 type watched struct {
 	kind    sources.Kind
 	options sources.WatchOptions
+	project identity
 	client  *rest.RESTClient
 	indexes []cache.Indexer
 	held    atomic.Pointer[cache.Store] // nil while nobody needs it
@@ -168,14 +169,14 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 		if err := known.index(input.indexers); err != nil {
 			return nil, err
 		}
-		return known, known.same(kind, options)
+		return known, known.same(kind, options, input.project)
 	}
 	client, err := kind.Client(m.config, m.http)
 	if err != nil {
 		return nil, err
 	}
 	options.Status = &sources.Status{}
-	added := &watched{kind: kind, options: options, client: client, indexes: []cache.Indexer{cache.ByOwner}}
+	added := &watched{kind: kind, options: options, project: input.project, client: client, indexes: []cache.Indexer{cache.ByOwner}}
 	if err := added.index(input.indexers); err != nil {
 		return nil, err
 	}

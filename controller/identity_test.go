@@ -1,0 +1,76 @@
+package controller_test
+
+import (
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/streams"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func keepNothing(streams.Object) {}
+
+// keeper makes a function that drops a label.
+func keeper(label string) func(streams.Object) {
+	return func(object streams.Object) { delete(object.GetLabels(), label) }
+}
+
+// projector makes a function that projects, with one phase in the place of another.
+func projector(is corev1.PodPhase) func(*corev1.Pod) *phase {
+	return func(*corev1.Pod) *phase { return &phase{is: is} }
+}
+
+type keeping struct{ label string }
+
+func (k *keeping) keep(object streams.Object) { delete(object.GetLabels(), k.label) }
+
+// Otherwise the second controller would read what the options of the first one keep.
+func TestTwoControllersOfAKindKeepTheSameOfIt(t *testing.T) {
+	red, blue := keeper("red"), keeper("blue")
+	running, failed := projector(corev1.PodRunning), projector(corev1.PodFailed)
+	method := (&keeping{"red"}).keep
+	whole := func(options ...controller.InputOption) controller.Option {
+		return controller.For(&corev1.Pod{}, options...)
+	}
+	small := func(options ...controller.InputOption) controller.Option { return controller.For(&phase{}, options...) }
+	const ways = " everywhere, or run the controllers in two managers"
+	function := func(option string) string {
+		return option + " is not the same function value; give it the same " + option +
+			" everywhere (a closure or a method value from one variable), or run the controllers in two managers"
+	}
+	for name, test := range map[string]struct {
+		one, other controller.Option
+		want       string // "" is none
+	}{
+		"one function":                 {whole(controller.Keep(keepNothing)), whole(controller.Keep(keepNothing)), ""},
+		"one closure":                  {whole(controller.Keep(red)), whole(controller.Keep(red)), ""},
+		"two closures of one function": {whole(controller.Keep(red)), whole(controller.Keep(blue)), function("Keep")},
+		"two functions":                {whole(controller.Keep(keepNothing)), whole(controller.Keep(red)), function("Keep")},
+		"Keep and none":                {whole(controller.Keep(red)), whole(), function("Keep")},
+		"none and Keep":                {whole(), whole(controller.Keep(red)), function("Keep")},
+		"one method value":             {whole(controller.Keep(method)), whole(controller.Keep(method)), ""},
+		"one projection":               {small(controller.Project(phaseOf)), small(controller.Project(phaseOf)), ""},
+		"one closure that projects":    {small(controller.Project(running)), small(controller.Project(running)), ""},
+		"two closures that project":    {small(controller.Project(running)), small(controller.Project(failed)), function("Project")},
+		"two projections":              {small(controller.Project(phaseOf)), small(controller.Project(failed)), function("Project")},
+		"a projection and one by its fields": {
+			controller.For(&phaseJSON{}, controller.Project(func(*corev1.Pod) *phaseJSON { return &phaseJSON{} })),
+			controller.For(&phaseJSON{}, controller.OfKind(podKind)), function("Project"),
+		},
+		"two label selectors":                 {whole(controller.Labelled("a")), whole(controller.Labelled("b")), `Labelled is "a" and "b"; give it the same Labelled` + ways},
+		"a field selector and none":           {whole(controller.Fields("spec.nodeName=a")), whole(), `Fields is "spec.nodeName=a" and ""; give it the same Fields` + ways},
+		"of the cluster and of its namespace": {whole(controller.ClusterScoped()), whole(), "ClusterScoped is given once only; give it everywhere or nowhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := manager(t, silent, controller.Options{})
+			if err := m.Add("one", nothing, test.one); err != nil {
+				t.Fatal(err)
+			}
+			err := m.Add("other", nothing, test.other)
+			if test.want == "" && err != nil || test.want != "" &&
+				(err == nil || err.Error() != `adding controller "other": Pod is watched twice, with different options: `+test.want) {
+				t.Errorf("the error is %v, want %q", err, test.want)
+			}
+		})
+	}
+}
