@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/operators"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ErrMutated is in the error of a reconcile during which an object of the cache was
@@ -28,19 +32,60 @@ func detecting(held *cache.Cache, reconcile operators.Reconciler) operators.Reco
 	}
 }
 
-// difference is what was changed, as a merge patch.
+// difference returns what was changed, as a merge patch. Of a Secret, in whatever form it is kept, it
+// returns the paths that were changed: values of its data are in annotations as well, such as that
+// of kubectl apply, and errors are in logs.
 func difference(mutation cache.Mutation) string {
+	secret := mutation.Key.GroupKind == secrets
+	patch, err := patchOfMutation(mutation)
+	switch {
+	case err != nil && secret: // The error may hold a value.
+		return "fields that cannot be compared (the values of a Secret are not shown)"
+	case err != nil:
+		return err.Error()
+	case !secret:
+		return string(patch)
+	}
+	var changed any
+	if err := json.Unmarshal(patch, &changed); err != nil {
+		return "fields that cannot be compared (the values of a Secret are not shown)"
+	}
+	paths := pathsOf(nil, "", changed)
+	if len(paths) == 0 {
+		return "fields that are not in its JSON"
+	}
+	return strings.Join(paths, ", ") + " (the values of a Secret are not shown)"
+}
+
+var secrets = schema.GroupKind{Kind: "Secret"}
+
+func patchOfMutation(mutation cache.Mutation) ([]byte, error) {
 	before, err := json.Marshal(mutation.Before)
 	if err != nil {
-		return err.Error()
+		return nil, err
 	}
 	after, err := json.Marshal(mutation.After)
 	if err != nil {
-		return err.Error()
+		return nil, err
 	}
-	patch, err := jsonpatch.CreateMergePatch(before, after)
-	if err != nil {
-		return err.Error()
+	return jsonpatch.CreateMergePatch(before, after)
+}
+
+// pathsOf appends the paths of what a merge patch sets or deletes, in order.
+func pathsOf(paths []string, path string, patch any) []string {
+	fields, isObject := patch.(map[string]any)
+	if !isObject || path != "" && len(fields) == 0 { // A map that is set empty.
+		return append(paths, path)
 	}
-	return string(patch)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		within := path + "." + name
+		switch {
+		case path == "":
+			within = name
+		case strings.Contains(name, "."):
+			within = path + "[" + name + "]"
+		}
+		paths = pathsOf(paths, within, fields[name])
+	}
+	return paths
 }
