@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apieventsv1 "k8s.io/api/events/v1"
@@ -24,20 +25,40 @@ type Recorder struct {
 }
 
 // Normal records something that a person may want to know. Reason is CamelCase and for
-// programs, action is what the controller did; the note is for people.
+// programs, action is what the controller did; the note is for people. A note of more than 1024
+// bytes, which the API server would refuse, is cut and ends in "…".
 func (r *Recorder) Normal(object streams.Object, reason, action, note string) {
 	r.record(object, corev1.EventTypeNormal, reason, action, note)
 }
 
-// Warning records something that a person may have to do something about.
+// Warning records something that a person may have to do something about. The note is cut as in
+// Normal.
 func (r *Recorder) Warning(object streams.Object, reason, action, note string) {
 	r.record(object, corev1.EventTypeWarning, reason, action, note)
 }
 
 func (r *Recorder) record(object streams.Object, kind, reason, action, note string) {
 	if started := r.started.Load(); started != nil {
-		(*started).Eventf(object, nil, kind, reason, action, "%s", note)
+		(*started).Eventf(object, nil, kind, reason, action, "%s", cut(note, mostNote))
 	}
+}
+
+const (
+	// mostNote is how many bytes the API server takes for the note of an Event.
+	mostNote = 1024
+	ellipsis = "…"
+)
+
+// cut shortens a text to some bytes, and not within a rune.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := most - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + ellipsis
 }
 
 // Recorder records Kubernetes Events in the name of the manager.
