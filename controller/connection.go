@@ -30,17 +30,27 @@ const (
 // those who dial with the same holder.
 var dialing = &transport.DialHolder{Dial: dial}
 
-// clientFor is client-go's HTTP client for an API server, over a [connection]. A
+// clientFor returns client-go's HTTP client for an API server, over a [connection]. A
 // configuration that dials in its own way keeps that.
+//
+// A credential plugin closes the connections of a certificate that it replaces, so it must know
+// them: it wraps the dialer that it finds in the configuration, and the transport is then not
+// shared. Certificate files that change are seen to by the transport, whatever the dialer.
 func clientFor(config *rest.Config) (*http.Client, error) {
 	if config.Dial != nil || config.Transport != nil {
 		return rest.HTTPClientFor(config)
+	}
+	if config.ExecProvider != nil {
+		config = rest.CopyConfig(config)
+		config.Dial = dial
 	}
 	settings, err := config.TransportConfig()
 	if err != nil {
 		return nil, err
 	}
-	settings.DialHolder = dialing
+	if settings.DialHolder == nil {
+		settings.DialHolder = dialing
+	}
 	made, err := transport.New(settings)
 	if err != nil {
 		return nil, err
