@@ -20,6 +20,8 @@ import (
 	"testing/synctest"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/prometheus/client_golang/prometheus"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
 
@@ -236,6 +238,28 @@ func TestManagersOfAnAPIServerShareConnections(t *testing.T) {
 	}
 	if _, err := own.Get(config.Host); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("a configuration that dials itself got %v", err)
+	}
+}
+
+// idle is a transport that notes that its idle connections were closed.
+type idle struct {
+	http.RoundTripper
+	closed int
+}
+
+func (i *idle) CloseIdleConnections() { i.closed++ }
+
+func TestIdleConnectionsOfAManagersClientCanBeClosed(t *testing.T) {
+	within := &idle{}
+	client := &http.Client{Transport: within}
+	measured := measureRequests(prometheus.NewRegistry(), client)
+	measured.CloseIdleConnections()
+	utilnet.CloseIdleConnectionsFor(measured.Transport)
+	if within.closed != 2 {
+		t.Errorf("they were closed %d times, want 2", within.closed)
+	}
+	if client.Transport != within {
+		t.Error("the client that was given is changed, which others may use")
 	}
 }
 

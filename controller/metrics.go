@@ -58,7 +58,7 @@ func newMetrics(m *Manager) (*metrics, error) {
 		made.echoes.WithLabelValues(kind.String()).Observe(latency.Seconds())
 	})
 	register(&state{m})
-	registerProcessMetrics(m.options.Registry)
+	m.http = measureRequests(m.options.Registry, m.http)
 	return made, err
 }
 

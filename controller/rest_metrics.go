@@ -1,50 +1,109 @@
 package controller
 
 import (
-	"context"
-	"net/url"
-	"sync"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	clientmetrics "k8s.io/client-go/tools/metrics"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// client-go measures its requests for the whole process; the series are therefore made
-// once, and registered with every manager's registry.
-var (
-	restOnce     sync.Once
-	restRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rest_client_requests_total", Help: "Requests to the API server, of the whole process.",
-	}, []string{"code", "method", "host"})
-	restDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "rest_client_request_duration_seconds", Help: "Time of requests to the API server, of the whole process.", Buckets: buckets,
-	}, []string{"verb", "host"})
-)
-
-type restResult struct{}
-
-func (restResult) Increment(_ context.Context, code, method, host string) {
-	restRequests.WithLabelValues(code, method, host).Inc()
+// requestMetrics counts the requests of one manager. client-go has metrics of the same names, for
+// the whole process: with them, each of two managers would count the requests of both.
+type requestMetrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
 }
 
-type restLatency struct{}
-
-func (restLatency) Observe(_ context.Context, verb string, u url.URL, latency time.Duration) {
-	restDuration.WithLabelValues(verb, u.Host).Observe(latency.Seconds())
-}
-
-// registerProcessMetrics registers what is measured for the whole process. A registry of
-// the user's may have it already.
-func registerProcessMetrics(registry *prometheus.Registry) {
-	restOnce.Do(func() {
-		clientmetrics.Register(clientmetrics.RegisterOpts{RequestResult: restResult{}, RequestLatency: restLatency{}})
-	})
-	for _, shared := range []prometheus.Collector{
-		restRequests, restDuration,
+// measureRequests returns a client that counts and times the requests of another one in a registry.
+// Metrics of these names that the registry has already stay, and then those of the manager are left
+// out.
+func measureRequests(registry *prometheus.Registry, client *http.Client) *http.Client {
+	measured := &requestMetrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rest_client_requests_total", Help: "Requests to the API server.",
+		}, []string{"code", "method", "host"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "rest_client_request_duration_seconds", Help: "Time from a request to the end of its answer, except for watches.", Buckets: buckets,
+		}, []string{"verb", "host"}),
+	}
+	for _, made := range []prometheus.Collector{
+		measured.requests, measured.duration,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
-		_ = registry.Register(shared) // It fails only if the registry has it.
+		_ = registry.Register(made) // It fails only if the registry has it.
 	}
+	over := *client
+	if over.Transport == nil {
+		over.Transport = http.DefaultTransport
+	}
+	over.Transport = &measuredTransport{over.Transport, measured}
+	return &over
+}
+
+// measuredTransport counts what passes through a transport.
+type measuredTransport struct {
+	next    http.RoundTripper
+	metrics *requestMetrics
+}
+
+// RoundTrip counts a request when it is answered, by the code of the answer, or when it fails, by
+// the code that client-go gives it.
+func (m *measuredTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	timing := &timedBody{metrics: m.metrics, verb: request.Method, host: request.URL.Host, started: time.Now()}
+	isWatch := strings.Contains(request.URL.RawQuery, "watch=true")
+	answer, err := m.next.RoundTrip(request)
+	code := "<error>"
+	if err == nil {
+		code = strconv.Itoa(answer.StatusCode)
+	}
+	m.metrics.requests.WithLabelValues(code, timing.verb, timing.host).Inc()
+	switch {
+	case isWatch: // It takes as long as the server lets it.
+	case err != nil:
+		timing.end()
+	default:
+		timing.ReadCloser = answer.Body
+		answer.Body = timing
+	}
+	return answer, err
+}
+
+// WrappedRoundTripper returns the transport for those of client-go that look for one within.
+func (m *measuredTransport) WrappedRoundTripper() http.RoundTripper { return m.next }
+
+// CloseIdleConnections closes those of the transport.
+func (m *measuredTransport) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(m.next) }
+
+// timedBody notes the time of a request when its answer was read or given up.
+type timedBody struct {
+	io.ReadCloser
+	metrics    *requestMetrics
+	verb, host string
+	started    time.Time
+	ended      atomic.Bool
+}
+
+func (t *timedBody) end() {
+	if !t.ended.Swap(true) {
+		t.metrics.duration.WithLabelValues(t.verb, t.host).Observe(time.Since(t.started).Seconds())
+	}
+}
+
+func (t *timedBody) Read(space []byte) (int, error) {
+	n, err := t.ReadCloser.Read(space)
+	if err != nil {
+		t.end()
+	}
+	return n, err
+}
+
+func (t *timedBody) Close() error {
+	t.end()
+	return t.ReadCloser.Close()
 }
