@@ -90,3 +90,36 @@ func neverMissed[T any](t *testing.T, stream streams.Stream[T], inside func(*ope
 		}
 	}
 }
+
+func TestWhatGoesBetweenRunningAndWaitingIsBusyAllTheTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	flow := &operators.Flow{}
+	started, attempts, missed := make(chan struct{}), 0, 0
+	controllers := only(func(context.Context, operators.Request) (time.Duration, error) {
+		if attempts++; attempts == 1 {
+			close(started)
+		}
+		if attempts < 50000 {
+			return time.Nanosecond, nil
+		}
+		cancel()
+		return time.Nanosecond, nil
+	})
+	watcher := parallel(t, func(context.Context) {
+		<-started
+		for ctx.Err() == nil {
+			if !flow.Busy() && ctx.Err() == nil {
+				missed++
+			}
+		}
+	})
+	in := streams.Create(func(ctx context.Context, out streams.Sink[operators.Request]) {
+		out.Send([]operators.Request{request("a")})
+		<-ctx.Done()
+	})
+	_, errs := streams.Collect(ctx, operators.Reconcile(in, controllers, operators.ReconcileOptions{Flow: flow, Workers: 2}))
+	_ = watcher.Wait()
+	if missed > 0 || len(errs) > 0 {
+		t.Errorf("it was not busy %d times, and failed with %v", missed, errs)
+	}
+}
