@@ -43,19 +43,38 @@ type Rule struct {
 	Early func(object streams.Object) bool
 }
 
-// Owner is the Concerns of objects that are controlled by an object of a kind, by owner
-// reference.
+// Owner returns a Concerns for objects that are controlled, by owner reference, by an object of
+// a kind in their own namespace.
 func Owner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
 	return func(object streams.Object) []types.NamespacedName {
-		owner := metav1.GetControllerOfNoCopy(object)
-		if owner == nil || owner.Kind != kind.Kind {
-			return nil
+		if owner := ownerOf(object, kind); owner != "" {
+			return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: owner}}
 		}
-		if group, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || group.Group != kind.Group {
-			return nil
-		}
-		return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: owner.Name}}
+		return nil
 	}
+}
+
+// ClusterOwner returns a Concerns for objects that are controlled, by owner reference, by an
+// object of a kind without namespaces. The objects themselves may have namespaces.
+func ClusterOwner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
+	return func(object streams.Object) []types.NamespacedName {
+		if owner := ownerOf(object, kind); owner != "" {
+			return []types.NamespacedName{{Name: owner}}
+		}
+		return nil
+	}
+}
+
+// ownerOf returns the name of the object of a kind that controls an object, or "".
+func ownerOf(object streams.Object, kind schema.GroupKind) string {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil || owner.Kind != kind.Kind {
+		return ""
+	}
+	if group, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || group.Group != kind.Group {
+		return ""
+	}
+	return owner.Name
 }
 
 // Trigger turns changes of the cache into requests, by the rules that there are, in order. Of

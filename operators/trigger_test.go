@@ -102,6 +102,25 @@ func TestTriggerAsksForWhomAChangeConcerns(t *testing.T) {
 	}
 }
 
+func TestAnOwnerWithoutNamespacesIsAskedForWithoutOne(t *testing.T) {
+	cluster := owners
+	cluster.Concerns = operators.ClusterOwner(setKind)
+	other := owners
+	other.Concerns = operators.ClusterOwner(schema.GroupKind{Group: "x", Kind: "StatefulSet"})
+	changes := []streams.Change{change(1, nil, owned("a", "!x")), change(2, owned("b", "!x"), owned("b")), change(3, nil, owned("c", "x"))}
+	requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(changes...), operators.NewRules(cluster, other)))
+	var got []string
+	for _, request := range requests {
+		got = append(got, requested(request))
+		if request.Namespace != "" {
+			t.Errorf("the owner is asked for in namespace %q", request.Namespace)
+		}
+	}
+	if want := []string{"sets/x(1)", "sets/x(2)"}; len(errs) > 0 || !slices.Equal(got, want) {
+		t.Errorf("got %v and %v, want %v", got, errs, want)
+	}
+}
+
 func TestTriggerIgnoresWhatARuleIgnores(t *testing.T) {
 	deaf := self
 	deaf.Ignore = func(change streams.Change) bool { return change.New == nil }
