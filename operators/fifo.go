@@ -34,7 +34,13 @@ func (f *fifo[T]) pop() T {
 	return item
 }
 
-func (f *fifo[T]) remove(i int) { f.items = slices.Delete(f.items, f.first+i, f.first+i+1) }
+func (f *fifo[T]) remove(i int) {
+	if i == 0 {
+		f.pop()
+		return
+	}
+	f.items = slices.Delete(f.items, f.first+i, f.first+i+1)
+}
 
 // filter keeps what keep says, in order.
 func (f *fifo[T]) filter(keep func(T) bool) {

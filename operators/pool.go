@@ -44,7 +44,7 @@ func newPool(controllers *Controllers, options ReconcileOptions) *pool {
 		received:    options.Received,
 		controllers: controllers,
 		news:        make(chan struct{}, 1),
-		schedule:    newSchedule(options.Backoff, options.Unfinished),
+		schedule:    newSchedule(options.Workers, options.Backoff, options.Unfinished),
 	}
 	if options.Start == nil {
 		p.schedule.openGate(time.Now())
@@ -85,7 +85,7 @@ func (p *pool) changed() {
 
 // mayStart says whether there is a task that may start.
 func (p *pool) mayStart() bool {
-	return p.schedule.queued > 0 && !p.stopped && len(p.results)+p.sending < resultsAhead
+	return !p.stopped && len(p.results)+p.sending < resultsAhead && p.schedule.ready()
 }
 
 // worker makes attempts until the pool is stopped.
@@ -97,12 +97,14 @@ func (p *pool) worker(ctx context.Context) error {
 			result, ended := current.conclude(0, ErrExited)
 			p.mu.Lock()
 			p.finished(current.task, &result, ended)
+			p.changed()
 			p.workers.Go("worker", p.worker)
 		}
 		p.mu.Unlock()
 	}()
 	for {
 		for !p.mayStart() {
+			p.changed()
 			if p.stopped {
 				return nil
 			}
@@ -122,12 +124,12 @@ func (p *pool) worker(ctx context.Context) error {
 	}
 }
 
-// finished notes the result of a task. It is called with the lock.
+// finished notes the result of a task. It is called with the lock, and before changed: a
+// worker that goes on with the next task wakes no other one for it.
 func (p *pool) finished(task *task, result *Result, ended time.Time) {
 	p.schedule.finish(task, result, ended)
 	p.results = append(p.results, *result)
 	p.flow.Out.Add(1)
-	p.changed()
 	if len(p.results) == 1 {
 		select {
 		case p.news <- struct{}{}:

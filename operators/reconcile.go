@@ -46,7 +46,13 @@ type Controller struct {
 
 // ReconcileOptions set up [Reconcile]. The zero value has the defaults.
 type ReconcileOptions struct {
-	Workers int           // reconciles at once, of all controllers: 1 to 1024; default 32
+	// Workers is how many reconciles run at once, of all controllers: 1 to 1024; default 32.
+	// Of them a share is kept for each controller: a sixteenth, at least one, but no more than
+	// half of all workers for all others of a controller together. A controller uses what its
+	// share and those of the others leave, so that it cannot keep the others from running when
+	// its attempts hang. One with nothing running may always start an attempt if a worker is
+	// free, and one that is alone uses all workers.
+	Workers int
 	Backoff Backoff       // between attempts that fail
 	Timeout time.Duration // of one attempt: 1 ms to 24 h; default 2 min
 	Grace   time.Duration // for attempts in flight when the context ends: up to 10 min; default 20 s
@@ -108,7 +114,8 @@ func (o ReconcileOptions) Validate() error {
 
 // Reconcile runs reconcilers for requests and makes a result of every attempt.
 //
-//   - One pool of workers serves all controllers, each in turn.
+//   - One pool of workers serves all controllers, each in turn, and keeps a share of the
+//     workers for each: see ReconcileOptions.Workers.
 //   - One attempt at a time for each object. Requests that come meanwhile cause exactly
 //     one more; requests that wait are one, with all their causes.
 //   - An attempt that fails is repeated after a backoff of its object. Requests that come

@@ -26,8 +26,10 @@ func (s *schedule) follow(now *roster) {
 		s.clear(known)
 		known.controller = controller
 		known.gate = gate{open: !now.shut[name]}
+		s.runs(known, 0) // Attempts of the one before may hang, and are no attempts of this one.
 		s.leave(known)
 	}
+	s.shares.follow(len(now.controllers))
 }
 
 // clear drops what waits for the controller of a line.

@@ -17,6 +17,7 @@ const echoesRemembered = 1 << 14
 // takes no locks.
 type schedule struct {
 	backoff Backoff
+	shares  shares
 	roster  *roster
 	lines   map[string]*line
 	last    *line       // the one of the last request: most come in runs
@@ -26,7 +27,7 @@ type schedule struct {
 	gate    gate
 	tickets int // that tasks got at gates so far
 	held    int // tasks that wait for a gate
-	queued  int // tasks that could start now
+	queued  int // tasks that wait for a worker
 	waiting int // tasks that are held or queued, back off, or are due again soon
 	running int
 	echoes  *lru.Cache[echo, target] // own writes whose event has not come yet
@@ -42,6 +43,7 @@ type line struct {
 	tasks      map[types.NamespacedName]*task
 	queue      fifo[*task] // first come first served
 	gate       gate        // of this controller: see Controller.Held
+	running    int         // attempts of this controller, without those of one before it
 	held       int         // tasks that wait for a gate
 	backing    int         // tasks that back off, or are due again soon
 }
@@ -89,12 +91,15 @@ type echo struct {
 }
 
 // newSchedule creates a schedule whose gate of all controllers is shut.
-func newSchedule(backoff Backoff, unfinished *Unfinished) *schedule {
+func newSchedule(workers int, backoff Backoff, unfinished *Unfinished) *schedule {
 	echoes, err := lru.New[echo, target](echoesRemembered)
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
-	return &schedule{backoff: backoff, roster: &roster{}, lines: map[string]*line{}, echoes: echoes, unfinished: unfinished}
+	return &schedule{
+		backoff: backoff, shares: newShares(workers), roster: &roster{}, lines: map[string]*line{},
+		echoes: echoes, unfinished: unfinished,
+	}
 }
 
 // line is that of a controller, which may be one that there never was. It is nil for one
@@ -209,13 +214,14 @@ func (s *schedule) isEcho(to target, causes []streams.Cause) bool {
 	return own > 0 && own == len(causes)
 }
 
-// start takes the task whose turn it is. There is one: see queued.
+// start takes the task whose turn it is. There is one: see ready.
 func (s *schedule) start() *task {
-	line := s.turns.pop()
+	line := s.next()
 	next := line.queue.pop()
 	if line.queue.len() > 0 {
 		s.turns.push(line)
 	}
+	s.runs(line, line.running+1)
 	next.state, next.by = stateRunning, line.controller
 	s.running++
 	line.controller.Flow.Running.Add(1)
@@ -269,6 +275,9 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 		s.leave(line)
 	}
 	s.running--
+	if stays {
+		s.runs(line, line.running-1)
+	}
 	by.Flow.Out.Add(1)
 	by.Flow.Running.Add(-1) // Last, so that at no time nothing seems to be left.
 }
