@@ -87,6 +87,7 @@ func TestEachRuleFindsItsViolation(t *testing.T) {
 		"the root":                        {"bench/a.go", imports(""), "bench/a.go:3: bench (rank 4) may not import . (rank 5): imports only point to a lower rank"},
 		"lifecycle imports":               {"internal/lifecycle/a.go", imports("streams"), "internal/lifecycle/a.go:3: internal/lifecycle (rank -1) may not import streams (rank 0): imports only point to a lower rank"},
 		"sourcestest in a test":           {"cache/a_test.go", imports("sources/sourcestest"), ""},
+		"faultproxy in a test":            {"cache/a_test.go", imports("sources/faultproxy"), ""},
 		"sourcestest in a program":        {"cache/a.go", imports("sources/sourcestest"), "cache/a.go:3: cache (rank 1) may not import sources/sourcestest (rank 1): imports only point to a lower rank"},
 		"local cluster in bench":          {"bench/a.go", imports("internal/localcluster"), ""},
 		"local cluster in a test":         {"streams/a_test.go", imports("internal/localcluster/clustertest"), ""},

@@ -46,8 +46,8 @@ var guests = map[string][]string{
 	localcluster: {"bellerophon", "bench", "internal/e2e"},
 }
 
-// forTests is the one package that tests of any rank import.
-const forTests = "sources/sourcestest"
+// forTests are the packages that tests of any rank import.
+var forTests = []string{"sources/sourcestest", "sources/faultproxy"}
 
 // namesThatSayNothing may not be the names of packages.
 var namesThatSayNothing = []string{"common", "helper", "helpers", "misc", "util", "utils"}
@@ -139,7 +139,7 @@ func brokenBy(from, to string, inTest bool) string {
 	importer, imported := folderOf(from), folderOf(to)
 	importers, guest := guests[imported]
 	switch {
-	case importer == imported, imported == lifecycle, inTest && (guest || to == forTests):
+	case importer == imported, imported == lifecycle, inTest && (guest || slices.Contains(forTests, to)):
 		return ""
 	case guest && slices.Contains(importers, importer):
 		return ""

@@ -1,0 +1,108 @@
+package faultproxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// errCut ends a body that a fault cuts.
+var errCut = errors.New("cut by the test")
+
+// stream is one request and its answer while they pass.
+type stream struct {
+	request Match
+	fault   Fault
+	ctx     context.Context // ends with the request; the body has no other way to it
+	cancel  context.CancelFunc
+	stalled atomic.Bool
+}
+
+// streams are the requests that are being served.
+type streams struct {
+	mu   sync.Mutex
+	open map[*stream]struct{}
+}
+
+func newStreams() *streams { return &streams{open: map[*stream]struct{}{}} }
+
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+func (s *streams) begin(made *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[made] = struct{}{}
+}
+
+func (s *streams) end(over *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, over)
+}
+
+// Cut resets the open streams that match and returns how many there were.
+func (p *Proxy) Cut(match Match) int {
+	return p.strike(Cut, match, func(s *stream) bool { s.cancel(); return true })
+}
+
+// Stall lets no more of the open streams that match pass, neither data nor their end, and
+// returns how many there were. Streams that are stalled already do not count.
+func (p *Proxy) Stall(match Match) int {
+	return p.strike(Stall, match, func(s *stream) bool { return !s.stalled.Swap(true) })
+}
+
+func (p *Proxy) strike(action Action, match Match, do func(*stream) bool) int {
+	p.streams.mu.Lock()
+	defer p.streams.mu.Unlock()
+	struck := 0
+	for open := range p.streams.open {
+		if match.matches(open.request) && do(open) {
+			struck++
+		}
+	}
+	p.script.count(action, struck)
+	return struck
+}
+
+// hang returns when the client is gone, or at Close.
+func (s *stream) hang() error {
+	<-s.ctx.Done()
+	return s.ctx.Err()
+}
+
+// body is the body of an answer, with the faults that strike it.
+type body struct {
+	io.ReadCloser
+	stream *stream
+	passed int64
+}
+
+// Read implements io.Reader.
+func (b *body) Read(into []byte) (int, error) {
+	if fault := b.stream.fault; fault.Action == Cut || fault.Action == Stall {
+		left := fault.Bytes - b.passed
+		switch {
+		case left > 0:
+			into = into[:min(int64(len(into)), left)]
+		case fault.Action == Cut:
+			return 0, errCut
+		default:
+			b.stream.stalled.Store(true)
+		}
+	}
+	if b.stream.stalled.Load() {
+		return 0, b.stream.hang()
+	}
+	n, err := b.ReadCloser.Read(into)
+	b.passed += int64(n)
+	if b.stream.stalled.Load() { // It was stalled while it waited for the server.
+		return 0, b.stream.hang()
+	}
+	return n, err
+}
