@@ -73,6 +73,9 @@ var (
 // leastCells is the size of an empty table. At most 7 of 8 cells are used.
 const leastCells = 8
 
+// emptyCells is the size from which on a table shrinks that is nearly empty.
+const emptyCells = 1 << 12
+
 func newTable() *table {
 	made := &table{}
 	made.cells.Store(newCells(leastCells))
@@ -148,6 +151,9 @@ func (t *table) remove(name types.NamespacedName) {
 	if cell, _, found := cells.find(name); found != nil {
 		cells.slots[cell].Store(removed)
 		t.live--
+		if len(cells.slots) > emptyCells && t.live < len(cells.slots)/8 {
+			t.rebuilt() // It was a burst.
+		}
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -107,7 +109,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	}
 	made = &member{name: name, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts(m.stir)}
 	forms = maps.Clone(*m.client.forms.Load())
-	var reconciled schema.GroupKind
+	var reconciled sources.Kind
 	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
 		if input.early != nil && input != definition.reconciles {
 			return nil, nil, fmt.Errorf("Early is an option of For, not of the %T that it watches besides", input.object)
@@ -123,11 +125,11 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 			*to = append(*to, watched)
 		}
 		if input == definition.reconciles {
-			reconciled = watched.kind.GroupKind()
+			reconciled = watched.kind
 		}
 		concerns := input.concerns
 		if concerns == nil && input != definition.reconciles {
-			concerns = operators.Owner(reconciled)
+			concerns = ownerOf(reconciled)
 		}
 		made.rules = append(made.rules, operators.Rule{
 			Controller: name, Kind: watched.kind.GroupKind(), Concerns: concerns, Ignore: input.ignore, Early: input.early,
@@ -142,6 +144,14 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		Flow:         &operators.Flow{},
 	}
 	return made, forms, nil
+}
+
+// ownerOf returns the map function for objects that are controlled by an object of a kind.
+func ownerOf(kind sources.Kind) func(streams.Object) []types.NamespacedName {
+	if kind.Namespaced {
+		return operators.Owner(kind.GroupKind())
+	}
+	return operators.ClusterOwner(kind.GroupKind())
 }
 
 // watch finds the watch that a controller needs, or makes it. Where there is one, the options
