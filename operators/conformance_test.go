@@ -156,12 +156,9 @@ func TestEveryOperatorHasACase(t *testing.T) {
 		if !function.Name.IsExported() || function.Type.Results == nil {
 			continue
 		}
-		// An operator returns a streams.Stream[...].
-		index, ok := function.Type.Results.List[0].Type.(*ast.IndexExpr)
-		if !ok {
-			continue
-		}
-		if selector, ok := index.X.(*ast.SelectorExpr); !ok || selector.Sel.Name != "Stream" {
+		// An operator takes a streams.Stream[...] and returns one.
+		parameters := function.Type.Params.List
+		if len(parameters) == 0 || !isStream(parameters[0].Type) || !isStream(function.Type.Results.List[0].Type) {
 			continue
 		}
 		found++
@@ -172,6 +169,16 @@ func TestEveryOperatorHasACase(t *testing.T) {
 	if found != len(operatorCases) {
 		t.Errorf("found %d operators of %d cases", found, len(operatorCases))
 	}
+}
+
+// isStream says whether a type is a streams.Stream[...].
+func isStream(of ast.Expr) bool {
+	index, ok := of.(*ast.IndexExpr)
+	if !ok {
+		return false
+	}
+	selector, ok := index.X.(*ast.SelectorExpr)
+	return ok && selector.Sel.Name == "Stream"
 }
 
 // functions is the functions and methods of the package.

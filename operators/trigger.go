@@ -80,8 +80,8 @@ func ownerOf(object streams.Object, kind schema.GroupKind) string {
 // Trigger turns changes of the cache into requests, by the rules that there are, in order. Of
 // one change it makes at most one request for each controller and object; [Reconcile] joins those of
 // several. A rule that panics is a [streams.Error] for that change, joined with others
-// behind the requests of its batch. It is done by the receiver, as that of
-// [streams.MapBatches].
+// behind the requests of its batch; see [Retries] for what becomes of the change. It is done by the
+// receiver, as that of [streams.MapBatches].
 //
 //	[pod a-0 changed, pod b-0 changed, pod a-1 changed]  =>  [request a, request b, request a]
 func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Request] {
@@ -90,26 +90,17 @@ func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Req
 		requests := streams.NewBatch[Request](len(changes))
 		var errs []error
 		for i := range changes {
-			var err error
-			if requests, err = requestsFor(&changes[i], byKind[changes[i].Key.GroupKind], requests); err != nil {
-				errs = append(errs, err)
+			before := len(requests)
+			for _, rule := range byKind[changes[i].Key.GroupKind] {
+				if err := concerned(rule, &changes[i], &requests, before); err != nil {
+					rules.failed(rule, &changes[i])
+					errs = append(errs, failure(rule, &changes[i], err))
+				}
 			}
 		}
 		streams.Recycle(changes)
 		return requests, errors.Join(errs...)
 	})
-}
-
-// requestsFor appends the requests that a change makes.
-func requestsFor(change *streams.Change, rules []Rule, requests []Request) ([]Request, error) {
-	before := len(requests)
-	var errs []error
-	for i := range rules {
-		if err := concerned(&rules[i], change, &requests, before); err != nil {
-			errs = append(errs, &streams.Error{Source: "rule of " + rules[i].Controller, Key: change.Key, Err: err})
-		}
-	}
-	return requests, errors.Join(errs...)
 }
 
 // concerned appends requests for whom the new and the old state of a change concern, if
