@@ -120,6 +120,10 @@ func (o ReconcileOptions) Validate() error {
 //     one more; requests that wait are one, with all their causes.
 //   - An attempt that fails is repeated after a backoff of its object. Requests that come
 //     before neither shorten nor lengthen it. A success ends it.
+//   - A request that is Mended has the next attempt start at once, or when the one in flight
+//     has failed. If that fails too, the backoff is as long as after any other. Further such
+//     requests in the same row of failures wait for a backoff of their own, which begins
+//     anew. What the failed attempts wrote themselves is no such request.
 //   - A panic is a failure, with its stack in the error. So is runtime.Goexit: see [ErrExited].
 //
 // When ctx ends, what waits is left to the next start, and attempts in flight may finish

@@ -69,7 +69,8 @@ func (p plan) starts(requests []arrival, open, until time.Duration) (starts []ti
 		}
 		return max(from, first)
 	}
-	failures := 0
+	wait := func(failures int) time.Duration { return min(modelBackoff.First<<(failures-1), modelBackoff.Max) }
+	failures, mends := 0, 0
 	for now := next(0); now < until; {
 		if failures == 0 {
 			early = false
@@ -84,7 +85,18 @@ func (p plan) starts(requests []arrival, open, until time.Duration) (starts []ti
 		switch {
 		case planned.panics || planned.outcome == operators.Failed:
 			failures++
-			due := end + min(modelBackoff.First<<(failures-1), modelBackoff.Max)
+			due := end + wait(failures)
+			for _, request := range requests { // One that is mended cuts it short.
+				if at := max(request.at, end); request.mended && request.at > last && at < due {
+					if mends > 0 {
+						at = max(at, end+wait(mends))
+					}
+					if at < due {
+						due = at
+						mends++
+					}
+				}
+			}
 			if now = due; !early { // A request for it that is early may come meanwhile.
 				now = min(next(due), max(due, open))
 			}
@@ -94,7 +106,7 @@ func (p plan) starts(requests []arrival, open, until time.Duration) (starts []ti
 		default:
 			now = next(end)
 		}
-		failures = 0
+		failures, mends = 0, 0
 	}
 	return starts
 }
@@ -110,6 +122,8 @@ type arrival struct {
 	at    time.Duration
 	name  string
 	early bool
+
+	mended bool
 }
 
 // lived runs plans against requests, behind the gate of all controllers and that of their own,
@@ -153,7 +167,7 @@ func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int,
 	for i, arrival := range arrivals {
 		pass(arrival.at - time.Since(started))
 		made := request(arrival.name, fmt.Sprint(i))
-		made.Early = arrival.early
+		made.Early, made.Mended = arrival.early, arrival.mended
 		in.send(made)
 	}
 	pass(until - time.Since(started))
@@ -188,7 +202,7 @@ func TestWhateverHappensReconcileKeepsItsPromises(t *testing.T) {
 		var now time.Duration
 		for range rapid.IntRange(1, 15).Draw(rt, "requests") {
 			now += milliseconds.Draw(rt, "after") + time.Millisecond
-			arrivals = append(arrivals, arrival{now, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name"), rapid.Bool().Draw(rt, "early")})
+			arrivals = append(arrivals, arrival{now, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name"), rapid.Bool().Draw(rt, "early"), rapid.IntRange(0, 3).Draw(rt, "mended") == 0})
 		}
 		open := time.Duration(rapid.IntRange(0, 200).Draw(rt, "open"))*time.Millisecond + time.Millisecond/2
 		own := open + time.Duration(rapid.IntRange(-50, 50).Draw(rt, "own"))*time.Millisecond

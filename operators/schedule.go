@@ -59,10 +59,12 @@ type task struct {
 	line     *line
 	by       *Controller // who works on it
 	state    taskState
-	request  Request // what it waits for, or is worked on
-	again    bool    // requests came during the attempt
-	later    Request // those requests
-	failures int     // in a row
+	request  Request         // what it waits for, or is worked on
+	again    bool            // requests came during the attempt
+	later    Request         // those requests
+	mended   []streams.Cause // of those that are Mended
+	failures int             // in a row
+	row      *row            // of failures; nil without one
 	queuedAt time.Time
 	due      time.Time
 	pending  bool  // counted in backing
@@ -80,7 +82,7 @@ const (
 	stateQueued taskState = iota
 	stateHeld             // waits for a gate
 	stateRunning
-	stateBackoff // waits after a failure; requests do not change that
+	stateBackoff // waits after a failure; requests do not change that, unless their object was mended
 	stateRequeue // waits because it asked for it; a request ends that
 	stateEnded   // waits for a request, and is kept for its entry in Unfinished alone
 )
@@ -151,13 +153,21 @@ func (s *schedule) take(to *line, request *Request, now time.Time) {
 		return
 	}
 	switch known.state {
-	case stateQueued, stateBackoff:
+	case stateQueued:
 		known.request = joined(known.request, *request)
+	case stateBackoff:
+		request.Mended = request.Mended && !known.row.isOwn(request.Causes)
+		if known.request = joined(known.request, *request); request.Mended {
+			s.mend(known, request.Received, now)
+		}
 	case stateHeld:
 		if known.request = joined(known.request, *request); request.Early {
 			s.pass(known, request.Received)
 		}
 	case stateRunning:
+		if request.Mended {
+			known.mended = streams.JoinCauses(known.mended, request.Causes)
+		}
 		if !known.again {
 			known.again, known.later = true, *request
 			return
@@ -191,6 +201,7 @@ func (s *schedule) newTask(of *line, request *Request) *task {
 func joined(first, second Request) Request {
 	first.Causes = streams.JoinCauses(first.Causes, second.Causes)
 	first.Early = first.Early || second.Early
+	first.Mended = first.Mended || second.Mended
 	if !second.Received.IsZero() && second.Received.Before(first.Received) {
 		first.Received = second.Received
 	}
@@ -257,23 +268,22 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	}
 	switch {
 	case stays && result.Outcome == Failed:
-		finished.failures++
-		finished.request = joined(result.Request, later) // The next attempt is for these causes too.
-		result.RequeueAfter = s.backoff.delay(finished.failures)
-		s.delay(finished, stateBackoff, now, now.Add(result.RequeueAfter))
+		s.fail(finished, result, later, now)
 	case again:
-		finished.failures = 0
+		finished.calm()
 		finished.request = later
 		s.enqueue(finished, now)
 	case stays && result.Outcome == Requeued:
-		finished.failures = 0
+		finished.calm()
 		s.delay(finished, stateRequeue, now, now.Add(result.RequeueAfter))
 	case finished.unfinished != nil:
-		finished.failures, finished.state = 0, stateEnded
+		finished.calm()
+		finished.state = stateEnded
 	default:
 		s.drop(result.NamespacedName, finished)
 		s.leave(line)
 	}
+	finished.mended = nil
 	s.running--
 	if stays {
 		s.runs(line, line.running-1)

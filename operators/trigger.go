@@ -17,6 +17,7 @@ type Request struct {
 	types.NamespacedName
 	Causes []streams.Cause // what happened, oldest first; empty for a timer
 	Early  bool            // it waits neither for ReconcileOptions.Start nor for Controllers.Open
+	Mended bool            // the object itself was changed such that an attempt may succeed that failed before: see Trigger
 
 	// Received is when the oldest cause was received; of a retry or a timer, when it was due;
 	// of a request that waited for a gate, when that opened, or when an Early one for the
@@ -83,6 +84,10 @@ func ownerOf(object streams.Object, kind schema.GroupKind) string {
 // behind the requests of its batch; see [Retries] for what becomes of the change. It is done by the
 // receiver, as that of [streams.MapBatches].
 //
+// The request for an object itself, of a rule without Concerns, is Mended if the object was
+// added, recreated, or has another generation; of a kind without generations, if it was
+// changed at all.
+//
 //	[pod a-0 changed, pod b-0 changed, pod a-1 changed]  =>  [request a, request b, request a]
 func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Request] {
 	return streams.MapBatches(in, func(changes []streams.Change) ([]Request, error) {
@@ -112,7 +117,7 @@ func concerned(rule *Rule, change *streams.Change, requests *[]Request, before i
 		}
 		early := rule.Early != nil && change.New != nil && rule.Early(change.New)
 		if rule.Concerns == nil {
-			*requests = asked(*requests, before, rule.Controller, change.Key.NamespacedName, change, early)
+			*requests = asked(*requests, before, rule.Controller, change.Key.NamespacedName, change, early, mends(change))
 			return nil
 		}
 		for _, state := range [...]streams.Object{change.New, change.Old} {
@@ -120,7 +125,7 @@ func concerned(rule *Rule, change *streams.Change, requests *[]Request, before i
 				continue
 			}
 			for _, object := range rule.Concerns(state) {
-				*requests = asked(*requests, before, rule.Controller, object, change, early)
+				*requests = asked(*requests, before, rule.Controller, object, change, early, false)
 			}
 		}
 		return nil
@@ -128,10 +133,11 @@ func concerned(rule *Rule, change *streams.Change, requests *[]Request, before i
 }
 
 // asked appends a request, if it is not there from before on.
-func asked(requests []Request, before int, controller string, object types.NamespacedName, change *streams.Change, early bool) []Request {
+func asked(requests []Request, before int, controller string, object types.NamespacedName, change *streams.Change, early, mended bool) []Request {
 	for i := before; i < len(requests); i++ {
 		if requests[i].NamespacedName == object && requests[i].Controller == controller {
 			requests[i].Early = requests[i].Early || early
+			requests[i].Mended = requests[i].Mended || mended
 			return requests
 		}
 	}
@@ -141,5 +147,6 @@ func asked(requests []Request, before int, controller string, object types.Names
 		Causes:         change.Causes,
 		Received:       change.Received,
 		Early:          early,
+		Mended:         mended,
 	})
 }
