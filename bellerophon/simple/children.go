@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -106,6 +107,7 @@ func writeAll(ctx context.Context, children []ensured) error {
 type keptChild interface {
 	streams.Object
 	sumOf() sum
+	isLabelled() bool
 }
 
 // ways is how a kind of children is compared and repaired.
@@ -123,7 +125,7 @@ func compare[Kept keptChild, Whole streams.Object](client *controller.Client, he
 	switch {
 	case !found:
 		child.write = func(ctx context.Context) (action, error) { return create(ctx, client, hero, want, ways) }
-	case !isOurs(hero, seen):
+	case !isOurs(hero, seen, seen.isLabelled()):
 		child.err = whose(hero, seen, ways.what)
 	case seen.sumOf() != ways.sumOf(want):
 		if metav1.IsControlledBy(seen, hero) {
@@ -145,13 +147,11 @@ func create[Whole streams.Object](ctx context.Context, client *controller.Client
 	if ways.unlisted {
 		return unchanged, fmt.Errorf("%s %s %w", ways.what, nameOf(want), errUnlisted)
 	}
-	// It is not among what the labels select: somebody else's, or one that lost them.
+	// It is not among what the labels select: somebody else's, or one that lost them. Or the watch
+	// is late.
 	seen, err := controller.Live[Whole](ctx, client, nameOf(want))
 	if err != nil {
 		return unchanged, err
-	}
-	if metav1.GetControllerOfNoCopy(seen) == nil {
-		return unchanged, taken(ways.what, want)
 	}
 	return adjusted(ctx, client, hero, want, seen, ways)
 }
@@ -183,7 +183,7 @@ func repair[Whole streams.Object](ctx context.Context, client *controller.Client
 // adjusted repairs a child as it was seen. What lists hold of other people is in the patch
 // too, and must not undo a change of theirs: so it is on condition of what was seen.
 func adjusted[Whole streams.Object](ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, want, seen Whole, ways ways[Whole]) (action, error) {
-	if !isOurs(hero, seen) {
+	if !isOurs(hero, seen, isLabelled(seen)) {
 		return unchanged, whose(hero, seen, ways.what)
 	}
 	after := seen.DeepCopyObject().(Whole)
@@ -201,11 +201,24 @@ func adjusted[Whole streams.Object](ctx context.Context, client *controller.Clie
 	return repaired, nil
 }
 
-// isOurs says whether a child of the name may be changed: it is the hero's, or nobody's,
-// and stays.
-func isOurs(hero *v1.BellerophonSimple, seen streams.Object) bool {
-	owner := metav1.GetControllerOfNoCopy(seen)
-	return seen.GetDeletionTimestamp() == nil && (owner == nil || owner.UID == hero.UID)
+// isOurs reports whether a child of the name may be changed: it stays, and the hero controls it, or
+// nobody does and its labels say that it is the hero's. Then it has lost its owner, as when a backup
+// brings it back. Labels that all heroes share say no such thing.
+func isOurs(hero *v1.BellerophonSimple, seen streams.Object, labelled bool) bool {
+	if seen.GetDeletionTimestamp() != nil {
+		return false
+	}
+	if owner := metav1.GetControllerOfNoCopy(seen); owner != nil {
+		return owner.UID == hero.UID
+	}
+	return labelled
+}
+
+// isLabelled reports whether an object has the labels of a child of its name. A child has the name
+// of its hero.
+func isLabelled(object metav1.Object) bool {
+	has := object.GetLabels()
+	return has[labelName] == appName && has[labelManagedBy] == managedBy && has[labelInstance] == object.GetName()
 }
 
 // whose says why one that is not ours is there.
@@ -215,11 +228,11 @@ func whose(hero *v1.BellerophonSimple, seen streams.Object, what string) error {
 	if former || seen.GetDeletionTimestamp() != nil { // Its deletion will be an event: the garbage collector is at work.
 		return fmt.Errorf("%s %s %w", what, nameOf(seen), errLeaving)
 	}
-	return taken(what, seen)
-}
-
-func taken(what string, object streams.Object) error {
-	return fmt.Errorf("%s %s %w; rename one of the two", what, nameOf(object), errNameTaken)
+	if owner == nil {
+		return fmt.Errorf("%s %s %w: it has no controller, and not the labels of a child of this object; rename one of the two, or have it adopted with the labels %s",
+			what, nameOf(seen), errNameTaken, labels.FormatLabels(labelsOf(hero)))
+	}
+	return fmt.Errorf("%s %s %w: %s %s controls it; rename one of the two", what, nameOf(seen), errNameTaken, owner.Kind, owner.Name)
 }
 
 func nameOf(object metav1.Object) types.NamespacedName {

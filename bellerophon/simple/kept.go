@@ -16,7 +16,8 @@ import (
 // owners, and whether it is being deleted.
 type child struct {
 	metav1.ObjectMeta
-	owned sum
+	owned    sum
+	labelled bool // see isLabelled
 }
 
 // GetObjectKind is empty: the Go type says what it is.
@@ -24,7 +25,9 @@ func (*child) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind 
 
 func (c *child) sumOf() sum { return c.owned }
 
-func (c *child) copy() child { return child{*c.DeepCopy(), c.owned} }
+func (c *child) isLabelled() bool { return c.labelled }
+
+func (c *child) copy() child { return child{*c.DeepCopy(), c.owned, c.labelled} }
 
 type config struct{ child }
 
@@ -67,7 +70,7 @@ func (p *pod) DeepCopyObject() runtime.Object {
 
 // childOf keeps what the runtime does not keep by itself.
 func childOf(whole metav1.Object, owned sum) child {
-	kept := child{owned: owned}
+	kept := child{owned: owned, labelled: isLabelled(whole)}
 	kept.Generation = whole.GetGeneration()
 	kept.DeletionTimestamp = whole.GetDeletionTimestamp().DeepCopy()
 	return kept
