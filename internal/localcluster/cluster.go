@@ -20,6 +20,8 @@ type Cluster struct {
 	kubectl   string
 	etcd      string
 	children  *family
+	starter   starter
+	restoring sync.Mutex // is held by what stops, copies or replaces the data
 	admin     *rest.Config
 	apiReady  time.Duration
 	stopped   sync.Once
@@ -61,6 +63,7 @@ func start(ctx context.Context, options Options, choosePorts func(api int) (port
 		kubectl:   programs.path("kubectl"),
 		etcd:      programs.path("etcd"),
 		children:  children,
+		starter:   s,
 		admin:     s.adminConfig(server),
 		apiReady:  s.apiReady,
 	}
@@ -102,10 +105,8 @@ func (c *Cluster) APIReadyAfter() time.Duration { return c.apiReady }
 // PID is the number of the process of a component, such as "etcd" or "kube-apiserver". It
 // is 0 if the cluster has no such component.
 func (c *Cluster) PID(component string) int {
-	for _, child := range c.children.members {
-		if filepath.Base(child.command.Path) == component {
-			return child.command.Process.Pid
-		}
+	if child := c.children.find(component); child != nil {
+		return child.command.Process.Pid
 	}
 	return 0
 }
@@ -137,6 +138,8 @@ func (c *Cluster) StopAndKeep(directory string) (err error) {
 
 // stop ends the components, keeps the data if a directory is given, and removes the rest.
 func (c *Cluster) stop(kept string) error {
+	c.restoring.Lock()
+	defer c.restoring.Unlock()
 	c.children.stop()
 	var err error
 	if kept != "" {

@@ -17,6 +17,8 @@
 //   - Nothing outlives its cluster. Stop ends every child and removes the directory. If
 //     this process is killed, the kernel kills the children with it (on Linux), and the
 //     next Start removes what it left on disk.
+//   - A test can make it fail: pause a component and let it continue, take a snapshot of
+//     etcd's data, and restore it later under the same address, with lower resource versions.
 //   - Data are as short-lived as the cluster: etcd does not sync them to disk.
 //
 // The simulated node runs no containers: a Pod becomes Ready at once, unless the registry

@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,9 +30,11 @@ type family struct {
 	directory string   // where the logs go, and the children's working directory
 	env       []string // their whole environment
 
-	group   *lifecycle.Group
-	ctx     context.Context // ends with the first child that ends by itself, and why
-	fail    context.CancelCauseFunc
+	group *lifecycle.Group
+	ctx   context.Context // ends with the first child that ends by itself, and why
+	fail  context.CancelCauseFunc
+
+	mu      sync.Mutex
 	members []*child // in the order they were started in
 }
 
@@ -84,8 +88,41 @@ func (f *family) start(path string, arguments ...string) error {
 	if err := <-started; err != nil {
 		return fmt.Errorf("starting %s: %w", path, err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.members = append(f.members, c)
 	return nil
+}
+
+// all returns the members in the order they were started in.
+func (f *family) all() []*child {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.members)
+}
+
+// find returns the member that runs a program, or nil.
+func (f *family) find(name string) *child {
+	for _, c := range f.all() {
+		if filepath.Base(c.command.Path) == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// kill ends the members at once, in the reverse order of their start. The family lives on,
+// for others that take their place.
+func (f *family) kill() {
+	members := f.all()
+	for _, c := range slices.Backward(members) {
+		c.stopping.Store(true)
+		_ = c.command.Process.Kill()
+		<-c.ended
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.members = nil
 }
 
 // obituary says how a child ended that nobody stopped.
@@ -106,11 +143,12 @@ func (f *family) logFile(name string) string { return filepath.Join(f.directory,
 // stop ends the children in the reverse order of their start, so that none loses the one
 // that it talks to, and returns once the last has gone.
 func (f *family) stop() {
-	for _, c := range f.members {
+	members := f.all()
+	for _, c := range members {
 		c.stopping.Store(true)
 	}
-	for i := len(f.members) - 1; i >= 0; i-- {
-		f.members[i].stop()
+	for _, c := range slices.Backward(members) {
+		c.stop()
 	}
 	_ = f.group.Wait() // The members' functions return no errors.
 	f.fail(nil)
@@ -119,6 +157,7 @@ func (f *family) stop() {
 // stop ends one child. Signals to one that has ended already are refused by os.Process.
 func (c *child) stop() {
 	_ = c.command.Process.Signal(syscall.SIGTERM)
+	_ = c.command.Process.Signal(syscall.SIGCONT) // A process that is paused would not see the other one.
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()
 	select {

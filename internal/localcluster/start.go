@@ -30,6 +30,7 @@ type starter struct {
 	choosePorts func(api int) (ports, error)
 	identities  *identities
 	apiReady    time.Duration // how long the API server took
+	ports       ports         // of the last attempt
 }
 
 // start runs every component. It returns the children and the API server's URL, once
@@ -77,6 +78,7 @@ func (s *starter) startIn(ctx context.Context, children *family) (string, error)
 	if err != nil {
 		return "", err
 	}
+	s.ports = ports
 	server, started := url(ports.api), time.Now()
 	if err := s.identities.writeKubeconfigs(s.directory, server); err != nil {
 		return "", err
@@ -128,6 +130,11 @@ func (s *starter) startRest(ctx context.Context, children *family, server string
 			return err
 		}
 	}
+	return s.startClients(children)
+}
+
+// startClients starts those that need nothing but an API server.
+func (s *starter) startClients(children *family) error {
 	stages := slices.Concat(s.programs.stages, []string{s.directory.file("image-pull-back-off.yaml")})
 	return errors.Join(
 		children.start(s.programs.path("kube-controller-manager"), controllerManagerArguments(s.directory)...),
