@@ -97,7 +97,7 @@ func TestARestoredClusterHasTheStateOfItsSnapshotAndLowerVersions(t *testing.T) 
 	if err := c.Snapshot(taken); err != nil {
 		t.Fatal(err)
 	}
-	create("after") // The cluster runs on.
+	create("after")      // The cluster runs on.
 	for i := range 100 { // More writes than the components make by themselves when they start.
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x" + strconv.Itoa(i)}}
 		if _, err := client.CoreV1().ConfigMaps("after").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
