@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bench/contender"
+)
+
+// gitLimit is how long git may take to make or remove a worktree, also after Ctrl-C.
+const gitLimit = time.Minute
+
+// side is one revision, checked out and built.
+type side struct {
+	name     string // base or change
+	commit   string
+	worktree string
+	binaries string // the folder of its binaries
+}
+
+// binary returns where a program of the side is.
+func (s side) binary(p program) string {
+	return filepath.Join(s.binaries, strings.Trim(strings.ReplaceAll(p.pkg, "/", "-"), ".-"))
+}
+
+// checkout makes a worktree for each revision in a new temporary folder. The returned
+// function removes all of it; it is never nil.
+func checkout(ctx context.Context, repository string, revisions map[string]string) (sides map[string]side, remove func() error, err error) {
+	folder, err := os.MkdirTemp("", "bellerophon-pairs-")
+	if err != nil {
+		return nil, func() error { return nil }, fmt.Errorf("check out revisions: %w", err)
+	}
+	sides = map[string]side{}
+	remove = func() error {
+		ctx, cancel := detached(ctx)
+		defer cancel()
+		var failed error
+		for _, made := range sides {
+			_, err := run(ctx, repository, "git", "worktree", "remove", "--force", made.worktree)
+			failed = errors.Join(failed, err)
+		}
+		return errors.Join(failed, os.RemoveAll(folder))
+	}
+	for name, revision := range revisions {
+		commit, err := run(ctx, repository, "git", "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
+		if err != nil {
+			return nil, remove, fmt.Errorf("check out %s: --%s is %q, which git does not know as a commit: %w", name, name, revision, err)
+		}
+		checkedOut := side{
+			name: name, commit: strings.TrimSpace(string(commit)),
+			worktree: filepath.Join(folder, name), binaries: filepath.Join(folder, name+"-bin"),
+		}
+		if err := os.Mkdir(checkedOut.binaries, 0o755); err != nil {
+			return nil, remove, fmt.Errorf("check out %s: %w", name, err)
+		}
+		if err := checkedOut.add(ctx, repository); err != nil {
+			return nil, remove, fmt.Errorf("check out %s: %w", name, err)
+		}
+		sides[name] = checkedOut
+	}
+	return sides, remove, ctx.Err()
+}
+
+// add makes the worktree of a side. It is not interrupted, since git leaves a worktree
+// locked whose making was.
+func (s side) add(ctx context.Context, repository string) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	_, err := run(ctx, repository, "git", "worktree", "add", "--detach", s.worktree, s.commit)
+	return err
+}
+
+// detached returns a context that outlives Ctrl-C by a bounded time.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), gitLimit)
+}
+
+// build builds a program. Without paths and version control data, equal code makes equal
+// binaries.
+func (s side) build(ctx context.Context, p program) error {
+	arguments := []string{"test", "-c", "-vet=off"}
+	if p.command {
+		arguments = []string{"build"}
+	}
+	arguments = append(arguments, "-trimpath", "-buildvcs=false", "-o", s.binary(p), p.pkg)
+	if _, err := run(ctx, s.worktree, "go", arguments...); err != nil {
+		return fmt.Errorf("build %s of %s: %w", p.pkg, s.name, err)
+	}
+	if _, err := os.Stat(s.binary(p)); err != nil {
+		return fmt.Errorf("build %s of %s: there is nothing to run: %w", p.pkg, s.name, err)
+	}
+	return nil
+}
+
+// run runs a program in a folder and returns its output.
+func run(ctx context.Context, folder, name string, arguments ...string) ([]byte, error) {
+	output, _, err := measured(ctx, folder, name, arguments...)
+	return output, err
+}
+
+// measured is run that returns the CPU time of the process as well.
+func measured(ctx context.Context, folder, name string, arguments ...string) (output []byte, cpu time.Duration, err error) {
+	runtime.LockOSThread() // See ChildAttributes: the process ends with this thread.
+	defer runtime.UnlockOSThread()
+	var out, trouble bytes.Buffer
+	command := exec.CommandContext(ctx, name, arguments...)
+	command.Dir, command.Stdout, command.Stderr = folder, &out, &trouble
+	command.SysProcAttr = contender.ChildAttributes()
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // With all that it started.
+	if err := command.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, 0, fmt.Errorf("run %s: %w", filepath.Base(name), context.Cause(ctx))
+		}
+		return nil, 0, fmt.Errorf("run %s: %w%s", filepath.Base(name), err, tail(trouble.String()+out.String()))
+	}
+	return out.Bytes(), command.ProcessState.UserTime() + command.ProcessState.SystemTime(), nil
+}
+
+// tail returns the last lines of a text, indented below an error.
+func tail(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if text = strings.Join(lines[max(0, len(lines)-10):], "\n  "); text == "" {
+		return ""
+	}
+	return "\n  " + text
+}
