@@ -12,7 +12,7 @@ GENERATE := go tool -modfile=tools/generate/go.mod controller-gen
 TEST_TIMEOUT := 40m
 TEST_FLAGS ?=
 
-.PHONY: help run test generate lint bench bench-medium bench-full bench-operators bench-core build clean
+.PHONY: help run test generate lint bench bench-medium bench-full bench-operators bench-core bench-pairs build clean
 
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,11 @@ bench-core: ## Compare the core with client-go, side by side; under 10 minutes.
 	@mkdir -p bin
 	@go build -o bin/bench-core ./bench/core
 	@bin/bench-core
+
+BASE ?= HEAD~1
+
+bench-pairs: ## Compare the speed of HEAD with that of BASE, in paired runs; under 45 minutes.
+	go run ./bench/pairs --base $(BASE)
 
 clean: ## Remove what was built here. The control plane stays in the user's cache directory.
 	rm -rf bin

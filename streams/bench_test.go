@@ -83,19 +83,27 @@ func BenchmarkBatch(b *testing.B) {
 	}), 64))
 }
 
-// BenchmarkInlet puts values one by one, as the callbacks of a watch do.
+// BenchmarkInlet puts values one by one, as the callbacks of a watch do, while a receiver
+// takes what is there.
 func BenchmarkInlet(b *testing.B) {
 	inlet := streams.NewInlet[int]()
 	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	items := streams.Create(inlet.Drain).Observe(ctx)
+	group := lifecycle.New(ctx)
+	received := 0
+	group.Go("receiver", func(ctx context.Context) error {
+		return streams.ForEach(ctx, streams.Create(inlet.Drain), func(batch []int) {
+			if received += len(batch); received == b.N {
+				cancel()
+			}
+		}, func(err error) { b.Error(err) })
+	})
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
 		inlet.Put(ctx, i)
-		for len(items) == cap(items) {
-			<-items
-		}
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
 	}
 }
 

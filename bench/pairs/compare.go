@@ -56,54 +56,88 @@ func compare(ctx context.Context, options options) (outcome outcome, err error) 
 
 // prepare builds a program of both sides, and returns the benchmarks that both have. What
 // base did in about options.benchtime is how many operations each run will do.
-func prepare(ctx context.Context, options options, program program, sides ...side) ([]benchmark, error) {
-	only := regexp.MustCompile(options.only)
-	var common []benchmark
-	for i, side := range sides {
+func prepare(ctx context.Context, options options, program program, base, change side) ([]benchmark, error) {
+	for _, side := range []side{base, change} {
 		options.progress.show("building " + program.pkg + " of " + side.name)
 		if err := side.build(ctx, program); err != nil {
 			return nil, err
 		}
-		options.progress.show("trying " + program.pkg + " of " + side.name)
-		samples, _, err := side.measure(ctx, program, arguments(program, options.only, options.benchtime.String()))
+	}
+	trials, err := base.trials(ctx, program, options.benchtime)
+	if err != nil {
+		return nil, err
+	}
+	var common []benchmark
+	for _, trial := range trials {
+		options.progress.show("trying " + program.pkg + " " + trial.name)
+		before, err := base.try(ctx, options, program, trial)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			// It is no fault of the change, which may have mended it.
+			options.progress.say("left out: " + program.pkg + " " + trial.name + ": " + err.Error())
+			continue
+		}
+		if len(before) == 0 {
+			continue
+		}
+		after, err := change.try(ctx, options, program, trial)
 		if err != nil {
 			return nil, err
 		}
-		var found []benchmark
-		for _, sample := range samples {
-			if only.MatchString(sample.name) {
-				found = append(found, benchmark{program, sample.name, sample.iterations})
+		for _, tried := range before {
+			if slices.ContainsFunc(after, func(other benchmark) bool { return other.name == tried.name }) {
+				common = append(common, tried)
+			} else {
+				options.progress.say("left out: " + tried.label() + ", which change does not have")
 			}
 		}
-		if i == 0 {
-			common = found
-			continue
-		}
-		both := func(b benchmark) bool {
-			return slices.ContainsFunc(found, func(other benchmark) bool { return other.name == b.name })
-		}
-		for _, left := range slices.DeleteFunc(slices.Clone(common), both) {
-			options.progress.say("left out: " + left.label() + ", which " + side.name + " does not have")
-		}
-		common = slices.DeleteFunc(common, func(b benchmark) bool { return !both(b) })
 	}
 	return common, nil
 }
 
+// trial is a command line that runs one or some benchmarks of a program.
+type trial struct {
+	name      string
+	arguments []string
+}
+
+// trials returns the trials of a program: one for each function of a test binary, so that
+// one that fails or never ends does not hide the others.
+func (s side) trials(ctx context.Context, p program, benchtime time.Duration) ([]trial, error) {
+	if p.command {
+		return []trial{{"all", []string{"-repeat", "1", "-only", coreSides}}}, nil
+	}
+	listed, err := run(ctx, s.worktree, s.binary(p), "-test.list", "^Benchmark")
+	if err != nil {
+		return nil, fmt.Errorf("list benchmarks of %s: %w", p.pkg, err)
+	}
+	var trials []trial
+	for name := range strings.FieldsSeq(string(listed)) {
+		trials = append(trials, trial{name, []string{"-test.run", "^$", "-test.benchmem", "-test.bench", "^" + name + "$", "-test.benchtime", benchtime.String()}})
+	}
+	return trials, nil
+}
+
+// try runs a trial, and returns the benchmarks in it that options.only asks for.
+func (s side) try(ctx context.Context, options options, p program, t trial) ([]benchmark, error) {
+	samples, _, err := s.measure(ctx, p, t.arguments, trialLimit+50*options.benchtime)
+	if err != nil {
+		return nil, err
+	}
+	only := regexp.MustCompile(options.only)
+	var found []benchmark
+	for _, sample := range samples {
+		if only.MatchString(sample.name) {
+			found = append(found, benchmark{p, sample.name, sample.iterations})
+		}
+	}
+	return found, nil
+}
+
 // coreSides selects the measurements of core that have a compared unit, of our own sides.
 const coreSides = `^(Throughput|Paced/rate=100k).*/impl=bellerophon`
-
-// arguments returns the command line of a program's trial.
-func arguments(p program, only, benchtime string) []string {
-	if p.command {
-		return []string{"-repeat", "1", "-only", coreSides}
-	}
-	pattern := "."
-	if !strings.Contains(only, "/") && only != "" {
-		pattern = only // A pattern with a slash has levels; prepare matches the whole name.
-	}
-	return []string{"-test.run", "^$", "-test.benchmem", "-test.bench", pattern, "-test.benchtime", benchtime}
-}
 
 // arguments returns the command line that runs one benchmark alone.
 func (b benchmark) arguments() []string {
@@ -113,8 +147,17 @@ func (b benchmark) arguments() []string {
 	return []string{"-test.run", "^$", "-test.benchmem", "-test.bench", exactly(b.name), "-test.benchtime", fmt.Sprintf("%dx", b.iterations)}
 }
 
+// A run of one process ends with an error after runLimit or trialLimit, and some times what
+// benchtime asks for: a benchmark that never ends must not use up the whole time.
+const (
+	runLimit   = time.Minute
+	trialLimit = time.Minute
+)
+
 // measure runs a program of a side once.
-func (s side) measure(ctx context.Context, p program, arguments []string) ([]sample, time.Duration, error) {
+func (s side) measure(ctx context.Context, p program, arguments []string, limit time.Duration) ([]sample, time.Duration, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %v", limit))
+	defer cancel()
 	folder := s.worktree
 	if !p.command {
 		folder += strings.TrimPrefix(p.pkg, ".") // As go test does.
@@ -131,8 +174,8 @@ func (s side) measure(ctx context.Context, p program, arguments []string) ([]sam
 }
 
 // once runs one benchmark of a side and returns its values by unit.
-func (s side) once(ctx context.Context, b benchmark) (map[string]float64, error) {
-	samples, cpu, err := s.measure(ctx, b.program, b.arguments())
+func (s side) once(ctx context.Context, b benchmark, benchtime time.Duration) (map[string]float64, error) {
+	samples, cpu, err := s.measure(ctx, b.program, b.arguments(), runLimit+50*benchtime)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +200,7 @@ func measure(ctx context.Context, options options, benchmarks []benchmark, base,
 	for pair := range options.pairs {
 		for i, benchmark := range benchmarks {
 			options.progress.pair(pair+1, options.pairs, benchmark.label())
-			if err := values[i].run(ctx, benchmark, base, change, pair%2 == 1); err != nil {
+			if err := values[i].run(ctx, options, benchmark, base, change, pair%2 == 1); err != nil {
 				return nil, err
 			}
 		}
@@ -166,13 +209,13 @@ func measure(ctx context.Context, options options, benchmarks []benchmark, base,
 }
 
 // run runs one pair, base first or change first.
-func (p *paired) run(ctx context.Context, b benchmark, base, change side, reverse bool) error {
+func (p *paired) run(ctx context.Context, options options, b benchmark, base, change side, reverse bool) error {
 	order := []side{base, change}
 	if reverse {
 		slices.Reverse(order)
 	}
 	for _, side := range order {
-		values, err := side.once(ctx, b)
+		values, err := side.once(ctx, b, options.benchtime)
 		if err != nil {
 			return err
 		}
