@@ -67,7 +67,7 @@ func (m *Manager) join(ctx context.Context, added *member) {
 		return
 	}
 	// After that: what comes to the cache from now on makes requests by itself.
-	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(existing(added)...), operators.NewRules(added.rules...)))
+	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(existing(added)...), m.rules.Of(added.name)))
 	for _, err := range errs {
 		m.asked.Error(ctx, err)
 	}

@@ -278,3 +278,64 @@ func TestAnOwnWriteThatNoWatchTellsOfHoldsUpNothing(t *testing.T) {
 		})
 	}
 }
+
+// The rule is asked again, and until then its object is not done.
+func TestAMapFunctionThatPanicsOnceLosesNoEvent(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		panics := 2
+		concerned := func(object streams.Object) []types.NamespacedName {
+			if panics > 0 {
+				panics--
+				panic("not now")
+			}
+			return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: object.GetName()}}
+		}
+		w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.Secret{}), controller.Watches(&corev1.ConfigMap{}, concerned)))
+		w.run()
+		w.create("x")
+		w.reach(cache.Converged, time.Minute)
+		w.isTrue("when it has converged")
+		if panics != 0 || w.attempts != 1 {
+			t.Errorf("%d panics are left, and there were %d attempts", panics, w.attempts)
+		}
+	})
+}
+
+func TestAMapFunctionThatAlwaysPanicsHoldsUpConvergedAlone(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		broken := func(streams.Object) []types.NamespacedName { panic("never") }
+		w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.Secret{}), controller.Watches(&corev1.ConfigMap{}, broken)))
+		w.run()
+		w.create("x")
+		w.wait(time.Millisecond)
+		w.below(cache.Settled, "after the first failure")
+		w.reach(cache.Settled, time.Minute)
+		w.below(cache.Converged, "with a rule that fails")
+		if pending := w.manager.Cache().Pending(cache.Converged); len(pending) != 1 {
+			t.Errorf("pending is %q", pending)
+		}
+		w.must(w.manager.Remove(w.t.Context(), "configs"))
+	})
+}
+
+// An object of the cluster owns one in a namespace.
+func TestDriftOfANamespacedChildOfAClusterScopedOwnerAsksForTheOwner(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		asked := map[string]int{}
+		w.must(w.server.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}))
+		w.must(w.manager.Add("nodes", func(_ context.Context, request operators.Request) (time.Duration, error) {
+			asked[request.NamespacedName.String()]++
+			return 0, nil
+		}, controller.For(&corev1.Node{}, controller.ClusterScoped()), controller.Owns(&corev1.ConfigMap{})))
+		w.run()
+		w.reach(cache.Settled, time.Second)
+		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "owner", UID: "1", Controller: new(true)}
+		child := config("child")
+		child.OwnerReferences = []metav1.OwnerReference{owner}
+		w.must(w.server.Create(child))
+		w.reach(cache.Settled, time.Second)
+		if fmt.Sprint(asked) != "map[/owner:2]" {
+			t.Errorf("asked for %v", asked)
+		}
+	})
+}

@@ -188,7 +188,7 @@ func (m *Manager) results() streams.Stream[operators.Result] {
 		Flow:   &m.debounce,
 	})
 	changes := streams.MapBatches(events, m.apply)
-	requests := streams.Beside(operators.Trigger(changes, m.rules), m.joined())
+	requests := streams.Beside(operators.Trigger(changes, m.rules), streams.Merge(m.joined(), m.retried()))
 	return operators.Reconcile(requests, m.controllers, operators.ReconcileOptions{
 		Workers:    m.options.Workers,
 		Backoff:    m.options.Backoff,

@@ -8,23 +8,35 @@ import (
 	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // intake counts what the stage that receives requests has taken apart but not taken in. It
 // belongs to the goroutine that receives: see operators.ReconcileOptions.Received.
 type intake struct {
-	events, joined int64
-	taken          atomic.Int64 // events that were taken in, for all goroutines
+	events, joined, retried int64
+	taken, retries          atomic.Int64 // events, and requests of rules that were asked again, that were taken in; for all goroutines
 }
 
 // received notes that all that was taken apart was taken in.
 func (m *Manager) received() {
 	m.intake.taken.Add(m.intake.events)
 	m.joining.Add(-m.intake.joined)
-	m.intake.events, m.intake.joined = 0, 0
+	m.intake.retries.Add(m.intake.retried)
+	m.intake.events, m.intake.joined, m.intake.retried = 0, 0, 0
 	m.cache.Reconsider() // What repeats itself ends no calm, but nothing was calm while it was looked at.
+}
+
+// retried is what rules ask for that panicked before.
+func (m *Manager) retried() streams.Stream[operators.Request] {
+	again := operators.Retries(m.rules, m.options.Backoff)
+	return streams.MapBatches(again, func(requests []operators.Request) ([]operators.Request, error) {
+		m.intake.retried += int64(len(requests))
+		return requests, nil
+	})
 }
 
 // work is the pipeline of a manager as the cache sees it.
@@ -34,7 +46,10 @@ type work struct{ manager *Manager }
 func (w *work) Busy() bool { return w.manager.busy() }
 
 // Unfinished implements cache.Work.
-func (w *work) Unfinished() bool { return w.manager.unfinished.Count().Keys > 0 }
+func (w *work) Unfinished() bool {
+	objects, _ := w.manager.rules.Unanswered()
+	return objects > 0 || w.manager.unfinished.Count().Keys > 0
+}
 
 // busy reports whether any stage holds anything.
 func (m *Manager) busy() bool {
@@ -71,8 +86,10 @@ func (m *Manager) eachHeld(visit func(stage string, held int64) bool) (any bool)
 		ask("watch of "+watched.kind.GroupKind().String(), int64(status.Held()))
 	}
 	ask("debounce", m.debounce.Running.Load()+m.debounce.Waiting.Load())
-	// A difference below 0 is what was received before its sender could count it.
-	ask("trigger", max(m.debounce.Out.Load()-m.intake.taken.Load(), m.intake.taken.Load()-m.debounce.Out.Load()))
+	ask("trigger", apart(m.debounce.Out.Load(), m.intake.taken.Load()))
+	again := m.rules.Flow()
+	ask("map functions that failed", again.Waiting.Load()+again.Running.Load())
+	ask("map functions that were asked again", apart(again.Out.Load(), m.intake.retries.Load()))
 	ask("joining", m.joining.Load())
 	for _, member := range present.members {
 		flow := member.controller.Flow
@@ -81,9 +98,13 @@ func (m *Manager) eachHeld(visit func(stage string, held int64) bool) (any bool)
 		}
 		ask("controller "+member.name, flow.Running.Load())
 	}
-	ask("results", m.reconcile.Out.Load()-m.told.Load())
+	ask("results", apart(m.reconcile.Out.Load(), m.told.Load()))
 	return any
 }
+
+// apart returns how far two counts are apart. What is received may be counted before its
+// sender has counted it.
+func apart(sent, received int64) int64 { return max(sent-received, received-sent) }
 
 // isBlocked reports whether the controller waits for a kind that does not count, as the server
 // does not serve it or forbids it.
@@ -109,6 +130,9 @@ func (w *work) Pending(level cache.Level) (pending []string) {
 		pending = append(pending, w.failing()...)
 		if count := w.manager.unfinished.Count(); count.Keys > count.Failing+count.Terminal {
 			pending = append(pending, fmt.Sprintf("keys that are due again (%d)", count.Keys-count.Failing-count.Terminal))
+		}
+		if _, failing := w.manager.rules.Unanswered(); failing > 0 {
+			pending = append(pending, fmt.Sprintf("objects for which a map function fails (%d)", failing))
 		}
 	}
 	return pending
