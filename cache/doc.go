@@ -20,6 +20,36 @@
 // watch has passed them: with an event of the object, or a list or bookmark, of their
 // version or a later one. So a foreign change is never hidden behind an own one.
 //
+// # Levels
+//
+// [Cache.Level] returns what holds at the moment of the call. Each level includes those below it.
+// It is the lowest level of all kinds that count. A kind does not count while the server refuses
+// it before its first list (it is not served, or forbidden), and while it is optional and not
+// Current. [Cache.Uncounted] names such kinds.
+//
+//   - Starting: the first list of some kind is not complete.
+//   - Listed: the first list of every kind is complete.
+//   - Current: for every kind, the cache has everything up to a version that the server confirmed
+//     not longer ago than the bound of [Cache.SetMaxStaleness]. A list confirms its version as of
+//     the request for it, a bookmark as of its arrival. A source that lost the server is not
+//     Current until it has reached the version that the server reported on its return.
+//   - OwnWritesVisible: the watch has passed every own write. Writes that no source will tell of
+//     (another namespace, a selector) do not count, and are not visible.
+//   - Settled: nothing is pending in the pipeline (see [Work]), and nothing has changed for
+//     [Loop.Quiet]. Only changes that a reader can see, and attempts, end a calm: an event that
+//     repeats what is held does not.
+//   - Converged: Settled, and the last attempt of every key succeeded and asked for nothing more.
+//
+// Liveness: once faults have ended and the cluster is quiet, Settled returns within Loop.Quiet,
+// one bookmark interval (or three quarters of the bound, from a server that sends none), and the
+// longest remaining backoff of a key that counts. A request that hangs at that time first times
+// out, after 70 s.
+//
+// The loop duration measures loops: the time from an event to the echo of the last write that it
+// led to. It leaves out a loop during which the source lost the server, an echo that a list or a
+// bookmark brought, and the time that a request waited for its controller's kinds. No single
+// loop counts as more than [LoopOptions].Ceiling.
+//
 // # Odd cases
 //
 // What should not happen is decided, counted ([Store.Anomalies]) and logged:
@@ -30,6 +60,9 @@
 //	apply older than a remembered deletion  dropped, passed on as Touched
 //	deletion older than what is held        dropped, passed on as Touched
 //	list older than what is held            what is held newer stays; dropped, if all of it is in already
+//	list after the server's versions went   replaces everything, tombstones and own writes from before it
+//	  back (a restored backup)
+//	object without a version                compared by its contents
 //
 // # Memory
 //

@@ -161,7 +161,7 @@ func (b *board) ready() int {
 }
 
 func (b *board) settled() bool {
-	return b.listed && b.level == cache.Settled && b.ready() == b.run.options.Sheroes
+	return b.listed && b.level >= cache.Settled && b.ready() == b.run.options.Sheroes
 }
 
 // unsettled says what is missing.
@@ -228,7 +228,7 @@ func (b *board) show() {
 			s.Paint(colour, fmt.Sprintf("%-12s", row.State)), row.Message))
 	}
 	level := s.Paint(screen.Yellow, b.level.String())
-	if b.level == cache.Settled {
+	if b.level >= cache.Settled {
 		level = s.Paint(screen.Green, b.level.String())
 	}
 	lines = append(lines, "", fmt.Sprintf("%d of %d Ready · cache %s · %s · Ctrl-C ends and cleans up", b.ready(), b.run.options.Sheroes, level, b.loop()))
