@@ -105,7 +105,7 @@ func Create[T streams.Object](ctx context.Context, c *Client, object T) (T, erro
 		Resource(kind.as.Resource).
 		Param(fieldManager, c.manager.options.UserAgent).
 		Body(object).Do(ctx).Into(created)
-	return wrote(ctx, c, kind, "create", true, object, created, err)
+	return wrote(ctx, kind, "create", true, object, created, err)
 }
 
 // Apply applies an object server-side: what it sets becomes so, whoever owned it, and
@@ -180,11 +180,11 @@ func patch[T streams.Object](ctx context.Context, c *Client, kind *form, how typ
 	err := request.Body(body).Do(ctx).Into(patched)
 	// On condition of a version, an answer of another version is that of this write.
 	conditional := how != types.ApplyPatchType && object.GetResourceVersion() != "" && patched.GetResourceVersion() != object.GetResourceVersion()
-	return wrote(ctx, c, kind, verb, conditional, object, patched, err)
+	return wrote(ctx, kind, verb, conditional, object, patched, err)
 }
 
 // wrote makes the answer to a write visible to readers, and counts it.
-func wrote[T streams.Object](ctx context.Context, c *Client, kind *form, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
+func wrote[T streams.Object](ctx context.Context, kind *form, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
 	key := streams.KeyOf(kind.as.GroupKind(), object)
 	if err != nil {
 		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, err)

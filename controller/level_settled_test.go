@@ -133,7 +133,6 @@ func TestEventsThatRepeatWhatIsHeldDoNotEndTheCalm(t *testing.T) {
 func (w *levelWorld) failing(mended *bool) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
 		if request.Name == "bad" && !*mended {
-			w.noting(ctx, request)
 			return 0, errors.New("it is bad")
 		}
 		return w.noting(ctx, request)

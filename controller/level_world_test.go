@@ -82,9 +82,9 @@ func (w *levelWorld) noting(_ context.Context, request operators.Request) (time.
 }
 
 // begin adds the controller of config maps and runs the manager.
-func (w *levelWorld) begin(options ...controller.InputOption) {
+func (w *levelWorld) begin() {
 	w.t.Helper()
-	w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.ConfigMap{}, options...)))
+	w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.ConfigMap{})))
 	w.run()
 }
 

@@ -108,10 +108,10 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		counter(sourceRequests, status.Watches.Load(), kind, "watch")
 		counter(sourceRequests, status.Errors.Load(), kind, "failed")
 		counter(sourceRequests, status.Probes.Load(), kind, "probe")
-		if since, any := status.Silence(); any {
+		if since, came := status.Silence(); came {
 			gauge(sourceSilence, since.Seconds(), kind)
 		}
-		if since, any := status.Quiet(); any {
+		if since, came := status.Quiet(); came {
 			gauge(sourceQuiet, since.Seconds(), kind)
 		}
 	}

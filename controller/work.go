@@ -61,12 +61,12 @@ func (m *Manager) busy() bool {
 //
 // Stages are asked in the order in which things pass them, and each counts what it gets before
 // the one before it stops counting: what was inside when the first one was asked is found.
-func (m *Manager) eachHeld(visit func(stage string, held int64) bool) (any bool) {
+func (m *Manager) eachHeld(visit func(stage string, held int64) bool) (found bool) {
 	present := m.present.Load()
 	goOn := true
 	ask := func(stage string, held int64) {
 		if goOn && held > 0 {
-			any, goOn = true, visit(stage, held)
+			found, goOn = true, visit(stage, held)
 		}
 	}
 	for _, member := range present.members {
@@ -99,7 +99,7 @@ func (m *Manager) eachHeld(visit func(stage string, held int64) bool) (any bool)
 		ask("controller "+member.name, flow.Running.Load())
 	}
 	ask("results", apart(m.reconcile.Out.Load(), m.told.Load()))
-	return any
+	return found
 }
 
 // apart returns how far two counts are apart. What is received may be counted before its

@@ -35,10 +35,10 @@ func (s *Status) Held() int {
 
 // Silence returns how long ago the last event or bookmark came, and Quiet the last event;
 // false if there was none. A clock that is set does not matter.
-func (s *Status) Silence() (since time.Duration, any bool) { return ago(s.lastAt.Load()) }
+func (s *Status) Silence() (since time.Duration, came bool) { return ago(s.lastAt.Load()) }
 
 // Quiet is as [Status.Silence], with bookmarks left out.
-func (s *Status) Quiet() (since time.Duration, any bool) { return ago(s.lastEventAt.Load()) }
+func (s *Status) Quiet() (since time.Duration, came bool) { return ago(s.lastEventAt.Load()) }
 
 // came notes that something came from the server, which may be an event.
 func (s *Status) came(at time.Time, isEvent bool) {

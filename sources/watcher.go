@@ -57,9 +57,7 @@ func (l *lister) IsWatchListSemanticsUnSupported() bool { return l.paged }
 
 func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w.fresh.closed()
-	if err := w.ended(ctx); err != nil {
-		return nil, err
-	}
+	w.ended(ctx)
 	if options.SendInitialEvents != nil {
 		return w.stream(ctx, options)
 	}
@@ -119,9 +117,7 @@ func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime
 		return nil, err
 	}
 	w.fresh.closed()
-	if err := w.ended(ctx); err != nil {
-		return nil, err
-	}
+	w.ended(ctx)
 	w.status.set(w, Listing)
 	if w.options.PageSize > 0 { // From its cache, at a version, a server would send all at once.
 		options.ResourceVersion = ""
@@ -230,13 +226,10 @@ func because(ctx context.Context, err error) error {
 
 // ended tells of an error event that has ended the last watch: the reflector keeps it to
 // itself. A version that is too old is no failure.
-func (w *watcher) ended(ctx context.Context) error {
-	err := w.kind.failures.take()
-	if err == nil || isTooOld(err) || !w.fresh.isListed() {
-		return nil
+func (w *watcher) ended(ctx context.Context) {
+	if err := w.kind.failures.take(); err != nil && !isTooOld(err) && w.fresh.isListed() {
+		_ = w.fail(ctx, "watch", err) // What the reflector asked for is tried all the same.
 	}
-	w.fail(ctx, "watch", err)
-	return nil
 }
 
 func (w *watcher) request(options metav1.ListOptions) *rest.Request {
