@@ -1,0 +1,123 @@
+package controller_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestRunReturnsAsSoonAsTheLastReconcileHasThatOutlastsTheGrace(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{Grace: time.Second}, func(w *levelWorld) {
+		w.create("a", "b", "c", "d")
+		w.must(w.manager.Add("stubborn", func(_ context.Context, request operators.Request) (time.Duration, error) {
+			<-time.After(time.Duration(request.Name[0]-'a'+1) * 10 * time.Minute) // It does not look at its context.
+			return 0, nil
+		}, controller.For(&corev1.ConfigMap{})))
+		w.run()
+		w.wait(time.Minute)
+		ended := time.Now()
+		w.group.Stop()
+		w.must(w.group.Wait())
+		if took := time.Since(ended); took != 39*time.Minute {
+			t.Errorf("Run returned %v after its end, want 39m, when the last reconcile has returned", took)
+		}
+	})
+}
+
+func TestRunReturnsWhenTheGraceIsOverWhileTheServerHangsOnWrites(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{Grace: time.Second}, func(w *levelWorld) {
+		w.create("a", "b", "c", "d")
+		w.must(w.manager.Add("writing", func(ctx context.Context, request operators.Request) (time.Duration, error) {
+			object, _ := controller.Get[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
+			changed := object.DeepCopy()
+			changed.Data = map[string]string{"done": "yes"}
+			_, err := controller.Patch(ctx, w.manager.Client(), object, changed)
+			return 0, err
+		}, controller.For(&corev1.ConfigMap{})))
+		w.must(w.server.Inject(sourcestest.Fault{Action: sourcestest.Hang, Verb: "patch", Times: sourcestest.Always}))
+		w.run()
+		w.wait(10 * time.Second)
+		ended := time.Now()
+		w.group.Stop()
+		w.must(w.group.Wait())
+		if took := time.Since(ended); took > 2*time.Second {
+			t.Errorf("Run returned %v after its end", took)
+		}
+	})
+}
+
+func TestTheDeadlineOfRunIsANormalEnd(t *testing.T) {
+	for name, script := range map[string][]sourcestest.Fault{
+		"during the start": {{Action: sourcestest.Hang, Times: sourcestest.Always}},
+		"when all is calm": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLevelWorld(t, sourcestest.Options{Script: script}, controller.Options{}, func(w *levelWorld) {
+				w.create("x")
+				w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.ConfigMap{})))
+				ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+				defer cancel()
+				if err := w.manager.Run(ctx); err != nil {
+					t.Errorf("Run fails: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestReconcilesOfOneControllerThatHangLeaveOthersTheirShare(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		for range 4 {
+			for i := range 20 {
+				w.create(string(rune('a'+i)) + time.Now().Format("150405"))
+			}
+			w.wait(time.Second)
+		}
+		w.must(w.manager.Add("hanging", func(ctx context.Context, _ operators.Request) (time.Duration, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}, controller.For(&corev1.ConfigMap{})))
+		others := 0
+		w.must(w.manager.Add("others", func(context.Context, operators.Request) (time.Duration, error) {
+			others++
+			return 0, nil
+		}, controller.For(&corev1.Secret{})))
+		w.run()
+		w.wait(time.Second)
+		for i := range 10 {
+			w.must(w.server.Create(secret(string(rune('a' + i)))))
+		}
+		w.wait(time.Second)
+		if others != 10 {
+			t.Errorf("%d of 10 objects of the other controller were reconciled", others)
+		}
+		w.below(cache.Settled, "while reconciles hang")
+	})
+}
+
+// What one attempt costs is its own: t.FailNow calls runtime.Goexit.
+func TestAReconcilerThatExitsItsGoroutineFailsThatAttemptAlone(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		w.create("x")
+		first := true
+		w.must(w.manager.Add("configs", func(ctx context.Context, request operators.Request) (time.Duration, error) {
+			if first {
+				first = false
+				runtime.Goexit()
+			}
+			return w.noting(ctx, request)
+		}, controller.For(&corev1.ConfigMap{})))
+		w.run()
+		synctest.Wait()
+		w.reach(cache.Converged, time.Minute)
+		w.isTrue("in the end")
+	})
+}
