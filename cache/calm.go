@@ -87,6 +87,12 @@ func (c *Cache) Reconsider() { c.sync.changed() }
 // The pipeline is asked before the calm is read: what comes after the question, and has been
 // applied before the answer is used, has ended the calm.
 func (c *Cache) calm() Level {
+	c.sync.mu.Lock()
+	settled := c.sync.settled
+	c.sync.mu.Unlock()
+	if !settled {
+		return OwnWritesVisible // There is no need to ask.
+	}
 	busy := c.work != nil && c.work.Busy()
 	unfinished := c.work == nil || c.work.Unfinished()
 	c.sync.mu.Lock()

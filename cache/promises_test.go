@@ -99,15 +99,18 @@ func TestWhatRepeatsWhatIsHeldDoesNotEndTheCalm(t *testing.T) {
 	c, _ := newCache(t)
 	c.Apply(list("", "5", object("a/x", "u@1")))
 	c.Settle(0)
-	for name, events := range map[string][]streams.Event{
-		"an event again":            {applied("a/x", "u@1")},
-		"a list of what is held":    list("", "6", object("a/x", "u@1")),
-		"a bookmark":                {bookmark("7")},
-		"a connection that is lost": {event(streams.Disconnected, ""), event(streams.Connected, "7")},
+	for _, repeated := range []struct {
+		what   string
+		events []streams.Event
+	}{
+		{"an event again", []streams.Event{applied("a/x", "u@1")}},
+		{"a list of what is held", list("", "6", object("a/x", "u@1"))},
+		{"a bookmark", []streams.Event{bookmark("7")}},
+		{"a connection that was lost", []streams.Event{event(streams.Disconnected, ""), event(streams.Connected, "7")}},
 	} {
-		c.Apply(events)
+		c.Apply(repeated.events)
 		if level := c.Level(); level != cache.Settled {
-			t.Errorf("after %s the level is %v", name, level)
+			t.Errorf("after %s the level is %v", repeated.what, level)
 		}
 	}
 	c.Apply([]streams.Event{applied("a/x", "u@8")})

@@ -53,25 +53,26 @@ func (w *work) Unfinished() bool {
 
 // busy reports whether any stage holds anything.
 func (m *Manager) busy() bool {
-	return m.eachHeld(func(string, int64) bool { return false })
+	return m.eachHeld(func(string, string, int64) bool { return false })
 }
 
-// eachHeld calls visit with what each stage of the pipeline holds, if it holds something, until
-// visit returns false. It reports whether any holds something.
+// eachHeld calls visit with what each stage of the pipeline holds, and for which kind or
+// controller, if it holds something, until visit returns false. It reports whether any holds
+// something.
 //
 // Stages are asked in the order in which things pass them, and each counts what it gets before
 // the one before it stops counting: what was inside when the first one was asked is found.
-func (m *Manager) eachHeld(visit func(stage string, held int64) bool) (found bool) {
+func (m *Manager) eachHeld(visit func(stage, of string, held int64) bool) (found bool) {
 	present := m.present.Load()
 	goOn := true
-	ask := func(stage string, held int64) {
+	ask := func(stage, of string, held int64) {
 		if goOn && held > 0 {
-			found, goOn = true, visit(stage, held)
+			found, goOn = true, visit(stage, of, held)
 		}
 	}
 	for _, member := range present.members {
 		if member.joins.Load() && !member.isBlocked() {
-			ask("joining of controller "+member.name, 1)
+			ask("joining", member.name, 1)
 		}
 	}
 	for _, watched := range present.watches {
@@ -81,24 +82,24 @@ func (m *Manager) eachHeld(visit func(stage string, held int64) bool) (found boo
 		}
 		status := watched.options.Status
 		if sources.WatchState(status.State.Load()) == sources.Listing && store.Counts() {
-			ask("list of "+watched.kind.GroupKind().String(), 1)
+			ask("list", watched.kind.Kind, 1)
 		}
-		ask("watch of "+watched.kind.GroupKind().String(), int64(status.Held()))
+		ask("watch", watched.kind.Kind, int64(status.Held()))
 	}
-	ask("debounce", m.debounce.Running.Load()+m.debounce.Waiting.Load())
-	ask("trigger", apart(m.debounce.Out.Load(), m.intake.taken.Load()))
+	ask("debounce", "", m.debounce.Running.Load()+m.debounce.Waiting.Load())
+	ask("trigger", "", apart(m.debounce.Out.Load(), m.intake.taken.Load()))
 	again := m.rules.Flow()
-	ask("map functions that failed", again.Waiting.Load()+again.Running.Load())
-	ask("map functions that were asked again", apart(again.Out.Load(), m.intake.retries.Load()))
-	ask("joining", m.joining.Load())
-	for _, member := range present.members {
+	ask("map functions that failed", "", again.Waiting.Load()+again.Running.Load())
+	ask("map functions that were asked again", "", apart(again.Out.Load(), m.intake.retries.Load()))
+	ask("requests of controllers that join", "", m.joining.Load())
+	for name, member := range present.members {
 		flow := member.controller.Flow
 		if !member.isBlocked() { // Otherwise it waits at its gate, perhaps for ever.
-			ask("queue of controller "+member.name, flow.Waiting.Load())
+			ask("queue", name, flow.Waiting.Load())
 		}
-		ask("controller "+member.name, flow.Running.Load())
+		ask("attempts", name, flow.Running.Load())
 	}
-	ask("results", apart(m.reconcile.Out.Load(), m.told.Load()))
+	ask("results", "", apart(m.reconcile.Out.Load(), m.told.Load()))
 	return found
 }
 
@@ -121,8 +122,8 @@ const namedKeys = 10
 // Pending implements cache.Work.
 func (w *work) Pending(level cache.Level) (pending []string) {
 	if level >= cache.Settled {
-		w.manager.eachHeld(func(stage string, held int64) bool {
-			pending = append(pending, fmt.Sprintf("%s (%d)", stage, held))
+		w.manager.eachHeld(func(stage, of string, held int64) bool {
+			pending = append(pending, fmt.Sprintf("%s (%d)", strings.TrimSpace(stage+" "+of), held))
 			return true
 		})
 	}

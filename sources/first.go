@@ -22,7 +22,9 @@ func (s *sink) first() {
 		return
 	}
 	_ = lifecycle.Guard(func() error { // Decoding may panic, as in reflect.
-		list, err := w.get(s.ctx, metav1.ListOptions{FieldSelector: w.options.First, Limit: int64(cmp.Or(w.options.PageSize, firstPage))})
+		ctx, cancel := w.within(s.ctx, maxAnswer)
+		defer cancel()
+		list, err := w.get(ctx, metav1.ListOptions{FieldSelector: w.options.First, Limit: int64(cmp.Or(w.options.PageSize, firstPage))})
 		if apierrors.IsBadRequest(err) { // It will be so for ever, and somebody may mend it.
 			w.inlet.Error(s.ctx, &streams.Error{Source: w.name, Err: &RequestError{
 				Verb: "list", Kind: w.kind, Namespace: w.namespace, Err: fmt.Errorf("first, those with %q: %w", w.options.First, err),

@@ -237,49 +237,58 @@ func (w *watcher) guard(ctx context.Context) error {
 	if patience <= 0 {
 		return nil
 	}
-	for {
-		open, wait := w.fresh.due(patience)
-		if open == nil {
+	for ctx.Err() == nil {
+		if open, wait := w.fresh.due(patience); open == nil {
 			pause(ctx, wait)
-		} else if err := w.probe(ctx, open); err != nil && ctx.Err() == nil {
-			w.fresh.stop() // The reflector opens another one.
-		}
-		if ctx.Err() != nil {
-			return nil
+		} else {
+			w.probe(ctx, open)
 		}
 	}
+	return nil
 }
 
-// errSilent ends a watch on which something should have come.
-var errSilent = errors.New("the watch is silent, and the server has newer versions; listing anew")
-
 // probe asks the server which version is current. Where that is the one up to which all was
-// emitted, that is confirmed. Otherwise the watch has to end, and an error says why: a list
-// follows, as a watch may be silent because nothing happened, or because it is dead.
-func (w *watcher) probe(ctx context.Context, open *openWatch) error {
+// emitted, that is confirmed. Otherwise the watch ends and a list follows: a watch may be silent
+// because nothing happened, or because it is dead.
+func (w *watcher) probe(ctx context.Context, open *openWatch) {
 	w.status.Probes.Add(1)
 	head, err := w.askHead(ctx, w.options.probeTimeout())
 	if err != nil {
-		return w.fail(ctx, "watch", err)
+		_ = w.fail(ctx, "watch", err)
+		return
 	}
-	f := &w.fresh
+	w.speaking.Lock()
+	defer w.speaking.Unlock()
+	switch now := time.Now(); w.fresh.probed(open, head, now, w.options.patience()) {
+	case isConfirmed:
+		w.inlet.Put(ctx, w.bookmark(head, now))
+	case isBehind:
+		w.fresh.stop()
+	}
+}
+
+// finding is what a probe has shown.
+type finding uint8
+
+const (
+	isAnswered  finding = iota // the watch itself has said something meanwhile
+	isConfirmed                // all up to the server's version was emitted
+	isBehind                   // the server has another version; a list follows
+)
+
+// probed takes in the answer to a probe of a watch.
+func (f *freshness) probed(open *openWatch, head string, now time.Time, patience time.Duration) finding {
 	f.mu.Lock()
-	now := time.Now()
+	defer f.mu.Unlock()
 	switch {
-	case f.open != open || now.Sub(f.confirmed) < w.options.patience():
-		f.mu.Unlock()
-		return nil // Something came meanwhile.
+	case f.open != open || f.listed && now.Sub(f.confirmed) < patience:
+		return isAnswered
 	case f.listed && !f.lost && head != "" && f.newest == head:
 		f.mark(head, now)
-		f.mu.Unlock()
-		mark := w.event(streams.Bookmark)
-		mark.ResourceVersion, mark.Received = head, now
-		w.inlet.Put(ctx, mark)
-		return nil
+		return isConfirmed
 	}
 	f.relist = true
-	f.mu.Unlock()
-	return errSilent
+	return isBehind
 }
 
 // askHead asks the server which version is current.

@@ -68,11 +68,14 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 	}
 	end := s.event(streams.ListEnd)
 	end.ResourceVersion = resourceVersion
-	s.watcher.asked = false
-	events[0].Reset = s.watcher.fresh.replaced(resourceVersion, s.watcher.head, s.watcher.askedAt)
-	s.watcher.status.Lists.Add(1)
-	s.watcher.status.set(s.watcher, Watching)
-	s.watcher.inlet.Put(s.ctx, append(events, end)...)
+	w := s.watcher
+	w.asked = false
+	w.speaking.Lock()
+	defer w.speaking.Unlock()
+	events[0].Reset = w.fresh.replaced(resourceVersion, w.head, w.askedAt)
+	w.status.Lists.Add(1)
+	w.inlet.Put(s.ctx, append(events, end)...)
+	w.status.set(w, Watching) // After that: a list that is under way is something that is held.
 	return nil
 }
 
@@ -81,13 +84,12 @@ func (s *sink) put(kind streams.EventType, object any) error {
 	if err != nil {
 		return err
 	}
-	if s.watcher.fresh.saw(event.ResourceVersion, event.Received, s.watcher.options.patience()) {
-		mark := s.watcher.event(streams.Bookmark)
-		mark.ResourceVersion, mark.Received = event.ResourceVersion, event.Received
-		s.watcher.inlet.Put(s.ctx, event, mark)
-		return nil
+	w := s.watcher
+	w.inlet.Put(s.ctx, event)
+	// After that: a bookmark of its version, whoever puts it, must not overtake it.
+	if w.fresh.saw(event.ResourceVersion, event.Received, w.options.patience()) {
+		w.inlet.Put(s.ctx, w.bookmark(event.ResourceVersion, event.Received))
 	}
-	s.watcher.inlet.Put(s.ctx, event)
 	return nil
 }
 

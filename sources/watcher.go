@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +33,9 @@ type watcher struct {
 	inlet     *streams.Inlet[streams.Event]
 	listing   chan struct{} // is full while a plain list is under way
 
-	fresh freshness
-	held  atomic.Int64 // events that nobody has taken from the inlet
+	fresh    freshness
+	speaking sync.Mutex   // is held while what fresh knows and what was put of it change together
+	held     atomic.Int64 // events that nobody has taken from the inlet
 
 	// The rest belongs to the reflector, which calls one thing at a time.
 	head    string    // the version that the server reported before the list that is under way; empty if that is current
@@ -182,6 +184,8 @@ func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch
 	}
 	w.status.set(w, Watching)
 	if lost {
+		w.speaking.Lock()
+		defer w.speaking.Unlock()
 		w.fresh.found()
 		connected.Received = time.Now()
 		w.inlet.Put(ctx, connected)
@@ -272,14 +276,26 @@ func (w *watcher) fail(ctx context.Context, verb string, err error) error {
 	return err
 }
 
-// tell tells of a failure: after it, what was told before may be outdated.
+// tell reports a failure: after it, what was emitted before may be outdated. A watch that is
+// open ends.
 func (w *watcher) tell(ctx context.Context, err error) {
+	w.speaking.Lock()
+	defer w.speaking.Unlock()
 	w.status.Errors.Add(1)
 	w.status.set(w, BackingOff)
-	if w.fresh.lose() {
+	lost := w.fresh.lose()
+	w.fresh.stop() // When the reflector goes on, it finds that the server is lost.
+	if lost {
 		w.inlet.Put(ctx, w.event(streams.Disconnected))
 	}
 	w.inlet.Error(ctx, &streams.Error{Source: w.name, Err: err})
+}
+
+// bookmark returns an event that says that all up to a version was emitted.
+func (w *watcher) bookmark(version string, at time.Time) streams.Event {
+	mark := w.event(streams.Bookmark)
+	mark.ResourceVersion, mark.Received = version, at
+	return mark
 }
 
 // event is an event without an object: its key says what it speaks for.
