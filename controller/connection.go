@@ -33,9 +33,9 @@ var dialing = &transport.DialHolder{Dial: dial}
 // clientFor returns client-go's HTTP client for an API server, over a [connection]. A
 // configuration that dials in its own way keeps that.
 //
-// A credential plugin closes the connections of a certificate that it replaces, so it must know
-// them: it wraps the dialer that it finds in the configuration, and the transport is then not
-// shared. Certificate files that change are seen to by the transport, whatever the dialer.
+// A credential plugin closes the connections of a certificate that it replaces. To know them, it
+// wraps the dialer of the configuration, so the dialer has to be there first. Such a transport is
+// not shared. Changed certificate files need nothing here: the transport wraps any dialer.
 func clientFor(config *rest.Config) (*http.Client, error) {
 	if config.Dial != nil || config.Transport != nil {
 		return rest.HTTPClientFor(config)

@@ -142,7 +142,7 @@ func (w *watched) same(kind sources.Kind, options sources.WatchOptions, project 
 }
 
 func differs(kind sources.Kind, option, known, given string) error {
-	return fmt.Errorf("%v is watched twice, with different options: %s is %q and %q; give it the same %s everywhere, or run the controllers in two managers",
+	return fmt.Errorf("%v is watched twice, with different options: %s is %q elsewhere and %q here; give it the same %s everywhere, or run the controllers in two managers",
 		kind.GroupKind(), option, known, given, option)
 }
 

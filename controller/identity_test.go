@@ -57,8 +57,8 @@ func TestTwoControllersOfAKindKeepTheSameOfIt(t *testing.T) {
 			controller.For(&phaseJSON{}, controller.Project(func(*corev1.Pod) *phaseJSON { return &phaseJSON{} })),
 			controller.For(&phaseJSON{}, controller.OfKind(podKind)), function("Project"),
 		},
-		"two label selectors":                 {whole(controller.Labelled("a")), whole(controller.Labelled("b")), `Labelled is "a" and "b"; give it the same Labelled` + ways},
-		"a field selector and none":           {whole(controller.Fields("spec.nodeName=a")), whole(), `Fields is "spec.nodeName=a" and ""; give it the same Fields` + ways},
+		"two label selectors":                 {whole(controller.Labelled("a")), whole(controller.Labelled("b")), `Labelled is "a" elsewhere and "b" here; give it the same Labelled` + ways},
+		"a field selector and none":           {whole(controller.Fields("spec.nodeName=a")), whole(), `Fields is "spec.nodeName=a" elsewhere and "" here; give it the same Fields` + ways},
 		"of the cluster and of its namespace": {whole(controller.ClusterScoped()), whole(), "ClusterScoped is given once only; give it everywhere or nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {

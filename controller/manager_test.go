@@ -89,11 +89,13 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&corev1.Secret{}), controller.Owns(&corev1.Pod{}, controller.Labelled("app")))
 			},
-			`adding controller "x": Pod is watched twice, with different options: Labelled is "" and "app"; give it the same Labelled everywhere, or run the controllers in two managers`,
+			`adding controller "x": Pod is watched twice, with different options: Labelled is "" elsewhere and "app" here; ` +
+				`give it the same Labelled everywhere, or run the controllers in two managers`,
 		},
 		"with a Keep that another controller does not have": {
 			func(m *controller.Manager) error { return m.Add("x", nothing, controller.For(&corev1.Pod{}, keep)) },
-			`adding controller "x": Pod is watched twice, with different options: Keep is not the same function value; give it the same Keep everywhere (a closure or a method value from one variable), or run the controllers in two managers`,
+			`adding controller "x": Pod is watched twice, with different options: Keep is not the same function value; ` +
+				`give it the same Keep everywhere (a closure or a method value from one variable), or run the controllers in two managers`,
 		},
 		"with another plural": {
 			func(m *controller.Manager) error {

@@ -49,7 +49,7 @@ func (u *unencodable) MarshalJSON() ([]byte, error) {
 }
 
 // The error of a reconcile is logged.
-func TestOfAChangedSecretThePathsAreToldAndNoValues(t *testing.T) {
+func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 	const applied = "kubectl.kubernetes.io/last-applied-configuration"
 	const hidden = " (the values of a Secret are not shown)"
 	for name, test := range map[string]struct {
