@@ -157,8 +157,8 @@ func RequestOf(ctx context.Context) (Request, bool) {
 	return current.request, true
 }
 
-// unknown is the reconciler of a controller that there is not.
-func unknown(name string) Reconciler {
+// missing returns the reconciler of a controller that does not exist.
+func missing(name string) Reconciler {
 	return func(context.Context, Request) (time.Duration, error) {
 		return 0, Terminal(fmt.Errorf("there is no controller of the name %q", name))
 	}

@@ -29,7 +29,7 @@ type conflation struct {
 // apart, so that no bookmark or list of one speaks for the other.
 type origin struct {
 	source string
-	keys   map[streams.Key]*hotKey
+	keys   table[streams.Key, *hotKey]
 	list   *entry // the list that it started last
 }
 
@@ -83,7 +83,7 @@ func (c *conflation) origin(source string) *origin {
 	}
 	known := c.origins[source]
 	if known == nil {
-		known = &origin{source: source, keys: map[streams.Key]*hotKey{}}
+		known = &origin{source: source}
 		c.origins[source] = known
 	}
 	c.last = known
@@ -132,7 +132,7 @@ func (c *conflation) addMark(from *origin, kind entryKind, event *streams.Event,
 }
 
 func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time) {
-	key := from.keys[event.Key]
+	key := from.keys.get(event.Key)
 	if key != nil && key.waiting != nil {
 		held := len(key.waiting.events)
 		key.waiting.events = fold(key.waiting.events, event)
@@ -141,7 +141,7 @@ func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time)
 	}
 	if key == nil {
 		key = c.newKey(from, event.Key)
-		from.keys[event.Key] = key
+		from.keys.set(event.Key, key)
 	}
 	mayPass := c.mayPass(key)
 	key.waiting = &key.own
@@ -225,7 +225,7 @@ func (c *conflation) hurry(from *origin, now time.Time) {
 // follows that must not be overtaken.
 func (c *conflation) seal(from *origin, now time.Time) {
 	c.hurry(from, now)
-	for _, key := range from.keys {
+	for _, key := range from.keys.items {
 		if key.waiting != nil {
 			c.close(key)
 		}
@@ -305,15 +305,21 @@ func (c *conflation) close(key *hotKey) {
 // maxSpare bounds the keys that are kept for use by others.
 const maxSpare = 4096
 
+// maxSpareEvents bounds the events for which such a key has room.
+const maxSpareEvents = 2
+
 // drop forgets a key, if it is cold and nothing of it waits.
 func (c *conflation) drop(key *hotKey) {
 	if key.waiting != nil || key.hot {
 		return
 	}
-	if key.origin.keys[key.key] == key {
-		delete(key.origin.keys, key.key)
+	if key.origin.keys.get(key.key) == key {
+		key.origin.keys.delete(key.key)
 	}
 	if key.refs == 0 && !key.own.queued && len(c.spare) < maxSpare {
+		if cap(key.own.events) > maxSpareEvents {
+			key.own.events = nil
+		}
 		c.spare = append(c.spare, key)
 	}
 }

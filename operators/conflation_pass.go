@@ -67,7 +67,7 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 		}
 		if c.window > 0 {
 			from := c.origin(event.Source)
-			key := from.keys[event.Key]
+			key := from.keys.get(event.Key)
 			if key != nil && (key.waiting != nil || !c.mayPass(key)) {
 				c.addKeyed(from, event, now)
 				c.size++
@@ -75,7 +75,7 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 			}
 			if key == nil {
 				key = c.newKey(from, event.Key)
-				from.keys[event.Key] = key
+				from.keys.set(event.Key, key)
 			}
 			c.heat(key, now)
 		}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Controllers is what [Reconcile] runs, by name. It may be changed at any time, from any
@@ -14,21 +16,33 @@ type Controllers struct {
 	followers map[chan struct{}]struct{} // each gets a token when there is something new
 }
 
-// roster is one state of controllers. Nothing changes it.
+// removedRemembered bounds the names of removed controllers that are remembered.
+const removedRemembered = 1024
+
+// roster is one state of controllers. Nothing changes it but for removed, to which names are
+// added before the state without them is published.
 type roster struct {
-	controllers map[string]*Controller // Another pointer is another controller.
-	removed     map[string]bool
-	shut        map[string]bool // those whose gate has not opened yet: see Controller.Held
+	controllers map[string]*Controller       // Another pointer is another controller.
+	removed     *lru.Cache[string, struct{}] // names that were removed, and may be set again; shared by all states
+	shut        map[string]bool              // those whose gate has not opened yet: see Controller.Held
 }
 
 // NewControllers makes controllers.
 func NewControllers(controllers map[string]Controller) *Controllers {
 	made := &Controllers{followers: map[chan struct{}]struct{}{}}
-	made.published.Store(&roster{map[string]*Controller{}, map[string]bool{}, map[string]bool{}})
+	made.published.Store(emptyRoster())
 	for name, controller := range controllers {
 		made.Set(name, controller)
 	}
 	return made
+}
+
+func emptyRoster() *roster {
+	removed, err := lru.New[string, struct{}](removedRemembered)
+	if err != nil {
+		panic(err) // Only for a size below 1.
+	}
+	return &roster{map[string]*Controller{}, removed, map[string]bool{}}
 }
 
 // Set gives a name to a controller. One that has the name already is removed: see Remove.
@@ -39,7 +53,6 @@ func (c *Controllers) Set(name string, controller Controller) {
 	}
 	c.change(func(changed *roster) {
 		changed.controllers[name] = &controller
-		delete(changed.removed, name)
 		if delete(changed.shut, name); controller.Held {
 			changed.shut[name] = true
 		}
@@ -56,12 +69,14 @@ func (c *Controllers) Open(name string) {
 // Remove removes a controller. What waits for it is dropped, and so are requests for it from
 // then on, but for an attempt that is about to start, or in flight: that is not waited for,
 // its result goes out, and it is not repeated. Of a name that there is not, it does nothing.
+// The last 1024 names that were removed are remembered; a request for one that was removed
+// before fails, as one for a name that there never was.
 func (c *Controllers) Remove(name string) {
 	c.change(func(changed *roster) {
 		if changed.controllers[name] != nil {
 			delete(changed.controllers, name)
 			delete(changed.shut, name)
-			changed.removed[name] = true
+			changed.removed.Add(name, struct{}{})
 		}
 	})
 }
@@ -71,7 +86,7 @@ func (c *Controllers) change(change func(*roster)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.published.Load()
-	changed := &roster{maps.Clone(before.controllers), maps.Clone(before.removed), maps.Clone(before.shut)}
+	changed := &roster{maps.Clone(before.controllers), before.removed, maps.Clone(before.shut)}
 	change(changed)
 	c.published.Store(changed)
 	for news := range c.followers {

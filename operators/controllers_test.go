@@ -73,6 +73,44 @@ func TestRequestsForAControllerThatIsRemovedAreDropped(t *testing.T) {
 	})
 }
 
+func TestOnlyTheLastNamesThatWereRemovedAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRigOf(t, nil, one)
+		for i := range 1025 {
+			name := fmt.Sprint(i)
+			b.controllers.Set(name, b.noting(operators.Controller{Reconcile: each}))
+			b.controllers.Remove(name)
+		}
+		b.in.send(request("0/a"), request("1/b"), request("1024/c"))
+		b.wantResults("a:terminal#1")
+		b.stop()
+	})
+}
+
+// What waits for a controller is dropped with it, also if its name is forgotten before
+// Reconcile looks.
+func TestAControllerOfWhichTheNameIsForgottenIsStillRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := make(chan struct{})
+		b := newRig(t, takes(time.Minute), operators.ReconcileOptions{Workers: 1, Received: func() { <-looks }})
+		b.in.send(request("a"), request("b"))
+		b.controllers.Remove("pods")
+		for i := range 2000 {
+			name := fmt.Sprint(i)
+			b.controllers.Set(name, operators.Controller{Reconcile: each})
+			b.controllers.Remove(name)
+		}
+		close(looks)
+		synctest.Wait()
+		b.wantFlow("after it was removed", 0, 1)
+		pass(2 * time.Hour)
+		b.wantAttempts("0s a")
+		b.in.send(request("c"))
+		b.wantResults("a:success#1", "c:terminal#1")
+		b.stop()
+	})
+}
+
 // Who sends a request sets the controller before; Reconcile may look at either first.
 func TestARequestNeverOvertakesItsController(t *testing.T) {
 	for range 1000 {

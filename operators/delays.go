@@ -22,6 +22,6 @@ func (d *delays) Pop() any {
 	last := len(*d) - 1
 	next := (*d)[last]
 	(*d)[last] = nil
-	*d = (*d)[:last]
+	*d = shrunk((*d)[:last])
 	return next
 }

@@ -25,13 +25,19 @@ func (f *fifo[T]) pop() T {
 	item := f.items[f.first]
 	clear(f.items[f.first : f.first+1])
 	f.first++
-	if f.first == len(f.items) {
-		f.items, f.first = f.items[:0], 0
-		if cap(f.items) > 1<<12 {
-			f.items = nil // It was a burst.
-		}
-	}
+	f.shrink()
 	return item
+}
+
+// shrink uses the slice from its beginning again when it is empty, and a smaller one when it
+// is far too large.
+func (f *fifo[T]) shrink() {
+	if f.len() == 0 {
+		f.items, f.first = f.items[:0], 0
+	}
+	if sparse(f.len(), cap(f.items)) {
+		f.items, f.first = append(make([]T, 0, 2*f.len()), f.all()...), 0
+	}
 }
 
 func (f *fifo[T]) remove(i int) {
@@ -52,4 +58,5 @@ func (f *fifo[T]) filter(keep func(T) bool) {
 	}
 	clear(f.items[len(kept):])
 	f.items = kept
+	f.shrink()
 }

@@ -16,7 +16,7 @@ func (s *schedule) follow(now *roster) {
 	s.roster, s.last = now, nil
 	for name, known := range s.lines {
 		controller := now.controllers[name]
-		if controller == known.controller || controller == nil && !now.removed[name] {
+		if controller == known.controller || controller == nil && known.unknown {
 			if !known.gate.open && !now.shut[name] {
 				known.gate.open = true
 				s.reopen(&known.gate, time.Now())
@@ -24,7 +24,7 @@ func (s *schedule) follow(now *roster) {
 			continue
 		}
 		s.clear(known)
-		known.controller = controller
+		known.controller, known.unknown = controller, false
 		known.gate = gate{open: !now.shut[name]}
 		s.runs(known, 0) // Attempts of the one before may hang, and are no attempts of this one.
 		s.leave(known)
@@ -38,7 +38,7 @@ func (s *schedule) clear(of *line) {
 		s.turns.filter(func(other *line) bool { return other != of })
 		of.queue = fifo[*task]{}
 	}
-	for name, waiting := range of.tasks {
+	for name, waiting := range of.tasks.items {
 		s.untrack(waiting)
 		switch waiting.state {
 		case stateRunning:
@@ -62,7 +62,7 @@ func (s *schedule) clear(of *line) {
 
 // drop forgets a task with nothing to do.
 func (s *schedule) drop(name types.NamespacedName, idle *task) {
-	delete(idle.line.tasks, name)
+	idle.line.tasks.delete(name)
 	if len(s.spare) < maxSpareTasks {
 		*idle = task{}
 		s.spare = append(s.spare, idle)
@@ -70,9 +70,13 @@ func (s *schedule) drop(name types.NamespacedName, idle *task) {
 }
 
 // leave forgets a line whose controller is removed, when the last attempt has ended: until
-// then, one for the same object must not overlap it.
+// then, one for the same object must not overlap it. It forgets a line of an unknown
+// controller as well.
 func (s *schedule) leave(ended *line) {
-	if ended.controller == nil && len(ended.tasks) == 0 {
+	if (ended.controller == nil || ended.unknown) && ended.tasks.len() == 0 {
 		delete(s.lines, ended.name)
+		if s.last == ended {
+			s.last = nil
+		}
 	}
 }

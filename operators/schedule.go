@@ -40,7 +40,8 @@ type schedule struct {
 type line struct {
 	name       string
 	controller *Controller // nil when it is removed, while attempts are in flight
-	tasks      map[types.NamespacedName]*task
+	unknown    bool        // there is no controller of the name, and there was none lately
+	tasks      table[types.NamespacedName, *task]
 	queue      fifo[*task] // first come first served
 	gate       gate        // of this controller: see Controller.Held
 	running    int         // attempts of this controller, without those of one before it
@@ -113,13 +114,14 @@ func (s *schedule) line(name string) *line {
 	known := s.lines[name]
 	if known == nil {
 		controller := s.roster.controllers[name]
-		if controller == nil && s.roster.removed[name] {
+		if controller == nil && s.roster.removed.Contains(name) {
 			return nil
 		}
-		if controller == nil {
-			controller = &Controller{Reconcile: unknown(name), Flow: &Flow{}}
+		unknown := controller == nil
+		if unknown {
+			controller = &Controller{Reconcile: missing(name), Flow: &Flow{}}
 		}
-		known = &line{name: name, controller: controller, tasks: map[types.NamespacedName]*task{}}
+		known = &line{name: name, controller: controller, unknown: unknown}
 		known.gate.open = !s.roster.shut[name]
 		s.lines[name] = known
 	}
@@ -145,10 +147,10 @@ func (s *schedule) take(to *line, request *Request, now time.Time) {
 	if to.controller.IgnoreEchoes && s.isEcho(target{to.name, request.NamespacedName}, request.Causes) {
 		return
 	}
-	known := to.tasks[request.NamespacedName]
+	known := to.tasks.get(request.NamespacedName)
 	if known == nil {
 		known = s.newTask(to, request)
-		to.tasks[request.NamespacedName] = known
+		to.tasks.set(request.NamespacedName, known)
 		s.enqueue(known, now)
 		return
 	}
@@ -261,9 +263,10 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	again, later := finished.again, finished.later
 	finished.again, finished.later = false, Request{}
 	finished.request = Request{Controller: line.name, NamespacedName: result.NamespacedName}
-	if stays {
+	if stays && !line.unknown {
 		s.track(finished, result)
-	} else {
+	}
+	if !stays {
 		result.RequeueAfter = 0
 	}
 	switch {

@@ -37,7 +37,7 @@ func (s *schedule) untrackAll() {
 		return
 	}
 	for _, line := range s.lines {
-		for _, task := range line.tasks {
+		for _, task := range line.tasks.items {
 			s.untrack(task)
 		}
 	}

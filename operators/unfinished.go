@@ -22,7 +22,7 @@ const FailingAfter = 3
 // The zero value is empty and ready for use. Its methods may be called from any goroutine.
 type Unfinished struct {
 	mu    sync.Mutex
-	keys  map[*unfinished]struct{}
+	keys  table[*unfinished, struct{}]
 	total UnfinishedCount
 	by    map[string]*UnfinishedCount
 }
@@ -74,7 +74,7 @@ func (u *Unfinished) Failing(most int) []UnfinishedKey {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	first := make([]UnfinishedKey, 0, min(max(most, 0), u.total.Failing+u.total.Terminal))
-	for known := range u.keys {
+	for known := range u.keys.items {
 		if !known.Terminal && !known.failing() {
 			continue
 		}
@@ -101,14 +101,14 @@ func compareKeys(a, b UnfinishedKey) int {
 func (u *Unfinished) note(known *unfinished, now UnfinishedKey) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.keys == nil {
-		u.keys, u.by = map[*unfinished]struct{}{}, map[string]*UnfinishedCount{}
+	if u.by == nil {
+		u.by = map[string]*UnfinishedCount{}
 	}
-	if _, found := u.keys[known]; found {
+	if _, found := u.keys.items[known]; found {
 		u.count(known, -1)
 	}
 	known.UnfinishedKey = now
-	u.keys[known] = struct{}{}
+	u.keys.set(known, struct{}{})
 	u.count(known, 1)
 }
 
@@ -116,7 +116,7 @@ func (u *Unfinished) note(known *unfinished, now UnfinishedKey) {
 func (u *Unfinished) forget(known *unfinished) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.keys, known)
+	u.keys.delete(known)
 	u.count(known, -1)
 }
 

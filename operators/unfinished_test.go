@@ -182,10 +182,12 @@ func TestKeysLeaveUnfinishedWithTheirController(t *testing.T) {
 func TestUnfinishedListsTheFirstInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var unfinished operators.Unfinished
-		b := newRig(t, func(context.Context, operators.Request) (time.Duration, error) {
+		ends := func(context.Context, operators.Request) (time.Duration, error) {
 			return 0, operators.Terminal(errFailed)
-		}, operators.ReconcileOptions{Unfinished: &unfinished})
-		for _, name := range []string{"e", "b", "nobody/d", "a", "c"} {
+		}
+		b := newRigOf(t, map[string]operators.Controller{"pods": {Reconcile: ends}, "first": {Reconcile: ends}},
+			operators.ReconcileOptions{Unfinished: &unfinished})
+		for _, name := range []string{"e", "b", "first/d", "nobody/x", "a", "c"} {
 			b.in.send(request(name))
 		}
 		for most, want := range map[int]string{-1: "", 0: "", 1: "d", 3: "d a b", 9: "d a b c e"} {

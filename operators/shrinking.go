@@ -1,0 +1,47 @@
+package operators
+
+// roomKept is how much room maps and slices keep after a burst. Those with more are replaced
+// when they are much emptier than they were, as Go's maps and slices never shrink.
+const roomKept = 1 << 12
+
+// sparse reports whether something with some items has far too much room. It is at most an
+// eighth full, so that replacing it costs little for each item that left.
+func sparse(items, room int) bool { return room > roomKept && items < room/8 }
+
+// table is a map that shrinks.
+type table[K comparable, V any] struct {
+	items map[K]V
+	peak  int // the most items that the map has had
+}
+
+func (t *table[K, V]) get(key K) V { return t.items[key] }
+func (t *table[K, V]) len() int    { return len(t.items) }
+
+func (t *table[K, V]) set(key K, value V) {
+	if t.items == nil {
+		t.items = map[K]V{}
+	}
+	t.items[key] = value
+	t.peak = max(t.peak, len(t.items))
+}
+
+// delete may be called for the item that is visited while items is ranged over.
+func (t *table[K, V]) delete(key K) {
+	delete(t.items, key)
+	if !sparse(len(t.items), t.peak) {
+		return
+	}
+	smaller := make(map[K]V, 2*len(t.items))
+	for key, value := range t.items {
+		smaller[key] = value
+	}
+	t.items, t.peak = smaller, len(smaller)
+}
+
+// shrunk returns items in a smaller slice, if theirs is far too large.
+func shrunk[T any](items []T) []T {
+	if !sparse(len(items), cap(items)) {
+		return items
+	}
+	return append(make([]T, 0, 2*len(items)), items...)
+}
