@@ -1,0 +1,208 @@
+package controller_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// truthBound is the MaxStaleness of the managers here: what is older must be in the cache at
+// a level of Current and above.
+const truthBound = 2 * time.Second
+
+// truthSlack is how late a rise may be noticed, on a machine that is busy.
+const truthSlack = 300 * time.Millisecond
+
+// state is all objects of a moment, by kind.
+type state struct {
+	configs  map[types.NamespacedName]*corev1.ConfigMap
+	secrets  map[types.NamespacedName]*corev1.Secret
+	services map[types.NamespacedName]*corev1.Service
+}
+
+func newState() *state {
+	return &state{
+		map[types.NamespacedName]*corev1.ConfigMap{}, map[types.NamespacedName]*corev1.Secret{}, map[types.NamespacedName]*corev1.Service{},
+	}
+}
+
+func nameOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+func stampOf(object metav1.Object) string {
+	return fmt.Sprintf("%s@%s", object.GetUID(), object.GetResourceVersion())
+}
+
+// versions are the versions of all objects, by kind and name.
+func (s *state) versions() map[string]string {
+	all := map[string]string{}
+	for name, object := range s.configs {
+		all["ConfigMap "+name.String()] = stampOf(object)
+	}
+	for name, object := range s.secrets {
+		all["Secret "+name.String()] = stampOf(object)
+	}
+	for name, object := range s.services {
+		all["Service "+name.String()] = stampOf(object)
+	}
+	return all
+}
+
+// sightOf says what a reconcile of an object sees of a state: itself, its child and what is
+// mapped to it.
+func sightOf(config *corev1.ConfigMap, secret *corev1.Secret, services []*corev1.Service) string {
+	var seen []string
+	if config != nil {
+		seen = append(seen, "ConfigMap "+stampOf(config))
+	}
+	if secret != nil {
+		seen = append(seen, "Secret "+stampOf(secret))
+	}
+	for _, service := range services {
+		seen = append(seen, "Service "+service.Name+" "+stampOf(service))
+	}
+	slices.Sort(seen)
+	return strings.Join(seen, ", ")
+}
+
+func (s *state) servicesOf(name types.NamespacedName) (mapped []*corev1.Service) {
+	for _, service := range s.services {
+		if slices.Contains(mappedTo(service), name) {
+			mapped = append(mapped, service)
+		}
+	}
+	return mapped
+}
+
+// cached is what the cache of the manager holds.
+func (w *truth) cached() *state {
+	made := newState()
+	for _, namespace := range w.namespaces {
+		for _, object := range controller.List[*corev1.ConfigMap](w.manager.Client(), namespace) {
+			made.configs[nameOf(object)] = object
+		}
+		for _, object := range controller.List[*corev1.Secret](w.manager.Client(), namespace) {
+			made.secrets[nameOf(object)] = object
+		}
+		for _, object := range controller.List[*corev1.Service](w.manager.Client(), namespace) {
+			made.services[nameOf(object)] = object
+		}
+	}
+	return made
+}
+
+// live is what the API server holds, read past the proxy.
+func (w *truth) live() *state {
+	made, all := newState(), metav1.ListOptions{}
+	for _, namespace := range w.namespaces {
+		configs, err := w.past.CoreV1().ConfigMaps(namespace).List(w.t.Context(), all)
+		w.must(err)
+		for i := range configs.Items {
+			made.configs[nameOf(&configs.Items[i])] = &configs.Items[i]
+		}
+		secrets, err := w.past.CoreV1().Secrets(namespace).List(w.t.Context(), all)
+		w.must(err)
+		for i := range secrets.Items {
+			made.secrets[nameOf(&secrets.Items[i])] = &secrets.Items[i]
+		}
+		services, err := w.past.CoreV1().Services(namespace).List(w.t.Context(), all)
+		w.must(err)
+		for i := range services.Items {
+			made.services[nameOf(&services.Items[i])] = &services.Items[i]
+		}
+	}
+	return made
+}
+
+// check compares what a level of Settled and above claims at a time with the truth. Nobody
+// but the manager may write meanwhile. It returns the lies, and whether the level held and
+// the cache is exactly what the server holds.
+func (w *truth) check(claimed time.Time) (lies []string, exact bool) {
+	level := w.level()
+	held, sights := w.cached(), w.sights()
+	if again := w.level(); level < cache.Settled || again < cache.Settled {
+		return nil, false // It claims nothing any more.
+	}
+	live := w.live()
+	missed := w.missed(held.versions(), live.versions(), claimed)
+	lies = append(lies, missed.old...)
+	lies = append(lies, w.unreconciled(held, sights)...)
+	if level >= cache.Converged {
+		lies = append(lies, wrongChildren(held)...)
+	}
+	return lies, len(missed.old)+len(missed.recent) == 0
+}
+
+// difference is what a cache and a server do not have in common.
+type difference struct{ old, recent []string }
+
+// missed compares the versions in the cache with those of the server. What was written within
+// the bound before a claim is recent, and the rest is old.
+func (w *truth) missed(held, live map[string]string, claimed time.Time) (found difference) {
+	all := maps.Clone(held)
+	maps.Copy(all, live)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if held[key] == live[key] {
+			continue
+		}
+		line := fmt.Sprintf("%s has %q in the cache, and %q live", key, held[key], live[key])
+		switch {
+		case held[key] == "":
+			line = fmt.Sprintf("%s is not in the cache, and %q live", key, live[key])
+		case live[key] == "":
+			line = fmt.Sprintf("%s has %q in the cache, and is deleted", key, held[key])
+		}
+		age := claimed.Sub(w.written(key))
+		if age > truthBound+truthSlack {
+			found.old = append(found.old, fmt.Sprintf("%s; it was written %v before the claim", line, age.Round(time.Millisecond)))
+		} else {
+			found.recent = append(found.recent, line)
+		}
+	}
+	return found
+}
+
+// unreconciled are the objects whose last reconcile saw another state than the cache holds.
+func (w *truth) unreconciled(held *state, sights map[types.NamespacedName]string) (lies []string) {
+	for name, config := range held.configs {
+		want := sightOf(config, held.secrets[name], held.servicesOf(name))
+		if got := sights[name]; got != want {
+			lies = append(lies, fmt.Sprintf("ConfigMap %s was not reconciled in this state: its last reconcile saw %q, the cache holds %q", name, got, want))
+		}
+	}
+	slices.Sort(lies)
+	return lies
+}
+
+// wrongChildren are the Secrets that are not what their ConfigMaps ask for.
+func wrongChildren(held *state) (lies []string) {
+	for name, config := range held.configs {
+		secret := held.secrets[name]
+		switch {
+		case secret == nil:
+			lies = append(lies, fmt.Sprintf("ConfigMap %s has no Secret", name))
+		case string(secret.Data["value"]) != contentOf(config, len(held.servicesOf(name))) || !metav1.IsControlledBy(secret, config):
+			lies = append(lies, fmt.Sprintf("ConfigMap %s has a Secret of %q for owner %v", name, secret.Data["value"], secret.OwnerReferences))
+		}
+	}
+	slices.Sort(lies)
+	return lies
+}
+
+// wantLie fails the test unless one of the lies is about an object.
+func wantLie(t *testing.T, lies []string, object, what string) {
+	t.Helper()
+	if !slices.ContainsFunc(lies, func(lie string) bool { return strings.Contains(lie, object) && strings.Contains(lie, what) }) {
+		t.Errorf("the lies are %q, want one that says of %s that it %s", lies, object, what)
+	}
+}

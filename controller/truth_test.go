@@ -1,0 +1,133 @@
+package controller_test
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+	"github.com/bellerophon-io/bellerophon/sources/faultproxy"
+)
+
+// These tests check what the levels promise against a real API server: at each rise to
+// Settled the state of the server is read past the proxy that injects faults, and compared
+// with the cache and with what the reconciler saw.
+
+// manyLies end a run: there is enough to look at.
+const manyLies = 20
+
+// sampleOfRises is how many rises an ordinary run checks, in about 40 s.
+const sampleOfRises = 20
+
+var (
+	rises      = flag.Int("rises", sampleOfRises, "how many rises to Settled are checked against a real API server; 1000 take about an hour")
+	risesSeed  = flag.Uint64("rises-seed", 1, "the seed of the writes and faults between the rises")
+	startAmong = flag.Int("start-among", 0, "also check a start among so many objects of a real API server, such as 20000")
+)
+
+func TestTheLevelsTellTheTruthOfARealServer(t *testing.T) {
+	cluster, err := localcluster.Start(t.Context(), localcluster.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a seeded lie is found", func(t *testing.T) { findsSeededLies(t, newTruth(t, cluster)) })
+	t.Run("rises", func(t *testing.T) { checkRises(t, newTruth(t, cluster), *rises) })
+	if *startAmong > 0 {
+		t.Run("a start among many", func(t *testing.T) { startsAmong(t, newTruth(t, cluster), *startAmong) })
+	}
+}
+
+// checkRises writes, injects faults and checks what the levels claim, until enough rises were
+// checked.
+func checkRises(t *testing.T, w *truth, wanted int) {
+	w.start()
+	w.awaitTruth("at the start", "none")
+	for round := 1; w.tally.rises < wanted && w.tally.lies < manyLies; round++ {
+		w.random = rand.New(rand.NewPCG(*risesSeed, uint64(round)))
+		fault := w.draw(round)
+		w.write(1 + w.random.IntN(10))
+		struck := fault.strike(w)
+		w.write(1 + w.random.IntN(4))
+		w.awaitTruth("after the round", fault.name)
+		if struck {
+			w.proxy.Heal()
+		}
+		if w.manager.Cache().Level() < cache.Settled {
+			w.awaitTruth("after the fault", fault.name)
+		}
+	}
+	t.Logf("seed %d: %+v; struck: %v; the proxy: %v", *risesSeed, w.tally, w.struck, w.proxy.Counts().Faults)
+	if wanted >= 1000 && w.tally.afterFaults < 60 {
+		t.Errorf("%d rises followed a fault, want 60 at least", w.tally.afterFaults)
+	}
+	if w.tally.afterFaults == 0 {
+		t.Error("no rise followed a fault")
+	}
+}
+
+// startsAmong checks the first rise of a manager that starts among many objects.
+func startsAmong(t *testing.T, w *truth, objects int) {
+	w.fill(objects)
+	began := time.Now()
+	w.start()
+	w.patience = 10 * time.Minute
+	w.awaitTruth("of the start", "none")
+	t.Logf("true after %v: %+v", time.Since(began), w.tally)
+}
+
+// findsSeededLies lets a double claim Settled when the manager does not, and expects the
+// check to find out.
+func findsSeededLies(t *testing.T, w *truth) {
+	w.staleness = -1 // A watch that stalls is not noticed.
+	w.start()
+	w.awaitTruth("at the start", "none")
+	honest := w.level
+	defer func() { w.level = honest }()
+	w.level = func() cache.Level { return cache.Settled }
+
+	// The cache misses what was committed.
+	w.proxy.Stall(faultproxy.Match{Verb: "watch"})
+	w.mustWrite(configMap(w.namespaces[0], "unseen", "1"))
+	if lies, _ := w.check(time.Now()); len(lies) != 0 {
+		t.Errorf("within the bound it is no lie: %q", lies)
+	}
+	idleFor(t.Context(), truthBound+truthSlack)
+	lies, _ := w.check(time.Now())
+	wantLie(t, lies, w.namespaces[0]+"/unseen", "is not in the cache")
+
+	// A reconcile is pending.
+	w.proxy.Drop()
+	gate := w.hold()
+	w.mustWrite(configMap(w.namespaces[1], "unreconciled", "1"))
+	w.awaitCached(configMap(w.namespaces[1], "unreconciled", "1"))
+	idleFor(t.Context(), truthBound+truthSlack)
+	lies, _ = w.check(time.Now())
+	wantLie(t, lies, w.namespaces[1]+"/unreconciled", "was not reconciled")
+
+	// A child is not what it has to be.
+	close(gate)
+	w.level = honest
+	w.awaitTruth("when it is honest again", "none")
+	w.broken.Store(true)
+	w.level = func() cache.Level { return cache.Converged }
+	w.mustWrite(configMap(w.namespaces[2], "unwritten", "1"))
+	w.awaitSeen(configMap(w.namespaces[2], "unwritten", "1"))
+	idleFor(t.Context(), truthBound+truthSlack)
+	lies, _ = w.check(time.Now())
+	wantLie(t, lies, w.namespaces[2]+"/unwritten", "has no Secret")
+}
+
+// idleFor lets time pass.
+func idleFor(ctx context.Context, duration time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, duration)
+	defer cancel()
+	<-ctx.Done()
+}
