@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -107,12 +108,20 @@ func TestAWatchThatIsEndedAsTooManyIsResumedAfterAWaitWithoutAList(t *testing.T)
 		seen.told()
 		before := time.Now()
 		connection.send(t, "ERROR", failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "busy"))
-		resumed := server.next(t).has(t, "watch", "true", "sendInitialEvents", "", "resourceVersion", "8")
+		resumed := server.next(t)
+		if resumed.query.Get("watch") == "" { // The version that is current may be asked for.
+			resumed.has(t, "limit", "1").list("9")
+			resumed = server.next(t)
+		}
+		resumed.has(t, "watch", "true", "sendInitialEvents", "", "resourceVersion", "8")
 		if waited := time.Since(before); waited < 200*time.Millisecond {
 			t.Errorf("it was resumed after %v, want a wait", waited)
 		}
 		resumed.open().send(t, "MODIFIED", configMap("a", "x", "9"))
-		same(t, "events", seen.told(), []string{"Applied a/x @9"})
+		told := seen.told()
+		if slices.Contains(told, "ListStart @") || len(told) == 0 || told[len(told)-1] != "Applied a/x @9" {
+			t.Errorf("the events are %q, want no list, and what has happened since at the end", told)
+		}
 		seen.stop(t)
 	})
 }
