@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
@@ -50,16 +49,5 @@ func TestTheGaugesOfTheQueueShowAReconcileThatHangs(t *testing.T) {
 			t.Errorf("%v reconciles are measured, want 2", done)
 		}
 		p.stop()
-	})
-}
-
-func TestAControllerCannotBeAddedAfterTheEndOfTheManager(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPark(t)
-		p.begin("configs", ofConfigs, config("x"))
-		p.stop()
-		if err := p.manager.Add("secrets", nothing, controller.For(secret("x"))); err == nil {
-			t.Error("a controller that will never run was added without an error")
-		}
 	})
 }
