@@ -265,13 +265,13 @@ func TestAnObjectOfAListDoesNotKeepTheOthersInMemory(t *testing.T) {
 				}
 				synctest.Wait()
 				for _, event := range seen.events {
-					switch object := event.Object.(type) {
-					case *corev1.ConfigMap:
-						if object.Name == "x" {
-							kept = object
-						} else {
-							runtime.AddCleanup(object, func(name string) { freed <- name }, object.Name)
-						}
+					object, is := event.Object.(*corev1.ConfigMap)
+					switch {
+					case !is:
+					case object.Name == "x":
+						kept = object
+					default:
+						runtime.AddCleanup(object, func(name string) { freed <- name }, object.Name)
 					}
 				}
 				seen.events = nil
