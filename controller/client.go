@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
@@ -183,11 +184,18 @@ func patch[T streams.Object](ctx context.Context, c *Client, kind *form, how typ
 	return wrote(ctx, kind, verb, conditional, object, patched, err)
 }
 
+// errNoObject is in the error of a write that was answered with something else.
+var errNoObject = errors.New("the answer is not the object that was written; is there a proxy before the API server?")
+
 // wrote makes the answer to a write visible to readers, and counts it.
 func wrote[T streams.Object](ctx context.Context, kind *form, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
 	key := streams.KeyOf(kind.as.GroupKind(), object)
 	if err != nil {
 		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, err)
+	}
+	// client-go leaves the object empty where the answer is a Status of success, or nothing.
+	if answer.GetName() == "" || object.GetName() != "" && answer.GetName() != object.GetName() {
+		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, errNoObject)
 	}
 	key = streams.KeyOf(kind.as.GroupKind(), answer) // The server may have made the name.
 	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})

@@ -338,3 +338,30 @@ func TestDriftOfANamespacedChildOfAClusterScopedOwnerAsksForTheOwner(t *testing.
 		}
 	})
 }
+
+// An empty first list says what was not known, and ends the calm.
+func TestAnEmptyFirstListIsFollowedByACalm(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		w.must(w.server.Uninstall(secret("")))
+		w.must(w.manager.Add("secrets", nothing, controller.For(&corev1.Secret{})))
+		w.begin()
+		w.reach(cache.Settled, time.Second)
+		w.must(w.server.Install(secret("")))
+		w.must(w.manager.Cache().Wait(w.t.Context(), cache.Current, secretKind))
+		w.reach(cache.Converged, time.Second)
+	})
+}
+
+func TestAWriteThatIsAnsweredWithNonsenseIsAFailure(t *testing.T) {
+	for _, answer := range []string{`{}`, `{"kind":"Status","apiVersion":"v1","status":"Success"}`} {
+		inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+			w.begin()
+			w.reach(cache.Settled, time.Second)
+			w.must(w.server.Inject(sourcestest.Fault{Action: sourcestest.Answer, Verb: "create", Body: answer}))
+			_, err := controller.Create(w.t.Context(), w.manager.Client(), config("x"))
+			if err == nil || !strings.Contains(err.Error(), "cannot create ConfigMap a/x: the answer is not the object") {
+				t.Errorf("the error of a creation answered with %s is %v", answer, err)
+			}
+		})
+	}
+}

@@ -45,6 +45,9 @@ type work struct{ manager *Manager }
 // Busy implements cache.Work.
 func (w *work) Busy() bool { return w.manager.busy() }
 
+// CalmEnded implements cache.Work.
+func (w *work) CalmEnded() { w.manager.wake() }
+
 // Unfinished implements cache.Work.
 func (w *work) Unfinished() bool {
 	objects, _ := w.manager.rules.Unanswered()
@@ -86,18 +89,21 @@ func (m *Manager) eachHeld(visit func(stage, of string, held int64) bool) (found
 		}
 		ask("watch", watched.kind.Kind, int64(status.Held()))
 	}
-	ask("debounce", "", m.debounce.Running.Load()+m.debounce.Waiting.Load())
+	if m.debounce.Busy() {
+		ask("debounce", "", max(1, m.debounce.Waiting.Load()))
+	}
 	ask("trigger", "", apart(m.debounce.Out.Load(), m.intake.taken.Load()))
 	again := m.rules.Flow()
 	ask("map functions that failed", "", again.Waiting.Load()+again.Running.Load())
 	ask("map functions that were asked again", "", apart(again.Out.Load(), m.intake.retries.Load()))
 	ask("requests of controllers that join", "", m.joining.Load())
 	for name, member := range present.members {
-		flow := member.controller.Flow
-		if !member.isBlocked() { // Otherwise it waits at its gate, perhaps for ever.
-			ask("queue", name, flow.Waiting.Load())
+		switch flow := member.controller.Flow; {
+		case member.isBlocked(): // What waits at its gate may do so for ever.
+			ask("attempts", name, flow.Running.Load())
+		case flow.Busy(): // Exact, also for what goes from one of the two to the other.
+			ask("queue and attempts", name, max(1, flow.Waiting.Load()+flow.Running.Load()))
 		}
-		ask("attempts", name, flow.Running.Load())
 	}
 	ask("results", "", apart(m.reconcile.Out.Load(), m.told.Load()))
 	return found

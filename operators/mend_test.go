@@ -90,7 +90,7 @@ func TestASuccessLetsTheNextMendedObjectBeAttemptedAtOnceAgain(t *testing.T) {
 		b := newRig(t, func(context.Context, operators.Request) (time.Duration, error) {
 			err := outcomes[0]
 			outcomes = outcomes[1:]
-			return 0, err
+			return time.Hour, err // After the success the object is still there, to be looked at again.
 		}, backoff(10*time.Second, time.Hour))
 		b.in.send(request("a"))
 		for range 4 {
@@ -269,4 +269,18 @@ func TestAForeignChangeAmongOwnWritesMends(t *testing.T) {
 			b.stop()
 		})
 	}
+}
+
+func TestAForeignChangeMendsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRig(t, writing(0, errFailed), backoff(time.Hour, 2*time.Hour))
+		b.in.send(request("b", "1"))
+		pass(1500 * time.Millisecond)
+		b.in.send(mended("b", "9"))
+		pass(2 * time.Second)
+		b.in.send(mended("b", "10")) // Of the attempt in flight itself.
+		pass(2*time.Hour + 5*time.Second)
+		b.wantAttempts("0s b | 2s b | 2h0m4s b")
+		b.stop()
+	})
 }

@@ -131,7 +131,8 @@ func (o ReconcileOptions) Validate() error {
 // still done, and what would be repeated later is not.
 //
 // Controllers may come and go meanwhile: see [Controllers]. A request for one that was
-// removed is dropped; one for a name that there never was fails, as [Terminal].
+// removed is dropped; one for a name that there never was, or that is forgotten, fails, as
+// [Terminal].
 //
 //	[request a] [request b] [request a]  =>  [result a] [result b] [result a]
 //

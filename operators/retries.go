@@ -57,7 +57,7 @@ func (a *asks) askAll(out streams.Sink[Request]) bool {
 			return true
 		}
 		requests, failed, errs := taken.again(changes, now)
-		sent := len(requests) == 0 || out.Send(requests)
+		sent := out.Send(requests) // Also without any: whoever waits for the answer may look again.
 		if !sent {
 			failed = changes // For the next observation.
 		} else {

@@ -42,7 +42,7 @@ func (s *schedule) clear(of *line) {
 		s.untrack(waiting)
 		switch waiting.state {
 		case stateRunning:
-			waiting.again, waiting.later, waiting.mended = false, Request{}, nil
+			waiting.again, waiting.later = false, Request{}
 			continue
 		case stateHeld:
 			s.release(waiting)
