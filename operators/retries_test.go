@@ -41,6 +41,15 @@ func (m *moody) concerns(object streams.Object) []types.NamespacedName {
 	return []types.NamespacedName{podName("of-" + object.GetName())}
 }
 
+// heard returns what it was asked about since it was called last.
+func (m *moody) heard() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	asked := m.asked
+	m.asked = nil
+	return asked
+}
+
 func (m *moody) rule(controller string) operators.Rule {
 	return operators.Rule{Controller: controller, Kind: podKind, Concerns: m.concerns}
 }
@@ -168,7 +177,7 @@ func TestChangesOfAnObjectThatWaitForARuleAreAskedAboutInOrder(t *testing.T) {
 		pass(time.Minute)
 		r.want(t, 0, 0, 0, sofar+" | 1s moody/of-a(1) received 1s moody/of-a(2) received 1s")
 		// The new state first, then the old one, of each change.
-		if got, want := strings.Join(m.asked, " "), "a@v1 a@v2 b@w1 a@v1 a@v2 a@v1"; got != want {
+		if got, want := strings.Join(m.heard(), " "), "a@v1 a@v2 b@w1 a@v1 a@v2 a@v1"; got != want {
 			t.Errorf("asked about %s, want %s", got, want)
 		}
 		r.stop()
@@ -186,13 +195,14 @@ func TestOnlyAFewChangesOfAnObjectAreKeptForARule(t *testing.T) {
 			before = next
 		}
 		m.set("a", 0)
-		m.asked = nil
+		m.heard()
 		pass(time.Second)
 		if n := strings.Count(r.log.String(), "moody/of-a"); n != 16 {
 			t.Errorf("%d requests came of 100 changes, want 16", n)
 		}
-		if first, last := m.asked[0], m.asked[len(m.asked)-2]; first != "a@84" || last != "a@99" || !slices.Contains(m.asked, "a@98") {
-			t.Errorf("asked about %v", m.asked)
+		asked := m.heard()
+		if first, last := asked[0], asked[len(asked)-2]; first != "a@84" || last != "a@99" || !slices.Contains(asked, "a@98") {
+			t.Errorf("asked about %v", asked)
 		}
 		r.stop()
 	})
@@ -207,11 +217,11 @@ func TestARuleThatIsRemovedIsNotAskedAgain(t *testing.T) {
 		before := r.log.String()
 		r.rules.Remove("moody")
 		r.rules.Add(m.rule("moody")) // Another rule, though it looks the same.
-		asked := len(m.asked)
+		m.heard()
 		pass(time.Minute)
 		r.want(t, 0, 0, 0, before+" | 7s other/of-a(1) received 7s")
-		if len(m.asked) != asked {
-			t.Errorf("a rule that was removed was asked %d times", len(m.asked)-asked)
+		if asked := m.heard(); len(asked) != 0 {
+			t.Errorf("a rule that was removed was asked about %v", asked)
 		}
 		r.stop()
 	})
@@ -234,6 +244,51 @@ func TestARuleThatIsRemovedWhileItIsAskedIsNotAskedAgain(t *testing.T) {
 		r.want(t, 0, 0, 0, "0s !rule of pods: Pod ns/a: panic: failed | 1s !rule of pods: Pod ns/a: panic: failed")
 		r.stop()
 	})
+}
+
+func TestARuleThatIsRemovedBeforeItPanicsIsNotAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r *retried
+		rule := self
+		rule.Ignore = func(streams.Change) bool {
+			r.rules.Remove("pods")
+			panic(errFailed)
+		}
+		r = newRetried(t, rule)
+		r.in.send(change(1, nil, owned("a")))
+		pass(time.Minute)
+		r.want(t, 0, 0, 0, "0s !rule of pods: Pod ns/a: panic: failed")
+		r.stop()
+	})
+}
+
+// Either of two observations may be the one that knows when the rule is due.
+func TestAnObservationGoesOnWithWhatAnotherOneLeaves(t *testing.T) {
+	for _, ends := range []int{0, 1} {
+		bubble(t, fmt.Sprint("number ", ends, " ends"), func(t *testing.T) {
+			m := &moody{panics: map[string]int{"a": 1}}
+			rules := operators.NewRules(m.rule("moody"))
+			retries := operators.Retries(rules, retryBackoff)
+			var stop []context.CancelFunc
+			var readers []*lifecycle.Group
+			requests := make([][]operators.Request, 2)
+			for i := range requests {
+				ctx, cancel := context.WithCancel(t.Context())
+				stop = append(stop, cancel)
+				readers = append(readers, parallel(t, func(context.Context) { requests[i], _ = streams.Collect(ctx, retries) }))
+			}
+			synctest.Wait()
+			_, _ = streams.Collect(t.Context(), operators.Trigger(streams.Of(change(1, nil, owned("a"))), rules))
+			synctest.Wait()
+			stop[ends]()
+			pass(time.Minute)
+			stop[1-ends]()
+			_, _ = readers[0].Wait(), readers[1].Wait()
+			if len(requests[1-ends]) != 1 || len(requests[ends]) != 0 {
+				t.Errorf("got %v, want one request of the other", requests)
+			}
+		})
+	}
 }
 
 func TestAChangeDuringTheAskIsAskedAboutToo(t *testing.T) {

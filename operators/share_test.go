@@ -110,6 +110,18 @@ func TestAttemptsThatHangOfAControllerThatWasReplacedTakeNothingFromTheNextOne(t
 	})
 }
 
+func TestAControllerThatReplacesOneThatHangsMayUseTheLastWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := hanging(t, 4, "greedy", "idle")
+		b.in.send(many("greedy", 10)...)
+		b.wantFlow("with one worker kept", 7, 3)
+		b.controllers.Set("greedy", b.noting(operators.Controller{Reconcile: takes(time.Minute)}))
+		b.in.send(request("greedy/other"))
+		b.wantFlow("of the next one", 0, 4)
+		b.end()
+	})
+}
+
 func TestAControllerThatMayNotStartKeepsItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(ctx context.Context, request operators.Request) (time.Duration, error) {
