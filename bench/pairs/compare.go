@@ -30,12 +30,11 @@ func compare(ctx context.Context, options options) (outcome outcome, err error) 
 	} else if len(status) > 0 {
 		options.progress.say("warning: there are changes that are not committed; they are not measured")
 	}
-	sides, remove, err := checkout(ctx, ".", map[string]string{"base": options.base, "change": options.change})
+	base, change, remove, err := checkout(ctx, ".", options.base, options.change)
 	defer func() { err = errors.Join(err, remove()) }()
 	if err != nil {
 		return outcome, err
 	}
-	base, change := sides["base"], sides["change"]
 	var benchmarks []benchmark
 	for _, program := range options.programs {
 		found, err := prepare(ctx, options, program, base, change)

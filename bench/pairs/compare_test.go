@@ -202,10 +202,11 @@ func TestWhatCannotBeComparedIsToldAndLeavesNothing(t *testing.T) {
 		alter  func(*options)
 		want   string
 	}{
-		"a revision that does not exist": {valid + "\n", func(o *options) { o.base = "nowhere" }, `--base is "nowhere"`},
-		"a change that does not build":   {"package p\n\nfunc f() { return 1 }\n", func(*options) {}, "build ./p of change"},
-		"nothing in common":              {strings.NewReplacer("Work", "Play", "Only", "Other").Replace(valid), func(*options) {}, "no benchmark in common"},
-		"a change that fails":            {strings.Replace(valid, "b.ReportAllocs()", "b.Fatal(`odd`)", 1), func(*options) {}, "measure ./p of change"},
+		"a base that does not exist":   {valid + "\n", func(o *options) { o.base = "nowhere" }, `check out --base: git knows no commit "nowhere"`},
+		"a change that does not exist": {valid + "\n", func(o *options) { o.change = "nowhere" }, `check out --change: git knows no commit "nowhere"`},
+		"a change that does not build": {"package p\n\nfunc f() { return 1 }\n", func(*options) {}, "build ./p of change"},
+		"nothing in common":            {strings.NewReplacer("Work", "Play", "Only", "Other").Replace(valid), func(*options) {}, "no benchmark in common"},
+		"a change that fails":          {strings.Replace(valid, "b.ReportAllocs()", "b.Fatal(`odd`)", 1), func(*options) {}, "measure ./p of change"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			temporary := repository(t, valid, test.change)

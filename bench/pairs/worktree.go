@@ -32,42 +32,48 @@ func (s side) binary(p program) string {
 	return filepath.Join(s.binaries, strings.Trim(strings.ReplaceAll(p.pkg, "/", "-"), ".-"))
 }
 
-// checkout makes a worktree for each revision in a new temporary folder. The returned
-// function removes all of it; it is never nil.
-func checkout(ctx context.Context, repository string, revisions map[string]string) (sides map[string]side, remove func() error, err error) {
+// checkout makes a worktree for each of two revisions in a new temporary folder. The
+// returned function removes all of it; it is never nil.
+func checkout(ctx context.Context, repository, baseRevision, changeRevision string) (base, change side, remove func() error, err error) {
 	folder, err := os.MkdirTemp("", "bellerophon-pairs-")
 	if err != nil {
-		return nil, func() error { return nil }, fmt.Errorf("check out revisions: %w", err)
+		return base, change, func() error { return nil }, fmt.Errorf("check out revisions: %w", err)
 	}
-	sides = map[string]side{}
+	var made []side
 	remove = func() error {
 		ctx, cancel := detached(ctx)
 		defer cancel()
 		var failed error
-		for _, made := range sides {
-			_, err := run(ctx, repository, "git", "worktree", "remove", "--force", made.worktree)
+		for _, side := range made {
+			_, err := run(ctx, repository, "git", "worktree", "remove", "--force", side.worktree)
 			failed = errors.Join(failed, err)
 		}
 		return errors.Join(failed, os.RemoveAll(folder))
 	}
-	for name, revision := range revisions {
-		commit, err := run(ctx, repository, "git", "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
-		if err != nil {
-			return nil, remove, fmt.Errorf("check out %s: --%s is %q, which git does not know as a commit: %w", name, name, revision, err)
-		}
+	for _, wanted := range []struct{ name, revision string }{{"base", baseRevision}, {"change", changeRevision}} {
 		checkedOut := side{
-			name: name, commit: strings.TrimSpace(string(commit)),
-			worktree: filepath.Join(folder, name), binaries: filepath.Join(folder, name+"-bin"),
+			name: wanted.name, worktree: filepath.Join(folder, wanted.name), binaries: filepath.Join(folder, wanted.name+"-bin"),
+		}
+		if checkedOut.commit, err = commitOf(ctx, repository, wanted.revision); err != nil {
+			return base, change, remove, fmt.Errorf("check out --%s: %w", wanted.name, err)
 		}
 		if err := os.Mkdir(checkedOut.binaries, 0o755); err != nil {
-			return nil, remove, fmt.Errorf("check out %s: %w", name, err)
+			return base, change, remove, fmt.Errorf("check out --%s: %w", wanted.name, err)
 		}
 		if err := checkedOut.add(ctx, repository); err != nil {
-			return nil, remove, fmt.Errorf("check out %s: %w", name, err)
+			return base, change, remove, fmt.Errorf("check out --%s: %w", wanted.name, err)
 		}
-		sides[name] = checkedOut
+		made = append(made, checkedOut)
 	}
-	return sides, remove, ctx.Err()
+	return made[0], made[1], remove, nil
+}
+
+func commitOf(ctx context.Context, repository, revision string) (string, error) {
+	commit, err := run(ctx, repository, "git", "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("git knows no commit %q: %w", revision, err)
+	}
+	return strings.TrimSpace(string(commit)), err
 }
 
 // add makes the worktree of a side. It is not interrupted, since git leaves a worktree
