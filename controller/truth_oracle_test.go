@@ -17,7 +17,7 @@ import (
 
 // truthBound is the MaxStaleness of the managers here: what is older must be in the cache at
 // a level of Current and above.
-const truthBound = 2 * time.Second
+const truthBound = 3 * time.Second
 
 // truthSlack is how late a rise may be noticed, on a machine that is busy.
 const truthSlack = 300 * time.Millisecond

@@ -107,7 +107,6 @@ func (w *truth) start() {
 		Namespaces: w.namespaces, MaxStaleness: w.staleness, Timeout: 5 * time.Second,
 		Backoff: operators.Backoff{Max: time.Second},
 		Logger:  slog.New(slog.DiscardHandler), OnError: func(error) {},
-		OnResult: w.result,
 	})
 	w.must(err)
 	w.must(w.manager.Add("truth", w.reconcile,
@@ -222,8 +221,6 @@ func (w *truth) written(key string) time.Time {
 	}
 	return w.all
 }
-
-func (w *truth) result(operators.Result) {}
 
 func (w *truth) gated() chan struct{} {
 	w.mu.Lock()
