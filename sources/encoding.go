@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,23 +62,31 @@ func (n noting) Decode(data []byte, defaults *schema.GroupVersionKind, into runt
 	return decoded, kind, err
 }
 
-// failures holds the last failure that the server sent for a kind. An error event on a watch
-// ends the watch within client-go's Reflector, which only logs it.
-type failures struct{ last atomic.Pointer[metav1.Status] }
+// failures holds the last failure that the server sent for a kind, in answer to any request. An
+// error event ends a watch within client-go's Reflector, which only logs it: see openWatch.
+type failures struct{ last atomic.Pointer[failure] }
+
+type failure struct {
+	status *metav1.Status
+	at     time.Time
+}
 
 func (f *failures) note(status *metav1.Status) {
 	if f != nil {
-		f.last.Store(status)
+		f.last.Store(&failure{status, time.Now()})
 	}
 }
 
-// take returns the last failure, or nil, and forgets it.
+// fresh is how old the failure may be that has just ended a watch.
+const fresh = time.Second
+
+// take returns the failure of just now, or nil, and forgets it.
 func (f *failures) take() error {
 	if f == nil {
 		return nil
 	}
-	if status := f.last.Swap(nil); status != nil {
-		return &apierrors.StatusError{ErrStatus: *status}
+	if last := f.last.Swap(nil); last != nil && time.Since(last.at) < fresh {
+		return &apierrors.StatusError{ErrStatus: *last.status}
 	}
 	return nil
 }

@@ -2,13 +2,11 @@ package sources
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // DefaultMaxStaleness suits API servers, which send a bookmark on each watch once a minute.
@@ -52,19 +50,6 @@ type freshness struct {
 	listed    bool       // a list was emitted
 }
 
-// openWatch is a watch whose end frees its context. Stop may be called from any goroutine,
-// also more than once.
-type openWatch struct {
-	watch.Interface
-	cancel context.CancelFunc
-}
-
-// Stop ends the watch.
-func (o *openWatch) Stop() {
-	o.Interface.Stop()
-	o.cancel()
-}
-
 // opened notes that a watch is open. A head that is not empty is the version that it has to
 // reach to be current.
 func (f *freshness) opened(open *openWatch, head string) {
@@ -90,7 +75,7 @@ func (f *freshness) stop() {
 	f.open = nil
 	f.mu.Unlock()
 	if open != nil {
-		open.Stop()
+		open.end()
 	}
 }
 
@@ -198,11 +183,16 @@ func (f *freshness) isLost() bool {
 	return f.lost
 }
 
-// found notes that the server is back.
-func (f *freshness) found() {
+// found notes that the server is back, where head is current. It reports whether all up to that
+// was emitted before the loss.
+func (f *freshness) found(head string, at time.Time) (all bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lost = false
+	if all = head != "" && f.newest == head; all {
+		f.mark(head, at)
+	}
+	return all
 }
 
 // takeRelist reports whether a list is to take the place of the next watch, and forgets it.
@@ -301,11 +291,3 @@ func (w *watcher) askHead(ctx context.Context, timeout time.Duration) (string, e
 	}
 	return versionOf(list)
 }
-
-// within bounds how long the server may take to answer, and says so in the error.
-func (w *watcher) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, timeout, errNoAnswer)
-}
-
-// errNoAnswer is why a request was given up.
-var errNoAnswer = errors.New("the server took the request and did not answer in time")

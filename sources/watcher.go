@@ -3,7 +3,6 @@ package sources
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +58,6 @@ func (l *lister) IsWatchListSemanticsUnSupported() bool { return l.paged }
 
 func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w.fresh.closed()
-	w.ended(ctx)
 	if options.SendInitialEvents != nil {
 		return w.stream(ctx, options)
 	}
@@ -119,7 +117,6 @@ func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime
 		return nil, err
 	}
 	w.fresh.closed()
-	w.ended(ctx)
 	w.status.set(w, Listing)
 	if w.options.PageSize > 0 { // From its cache, at a version, a server would send all at once.
 		options.ResourceVersion = ""
@@ -186,55 +183,17 @@ func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch
 	if lost {
 		w.speaking.Lock()
 		defer w.speaking.Unlock()
-		w.fresh.found()
 		connected.Received = time.Now()
 		w.inlet.Put(ctx, connected)
+		if w.fresh.found(connected.ResourceVersion, connected.Received) {
+			w.inlet.Put(ctx, w.bookmark(connected.ResourceVersion, connected.Received))
+		}
 	}
 	return stream, nil
 }
 
 // errRelist has the reflector list: as a version that is too old does.
 var errRelist = apierrors.NewResourceExpired("the watch does not go on from where it was; listing anew")
-
-// open opens a watch. After a loss, head is the version that is current.
-func (w *watcher) open(ctx context.Context, options metav1.ListOptions, head string) (watch.Interface, error) {
-	options.Watch = true
-	request := w.request(options)
-	if options.TimeoutSeconds != nil {
-		request = request.Timeout(time.Duration(*options.TimeoutSeconds) * time.Second)
-	}
-	// The context lasts as long as the watch; only the answer has to come in time.
-	ctx, cancel := context.WithCancelCause(ctx)
-	late := time.AfterFunc(maxAnswer, func() { cancel(errNoAnswer) })
-	defer late.Stop()
-	_ = w.kind.failures.take() // From here on they are of this watch.
-	stream, err := request.Watch(ctx)
-	if err != nil {
-		err = because(ctx, err)
-		cancel(nil)
-		return nil, err
-	}
-	w.status.Watches.Add(1)
-	opened := &openWatch{stream, func() { cancel(nil) }}
-	w.fresh.opened(opened, head)
-	return opened, nil
-}
-
-// because is an error with the reason for the end of its context, if that was ours.
-func because(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errNoAnswer) {
-		return fmt.Errorf("%w: %w", errNoAnswer, context.DeadlineExceeded)
-	}
-	return err
-}
-
-// ended tells of an error event that has ended the last watch: the reflector keeps it to
-// itself. A version that is too old is no failure.
-func (w *watcher) ended(ctx context.Context) {
-	if err := w.kind.failures.take(); err != nil && !isTooOld(err) && w.fresh.isListed() {
-		_ = w.fail(ctx, "watch", err) // What the reflector asked for is tried all the same.
-	}
-}
 
 func (w *watcher) request(options metav1.ListOptions) *rest.Request {
 	options.LabelSelector, options.FieldSelector = w.options.LabelSelector, both(w.options.FieldSelector, options.FieldSelector)
@@ -267,7 +226,6 @@ func (w *watcher) fail(ctx context.Context, verb string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	_ = w.kind.failures.take() // It is told here.
 	err = &RequestError{Verb: verb, Kind: w.kind, Namespace: w.namespace, Err: err}
 	w.tell(ctx, err)
 	if seconds, wishes := apierrors.SuggestsClientDelay(err); wishes {
