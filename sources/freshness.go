@@ -38,6 +38,8 @@ func (o WatchOptions) probeTimeout() time.Duration {
 // freshness is what a watcher knows of how current it is. The reflector and the guard of a
 // watcher share it.
 type freshness struct {
+	woken chan struct{} // has a token when a watch was opened, for the guard
+
 	mu        sync.Mutex
 	open      *openWatch // nil while no watch is open
 	newest    string     // the newest version that the server named, of anything
@@ -56,6 +58,10 @@ func (f *freshness) opened(open *openWatch, head string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open, f.active = open, time.Now()
+	select {
+	case f.woken <- struct{}{}:
+	default:
+	}
 	if head != "" {
 		f.required, f.confirmed = head, f.active
 	}
@@ -227,11 +233,19 @@ func (w *watcher) guard(ctx context.Context) error {
 	if patience <= 0 {
 		return nil
 	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	for ctx.Err() == nil {
-		if open, wait := w.fresh.due(patience); open == nil {
-			pause(ctx, wait)
-		} else {
+		open, wait := w.fresh.due(patience)
+		if open != nil {
 			w.probe(ctx, open)
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-w.fresh.woken:
+		case <-ctx.Done():
 		}
 	}
 	return nil

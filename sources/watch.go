@@ -77,6 +77,7 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 			listing:   make(chan struct{}, 1),
 		}
 		w.inlet.Held = &w.held
+		w.fresh.woken = make(chan struct{}, 1)
 		if namespace != "" {
 			w.name += " in " + namespace
 		}
