@@ -1,0 +1,205 @@
+package controller_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// What the levels promise, checked while all are at rest, by what the server had and when.
+
+// check checks the level of this moment.
+func (o *oracle) check() error {
+	level := o.manager.Cache().Level()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.follow()
+	o.endQuarantine()
+	now := time.Now()
+	uncounted := o.manager.Cache().Uncounted()
+	o.checkUncounted(uncounted)
+	if level >= cache.Listed {
+		o.checkKinds(level, uncounted, now)
+	}
+	if level >= cache.Settled {
+		o.checkSettled(level, uncounted, now)
+	}
+	if o.wrong != nil {
+		return fmt.Errorf("at level %v: %w", level, o.wrong)
+	}
+	return nil
+}
+
+// follow reads all that the cache holds, and notes whether that has changed, and which kinds
+// are not watched.
+func (o *oracle) follow() {
+	held := make([]string, len(o.things))
+	for i, thing := range o.things {
+		held[i] = o.read(thing)
+	}
+	for _, kind := range o.kinds {
+		if o.manager.Cache().Store(kind.group) != nil {
+			continue
+		}
+		kind.refused = false
+		for _, path := range kind.paths {
+			path.first, path.behind = time.Time{}, false
+		}
+	}
+	for _, member := range o.members {
+		for _, attempt := range member.attempts {
+			if dropped := o.thing('l'); attempt.read[dropped] != "" && o.manager.Cache().Store(dropped.kind.group) == nil {
+				attempt.read[dropped] = "" // What is watched on demand no more is not read any more.
+			}
+		}
+	}
+	if !slices.Equal(held, o.held) {
+		o.held, o.changedAfter = held, o.restedAt
+	}
+	o.restedAt = time.Now()
+}
+
+// listed reports whether every path of a kind has had a list.
+func (o *oracle) listed(kind *oracleKind) bool {
+	namespaces := o.options.namespaces
+	if len(namespaces) == 0 || !kind.namespaced {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		if kind.path(namespace).first.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// checkUncounted checks that only kinds are not counted that are refused, or on demand.
+func (o *oracle) checkUncounted(uncounted []string) {
+	for _, kind := range o.kinds {
+		if slices.Contains(uncounted, kind.group.String()) && kind != o.demanded && (!kind.refused || o.listed(kind)) {
+			o.broken("%s does not count; it was refused: %v, and listed: %v", kind.resource, kind.refused, o.listed(kind))
+		}
+	}
+}
+
+// checkKinds checks what Listed and Current promise of each kind that counts.
+func (o *oracle) checkKinds(level cache.Level, uncounted []string, now time.Time) {
+	for _, kind := range o.kinds {
+		store := o.manager.Cache().Store(kind.group)
+		if store == nil || slices.Contains(uncounted, kind.group.String()) {
+			continue
+		}
+		if !o.listed(kind) {
+			o.broken("%s counts, and was not listed", kind.resource)
+		}
+		for i, thing := range o.things {
+			if thing.kind != kind || !o.watches(thing) {
+				continue
+			}
+			path := kind.path(o.pathOf(thing))
+			if thing.find(0, o.held[i], path.first.Add(-1)) < 0 {
+				o.broken("%c is %q in the cache, which is older than the first list", thing.letter, o.held[i])
+			}
+			if level >= cache.Current && thing.find(0, o.held[i], now.Add(-o.options.staleness-o.options.slack)) < 0 {
+				o.broken("%c is %q in the cache, which it has not been for longer than %v: it is %q", thing.letter, o.held[i], o.options.staleness, thing.now())
+			}
+		}
+	}
+}
+
+func (o *oracle) pathOf(thing *oracleThing) string {
+	if len(o.options.namespaces) == 0 {
+		return ""
+	}
+	return thing.name.Namespace
+}
+
+// checkSettled checks what Settled and Converged promise.
+func (o *oracle) checkSettled(level cache.Level, uncounted []string, now time.Time) {
+	if o.mapping > 0 {
+		o.broken("%d map functions are being asked", o.mapping)
+	}
+	if o.handling > 0 {
+		o.broken("%d results are being handled", o.handling)
+	}
+	if pending := o.manager.Cache().Pending(cache.Settled); len(pending) > 0 {
+		o.broken("pending is %q", pending)
+	}
+	if calm, quiet := now.Sub(o.changedAfter), o.manager.Cache().Loop().Quiet(); calm < quiet {
+		o.broken("the cache changed %v ago, or less, and calm is %v", calm, quiet)
+	}
+	for i, thing := range o.things {
+		store := o.manager.Cache().Store(thing.kind.group)
+		if store == nil || slices.Contains(uncounted, thing.kind.group.String()) || !o.watches(thing) {
+			continue
+		}
+		path := thing.kind.path(o.pathOf(thing))
+		if thing.find(thing.delivered, o.held[i], path.listed.Add(-1)) < 0 {
+			o.broken("%c is %q in the cache, and was delivered as %q", thing.letter, o.held[i], thing.states[thing.delivered].token)
+		}
+	}
+	named := o.manager.Cache().Pending(cache.Converged)
+	for _, member := range o.members {
+		if !member.leaving {
+			o.checkMember(level, member, uncounted, named)
+		}
+	}
+}
+
+// checkMember checks that all that a controller has to do is done.
+func (o *oracle) checkMember(level cache.Level, member *oracleMember, uncounted, named []string) {
+	if member.running > 0 {
+		o.broken("%s has %d attempts in flight", member.name, member.running)
+	}
+	for key, attempt := range member.attempts {
+		backsOff := attempt.failed && !attempt.terminal
+		switch {
+		case backsOff && attempt.failures < operators.FailingAfter:
+			o.broken("%s of %s has failed %d times, and waits", key, member.name, attempt.failures)
+		case backsOff && len(named) < 10 && !o.names(named, member, key):
+			o.broken("%s of %s keeps failing, and pending is %q", key, member.name, named)
+		}
+		if level >= cache.Converged && (attempt.failed || attempt.again) {
+			o.broken("%s of %s failed: %v, or asked for another attempt: %v", key, member.name, attempt.failed, attempt.again)
+		}
+	}
+	for _, kind := range o.kinds {
+		if slices.Contains(oracleNeeds[member.name], kind.resource) && slices.Contains(uncounted, kind.group.String()) {
+			return // It waits for that kind.
+		}
+	}
+	for letter, reads := range oracleKeys[member.name] {
+		o.checkRead(member, letter, reads)
+	}
+}
+
+func (o *oracle) names(named []string, member *oracleMember, key types.NamespacedName) bool {
+	return slices.ContainsFunc(named, func(line string) bool { return strings.Contains(line, member.name+" "+key.String()+" ") })
+}
+
+// checkRead checks that the last attempt of a key has read what the cache holds now. A key that
+// backs off after several failures may be behind.
+func (o *oracle) checkRead(member *oracleMember, letter byte, reads string) {
+	attempt := member.attempts[o.thing(letter).name]
+	if attempt != nil && attempt.failed && !attempt.terminal && attempt.failures >= operators.FailingAfter {
+		return
+	}
+	for _, each := range reads {
+		thing := o.thing(byte(each))
+		held := o.held[each-'a']
+		if store := o.manager.Cache().Store(thing.kind.group); store == nil || thing.kind == o.demanded && store.Level() < cache.Current {
+			continue
+		}
+		switch {
+		case attempt == nil && held != "":
+			o.broken("%s was never asked for %c, though the cache holds %c as %q", member.name, letter, each, held)
+		case attempt != nil && attempt.read[thing] != held:
+			o.broken("the last attempt of %s for %c has read %c as %q, and the cache holds %q", member.name, letter, each, attempt.read[thing], held)
+		}
+	}
+}

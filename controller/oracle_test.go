@@ -1,0 +1,251 @@
+package controller_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
+	"k8s.io/klog/v2"
+	"pgregory.net/rapid"
+)
+
+var (
+	oracleCount  = flag.Int("oracle", defaultOracle, "how many random schedules the levels are checked with")
+	oracleTime   = flag.Duration("oracle-time", 0, "how long the levels are checked with random schedules at most; 0 is no bound")
+	oracleReplay = flag.String("oracle-replay", "", "a schedule that the levels are checked with, -oracle times, in place of random ones")
+)
+
+// oracleOptions are the options of a manager and its server, chosen by digits.
+type oracleOptions struct {
+	window        time.Duration
+	staleness     time.Duration
+	slack         time.Duration // by which the network delays an event, which nobody can know
+	pages         int
+	namespaces    []string
+	server        sourcestest.Options
+	metadata      bool // config maps are kept as metadata
+	projects      bool // secrets are kept as a projection
+	selects       bool // config maps are selected by a label
+	ignoresEchoes bool
+	deadline      time.Duration
+}
+
+// oracleDigits is how many values each digit has.
+var oracleDigits = [...]int{3, 4, 3, 3, 4, 4, 3}
+
+func oracleOptionsOf(digits string) oracleOptions {
+	digit := func(at int) int {
+		if at >= len(digits) {
+			return 0
+		}
+		return int(digits[at]) % 16 % oracleDigits[at]
+	}
+	made := oracleOptions{
+		window:     []time.Duration{0, -1, 2 * time.Second}[digit(0)],
+		staleness:  []time.Duration{90 * time.Second, 20 * time.Second, 10 * time.Minute, 2 * time.Second}[digit(1)],
+		pages:      []int{0, 2, -1}[digit(2)],
+		namespaces: [][]string{nil, {"x"}, {"x", "y", "z"}}[digit(3)],
+		server:     []sourcestest.Options{{}, {NoBookmarks: true}, {History: 3}, {History: 3, NoBookmarks: true}}[digit(4)],
+		metadata:   digit(5) == 1,
+		projects:   digit(5) == 2,
+		selects:    digit(5) == 3,
+	}
+	switch digit(6) {
+	case 1:
+		made.ignoresEchoes = true
+	case 2:
+		made.deadline = 45 * time.Second
+	}
+	return made
+}
+
+// consult lives through a schedule, in a bubble whose end checks that every goroutine has ended.
+func consult(t *testing.T, text string) (err error) {
+	digits, steps, _ := strings.Cut(text, "|")
+	options := oracleOptionsOf(digits)
+	if strings.Contains(steps, ";") {
+		options.slack = sourcestest.DefaultWait
+	}
+	synctest.Test(t, func(t *testing.T) {
+		o, failed := newOracle(t, options)
+		if err = failed; err != nil {
+			return
+		}
+		err = o.live(steps)
+		if ended := o.stop(); err == nil {
+			err = ended
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("schedule %q: %w", text, err)
+	}
+	return nil
+}
+
+func (o *oracle) live(steps string) error {
+	if err := o.play(steps); err != nil || strings.Contains(steps, "X") || o.isOver() {
+		return err
+	}
+	return o.recover()
+}
+
+// recover heals all, and checks that all settle in time, as they are.
+func (o *oracle) recover() error {
+	o.run()
+	o.mu.Lock()
+	o.ending = true
+	o.release()
+	o.server.Heal()
+	for _, kind := range o.kinds {
+		o.install(kind, true)
+	}
+	o.mu.Unlock()
+	// A bookmark or a probe, a request that hangs, the server's wish, the source's backoff, and
+	// that of a key, after which the last failures have been tried again.
+	within := max(time.Minute, o.options.staleness*3/4) + 70*time.Second + 30*time.Second + 10*time.Second + oracleBackoff*12/10
+	<-time.After(within)
+	quiet := o.manager.Cache().Loop().Quiet()
+	if err := o.settle(quiet); err != nil {
+		return fmt.Errorf("%v and a calm of %v after all is well: %w; pending: %q", within, quiet, err, o.manager.Cache().Pending(cache.Settled))
+	}
+	if o.isOver() {
+		return nil
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	return o.checkEnd()
+}
+
+// settle waits for the level Settled, or the end of the manager.
+func (o *oracle) settle(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(o.running.Context(), within)
+	defer cancel()
+	err := o.manager.Cache().Wait(ctx, cache.Settled)
+	if o.running.Context().Err() != nil {
+		synctest.Wait()
+		o.over.Store(true)
+		return nil
+	}
+	synctest.Wait()
+	return err
+}
+
+// checkEnd checks that the cache holds what the server holds.
+func (o *oracle) checkEnd() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, thing := range o.things {
+		if o.manager.Cache().Store(thing.kind.group) != nil && o.held[i] != thing.now() {
+			o.broken("in the end %c is %q in the cache, and %q on the server", thing.letter, o.held[i], thing.now())
+		}
+	}
+	for name, member := range o.members {
+		for key, attempt := range member.attempts {
+			if !member.leaving && attempt.failed && !attempt.terminal {
+				o.broken("in the end %s of %s fails", key, name)
+			}
+		}
+	}
+	return o.wrong
+}
+
+func (o *oracle) isOver() bool { return o.over.Load() }
+
+// stop ends the manager, and checks that it ends in time and well.
+func (o *oracle) stop() error {
+	o.run()
+	o.mu.Lock()
+	o.release()
+	o.mu.Unlock()
+	began := time.Now()
+	o.end()
+	err := o.running.Wait()
+	if took := time.Since(began); err == nil && took > oracleGrace+time.Second {
+		err = fmt.Errorf("the manager took %v to end", took)
+	}
+	o.group.Stop()
+	_ = o.group.Wait()
+	return err
+}
+
+func newGroup(ctx context.Context) *lifecycle.Group { return lifecycle.New(ctx) }
+
+func atStep(at int, step rune, err error) error {
+	return fmt.Errorf("after step %d, %c: %w", at, step, err)
+}
+
+// drawnOracle is a random schedule. Rapid prefers what stands first.
+func drawnOracle(rt *rapid.T) string {
+	var text strings.Builder
+	for i, values := range oracleDigits {
+		value := 0
+		if rapid.IntRange(0, 2).Draw(rt, "other") == 2 {
+			value = rapid.IntRange(0, values-1).Draw(rt, fmt.Sprint("option", i))
+		}
+		text.WriteByte('0' + byte(value))
+	}
+	text.WriteByte('|')
+	letters := rapid.SampledFrom(strings.Split(oracleLikely, ""))
+	text.WriteString(strings.Join(rapid.SliceOfN(letters, 5, 25).Draw(rt, "steps"), ""))
+	if rapid.IntRange(0, 19).Draw(rt, "end") == 19 {
+		text.WriteByte('X')
+	}
+	return text.String()
+}
+
+// oracleLikely are the steps that are drawn, the likely ones several times.
+const oracleLikely = "a.b-e_a1i.f-2A3." + "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#" + ".-_~.-_~.-_+r"
+
+func TestNoLevelPromisesTooMuchWhateverHappens(t *testing.T) {
+	klog.SetSlogLogger(noLog) // Here, all that is logged is expected.
+	if *oracleReplay != "" {
+		for range *oracleCount {
+			if err := consult(t, *oracleReplay); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	began := time.Now()
+	const parts = 2
+	withChecks(t, *oracleCount/parts)
+	for part := range parts {
+		t.Run(fmt.Sprint("part ", part), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				text := drawnOracle(rt)
+				if *oracleTime > 0 && time.Since(began) > *oracleTime {
+					return
+				}
+				if err := consult(t, text); err != nil {
+					rt.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+func FuzzNoLevelPromisesTooMuch(f *testing.F) {
+	klog.SetSlogLogger(noLog)
+	f.Fuzz(func(t *testing.T, text string) {
+		digits, steps, _ := strings.Cut(text[:min(len(text), 100)], "|")
+		var known strings.Builder
+		for _, char := range []byte(steps) {
+			if strings.IndexByte(oracleSteps, char) < 0 {
+				char = oracleSteps[int(char)%len(oracleSteps)]
+			}
+			known.WriteByte(char)
+		}
+		if err := consult(t, digits+"|"+known.String()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
