@@ -58,8 +58,8 @@ func (s *Store) SetOptional(optional bool) {
 }
 
 // SetRefused says whether the server refuses to list the kind: it does not serve the kind, or
-// forbids it. Until its first list such a kind does not count for the level of the cache, except
-// where it is named. The first list ends that. It may be called from any goroutine.
+// forbids it. Before its first list such a kind does not count for the level of the cache, except
+// where it is named. It may be called from any goroutine.
 func (s *Store) SetRefused(refused bool) {
 	if s.refused.Swap(refused) != refused {
 		s.changed()

@@ -60,7 +60,6 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	scope.version, scope.required = version, list.required
 	scope.see(version)
 	scope.confirm(list.asked)
-	s.refused.Store(false)
 	s.moved, s.marked = true, event
 }
 

@@ -287,7 +287,6 @@ func (m *Manager) logResult(result operators.Result) {
 }
 
 func (m *Manager) onError(err error) {
-	m.noteRefusal(err)
 	if m.options.OnError != nil {
 		m.options.OnError(err)
 		return

@@ -187,6 +187,11 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 	}
 	options.Status = &sources.Status{}
 	added := &watched{kind: kind, options: options, project: input.project, client: client, indexes: []cache.Indexer{cache.ByOwner}}
+	options.Status.OnRefusal = func(refused bool) {
+		if store := added.store(); store != nil {
+			store.SetRefused(refused)
+		}
+	}
 	if err := added.index(input.indexers); err != nil {
 		return nil, err
 	}

@@ -202,7 +202,7 @@ func drawnOracle(rt *rapid.T) string {
 }
 
 // oracleLikely are the steps that are drawn, the likely ones several times.
-const oracleLikely = "a.b-e_a1i.f-2A3." + "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#" + ".-_~.-_~.-_+r"
+const oracleLikely = "a.b-e_a1i.f-2A3." + "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMpor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#" + ".-_~.-_~.-_+r"
 
 func TestNoLevelPromisesTooMuchWhateverHappens(t *testing.T) {
 	klog.SetSlogLogger(noLog) // Here, all that is logged is expected.

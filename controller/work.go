@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // intake counts what the stage that receives requests has taken apart but not taken in. It
@@ -169,16 +167,4 @@ func (m *Manager) notes() (notes []string) {
 		notes = append(notes, "failing: "+strings.Join(failing, ", "))
 	}
 	return notes
-}
-
-// noteRefusal has a kind not count that the server does not serve, or forbids.
-func (m *Manager) noteRefusal(err error) {
-	var failed *sources.RequestError
-	if !errors.As(err, &failed) || failed.Verb != "list" ||
-		!apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsMethodNotSupported(err) {
-		return
-	}
-	if store := m.cache.Store(failed.Kind.GroupKind()); store != nil {
-		store.SetRefused(true)
-	}
 }

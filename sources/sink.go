@@ -74,6 +74,7 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 	defer w.speaking.Unlock()
 	events[0].Reset = w.fresh.replaced(resourceVersion, w.head, w.askedAt)
 	w.status.Lists.Add(1)
+	w.status.refuse(w, false)
 	w.inlet.Put(s.ctx, append(events, end)...)
 	w.status.set(w, Watching) // After that: a list that is under way is something that is held.
 	return nil

@@ -18,8 +18,32 @@ type Status struct {
 
 	lastAt, lastEventAt atomic.Int64 // as Last and LastEvent, by a clock that does not jump: since epoch
 
-	mu     sync.Mutex
-	states map[*watcher]WatchState
+	// OnRefusal, if it is set before the watch begins, is called when the server begins to refuse
+	// the first list of a namespace (it does not serve the kind, or forbids it), with true, and
+	// when it refuses none any more. It must be fast, and must not call the status.
+	OnRefusal func(refused bool)
+
+	mu      sync.Mutex
+	states  map[*watcher]WatchState
+	refused map[*watcher]bool
+}
+
+// refuse notes whether the server refuses the first list of a namespace.
+func (s *Status) refuse(w *watcher, refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.refused) > 0
+	if refused {
+		if s.refused == nil {
+			s.refused = map[*watcher]bool{}
+		}
+		s.refused[w] = true
+	} else {
+		delete(s.refused, w)
+	}
+	if now := len(s.refused) > 0; now != before && s.OnRefusal != nil {
+		s.OnRefusal(now)
+	}
 }
 
 // Held returns how many events the watch has put on its stream that nobody has taken yet.
@@ -90,6 +114,7 @@ func (s *Status) set(w *watcher, state WatchState) {
 
 // forget is for the end of an observation: the state stays as it was.
 func (s *Status) forget(w *watcher) {
+	s.refuse(w, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.states, w)

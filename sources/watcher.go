@@ -241,6 +241,9 @@ func (w *watcher) tell(ctx context.Context, err error) {
 	defer w.speaking.Unlock()
 	w.status.Errors.Add(1)
 	w.status.set(w, BackingOff)
+	if !w.fresh.isListed() {
+		w.status.refuse(w, apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err))
+	}
 	lost := w.fresh.lose()
 	w.fresh.stop() // When the reflector goes on, it finds that the server is lost.
 	if lost {
