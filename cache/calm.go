@@ -13,8 +13,8 @@ type Work interface {
 	Busy() bool
 	// Unfinished reports whether the last attempt of any key failed, or asked for another.
 	Unfinished() bool
-	// CalmEnded is called when a calm has ended.
-	CalmEnded()
+	// Stirred is called after each [Cache.Stir].
+	Stirred()
 	// Pending returns what keeps the pipeline from a level, for people.
 	Pending(level Level) []string
 }
@@ -62,9 +62,9 @@ func (c *Cache) Stir() {
 	c.sync.mu.Unlock()
 	if calm {
 		c.sync.changed()
-		if c.work != nil {
-			c.work.CalmEnded()
-		}
+	}
+	if c.work != nil {
+		c.work.Stirred()
 	}
 }
 

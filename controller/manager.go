@@ -205,18 +205,12 @@ func (m *Manager) apply(events []streams.Event) ([]streams.Change, error) {
 	m.intake.events += int64(len(events))
 	changes := m.cache.Apply(events) // It ends the calm before readers see anything.
 	m.changes.Add(int64(len(changes)))
-	if len(changes) > 0 {
-		m.wake()
-	}
 	streams.Recycle(events) // Last: from here on they are somebody else's.
 	return changes, nil
 }
 
 // stir tells that something happened, which ends a calm.
-func (m *Manager) stir() {
-	m.cache.Stir()
-	m.wake()
-}
+func (m *Manager) stir() { m.cache.Stir() }
 
 // wake has Settle look at the calm anew. What ends a calm must be noted in the cache before.
 func (m *Manager) wake() {

@@ -43,8 +43,8 @@ type work struct{ manager *Manager }
 // Busy implements cache.Work.
 func (w *work) Busy() bool { return w.manager.busy() }
 
-// CalmEnded implements cache.Work.
-func (w *work) CalmEnded() { w.manager.wake() }
+// Stirred implements cache.Work.
+func (w *work) Stirred() { w.manager.wake() }
 
 // Unfinished implements cache.Work.
 func (w *work) Unfinished() bool {

@@ -267,6 +267,7 @@ func (w *watcher) probe(ctx context.Context, open *openWatch) {
 	case isConfirmed:
 		w.inlet.Put(ctx, w.bookmark(head, now))
 	case isBehind:
+		w.status.set(w, Listing) // From here on, until the list is in.
 		w.fresh.stop()
 	}
 }

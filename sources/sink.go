@@ -46,6 +46,7 @@ func (s *sink) Bookmark(resourceVersion string) error {
 	event := s.event(streams.Bookmark)
 	event.ResourceVersion = resourceVersion
 	if !s.watcher.fresh.bookmarked(resourceVersion, event.Received) {
+		s.watcher.status.set(s.watcher, Listing)
 		s.watcher.fresh.stop() // What the server knows, it says in a list.
 		return nil
 	}
