@@ -56,14 +56,15 @@ type noting struct {
 // Decode is the interface's.
 func (n noting) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	decoded, kind, err := n.Decoder.Decode(data, defaults, into)
-	if status, is := decoded.(*metav1.Status); is && status.Status == metav1.StatusFailure {
+	// Only what comes on a watch is decoded without any word of what it should be.
+	if status, is := decoded.(*metav1.Status); is && status.Status == metav1.StatusFailure && defaults == nil && into == nil {
 		n.failures.note(status)
 	}
 	return decoded, kind, err
 }
 
-// failures holds the last failure that the server sent for a kind, in answer to any request. An
-// error event ends a watch within client-go's Reflector, which only logs it: see openWatch.
+// failures holds the last failure that the server sent on a watch of a kind. It ends the watch
+// within client-go's Reflector, which only logs it: see openWatch.
 type failures struct{ last atomic.Pointer[failure] }
 
 type failure struct {

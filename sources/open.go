@@ -16,25 +16,16 @@ type openWatch struct {
 	watch.Interface
 	ended  atomic.Bool
 	cancel context.CancelFunc
-	early  func() // is called if the reflector ends the watch before the server has
+	over   func() // is called when the reflector is done with the watch
 }
 
 // Stop is called by the reflector when the watch has ended, and also when the server has sent
-// an error, which the reflector keeps to itself: the channel is still open then.
+// an error, which the reflector keeps to itself.
 func (o *openWatch) Stop() {
-	if !o.ended.Load() && !o.isClosed() {
-		o.early()
+	if !o.ended.Load() {
+		o.over()
 	}
 	o.end()
-}
-
-func (o *openWatch) isClosed() bool {
-	select {
-	case _, open := <-o.ResultChan():
-		return !open
-	default:
-		return false
-	}
 }
 
 // end ends the watch. It may be called from any goroutine, also more than once.
@@ -62,14 +53,14 @@ func (w *watcher) open(ctx context.Context, options metav1.ListOptions, head str
 		return nil, err
 	}
 	w.status.Watches.Add(1)
-	opened := &openWatch{Interface: stream, cancel: func() { cancel(nil) }, early: func() { w.endedEarly(ctx) }}
+	opened := &openWatch{Interface: stream, cancel: func() { cancel(nil) }, over: func() { w.ended(ctx) }}
 	w.fresh.opened(opened, head)
 	return opened, nil
 }
 
-// endedEarly tells of an error event that has ended a watch. A version that is too old is no
-// failure.
-func (w *watcher) endedEarly(ctx context.Context) {
+// ended tells of an error event that has ended a watch, if one has. A version that is too old is
+// no failure.
+func (w *watcher) ended(ctx context.Context) {
 	err := w.kind.failures.take()
 	if err != nil && !isTooOld(err) && w.fresh.isListed() {
 		_ = w.fail(ctx, "watch", err) // The reflector has it, and goes on after a backoff.
