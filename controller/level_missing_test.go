@@ -1,6 +1,8 @@
 package controller_test
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -12,8 +14,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -106,4 +110,45 @@ func TestReadyzStaysWellWhenAControllerOfAMissingKindIsAdded(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Error(err)
 	}
+}
+
+// As those of metrics.k8s.io.
+func TestObjectsOfAServerThatGivesThemNoVersionsAreFollowed(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{NoResourceVersions: []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ConfigMap")}}, controller.Options{}, func(w *levelWorld) {
+		read := map[string]string{}
+		w.must(w.manager.Add("configs", func(_ context.Context, request operators.Request) (time.Duration, error) {
+			object, _ := controller.Get[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
+			read[request.Name] = object.Data["changed"]
+			return 0, nil
+		}, controller.For(&corev1.ConfigMap{})))
+		w.create("x")
+		w.run()
+		w.reach(cache.Settled, time.Minute)
+		for range 3 {
+			w.change("x")
+			want := fmt.Sprint(time.Now().UnixNano())
+			w.wait(2 * bound)
+			if read["x"] != want {
+				t.Errorf("read is %q, want %q", read["x"], want)
+			}
+		}
+	})
+}
+
+// The spec of an object is mended while it waits minutes for its next attempt.
+func TestAnObjectThatIsMendedWhileItsKeyBacksOffIsReconciledAtOnce(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		mended := false
+		w.create("bad")
+		w.must(w.manager.Add("configs", w.failing(&mended), controller.For(&corev1.ConfigMap{})))
+		w.run()
+		w.wait(20 * time.Minute) // It has failed a dozen times.
+		mended = true
+		w.change("bad")
+		w.wait(time.Second)
+		if w.attempts != 1 {
+			t.Errorf("a second after it was mended there were %d attempts that succeed", w.attempts)
+		}
+		w.reach(cache.Converged, time.Minute)
+	})
 }

@@ -231,6 +231,9 @@ func (b *board) show() {
 	if b.level >= cache.Settled {
 		level = s.Paint(screen.Green, b.level.String())
 	}
+	if kinds := b.run.manager.Cache().Uncounted(); len(kinds) > 0 {
+		level += " without " + strings.Join(kinds, ", ")
+	}
 	lines = append(lines, "", fmt.Sprintf("%d of %d Ready · cache %s · %s · Ctrl-C ends and cleans up", b.ready(), b.run.options.Sheroes, level, b.loop()))
 	s.Live(lines...)
 }
@@ -241,6 +244,7 @@ func (b *board) finish() {
 	report := &b.run.report
 	report.Objects = b.sorted()
 	report.Level = b.level
+	report.NotCounted = b.run.manager.Cache().Uncounted()
 	report.LoopSeconds = b.run.manager.Cache().Loop().Duration().Seconds()
 	report.QuietSeconds = b.run.manager.Cache().Loop().Quiet().Seconds()
 }
