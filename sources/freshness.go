@@ -43,21 +43,21 @@ type freshness struct {
 	mu        sync.Mutex
 	open      *openWatch // nil while no watch is open
 	newest    string     // the newest version that the server named, of anything
-	marked    string     // all up to this version was emitted, as a list or a bookmark said
 	required  string     // the version that a bookmark is to reach, after a loss; or empty
-	confirmed time.Time  // when the server last said that marked is current
+	confirmed time.Time  // when a list or a bookmark last said that all up to its version was emitted
 	active    time.Time  // when the server last said anything on the watch that is open
 	relist    bool       // the next watch is to be a list
 	lost      bool       // Disconnected was emitted, and neither Connected nor a list since
 	listed    bool       // a list was emitted
+	streaming bool       // a list streams in on the watch that is open
 }
 
-// opened notes that a watch is open. A head that is not empty is the version that it has to
-// reach to be current.
-func (f *freshness) opened(open *openWatch, head string) {
+// opened notes that a watch is open, which may begin with a list. A head that is not empty is
+// the version that it has to reach to be current.
+func (f *freshness) opened(open *openWatch, head string, streaming bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.open, f.active = open, time.Now()
+	f.open, f.active, f.streaming = open, time.Now(), streaming
 	select {
 	case f.woken <- struct{}{}:
 	default:
@@ -117,7 +117,7 @@ func (f *freshness) saw(version string, at time.Time, patience time.Duration) (m
 
 // mark notes that all up to a version was emitted.
 func (f *freshness) mark(version string, at time.Time) {
-	f.marked, f.confirmed = version, at
+	f.confirmed = at
 	if f.required != "" && !streams.Older(version, f.required) {
 		f.required = ""
 	}
@@ -150,7 +150,7 @@ func (f *freshness) replaced(version, head string, asked time.Time) (reset bool)
 	if reset || streams.Older(f.newest, version) || f.newest == "" {
 		f.newest = version
 	}
-	f.required, f.marked, f.confirmed, f.active = "", version, asked, time.Now()
+	f.required, f.confirmed, f.active, f.streaming = "", asked, time.Now(), false
 	if streams.Older(version, head) {
 		f.required = head
 	}
@@ -218,7 +218,7 @@ func (f *freshness) due(patience time.Duration) (open *openWatch, wait time.Dura
 		return nil, patience
 	}
 	since := f.confirmed
-	if !f.listed && since.Before(f.active) { // A list streams in.
+	if f.streaming {
 		since = f.active
 	}
 	if wait = patience - time.Since(since); wait > 0 {
@@ -286,7 +286,7 @@ func (f *freshness) probed(open *openWatch, head string, now time.Time, patience
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.open != open || f.listed && now.Sub(f.confirmed) < patience:
+	case f.open != open || !f.streaming && now.Sub(f.confirmed) < patience:
 		return isAnswered
 	case f.listed && !f.lost && head != "" && f.newest == head:
 		f.mark(head, now)

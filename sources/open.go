@@ -54,7 +54,7 @@ func (w *watcher) open(ctx context.Context, options metav1.ListOptions, head str
 	}
 	w.status.Watches.Add(1)
 	opened := &openWatch{Interface: stream, cancel: func() { cancel(nil) }, over: func() { w.ended(ctx) }}
-	w.fresh.opened(opened, head)
+	w.fresh.opened(opened, head, options.SendInitialEvents != nil)
 	return opened, nil
 }
 
