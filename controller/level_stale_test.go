@@ -9,6 +9,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
+	"github.com/bellerophon-io/bellerophon/streams"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -277,5 +278,34 @@ func TestAnErrorEventOnAWatchIsAFailure(t *testing.T) {
 		w.mu.Unlock()
 		w.reach(cache.Settled, bound)
 		w.isTrue("in the end")
+	})
+}
+
+// The server takes the request for a list that streams in, sends a part of it, and falls silent.
+func TestAListThatStopsStreamingInIsAskedForAnew(t *testing.T) {
+	silent := sourcestest.Fault{Action: sourcestest.Silence, Nth: 2}
+	inLevelWorld(t, sourcestest.Options{Script: []sourcestest.Fault{silent}}, controller.Options{PageSize: -1}, func(w *levelWorld) {
+		w.create("x", "y", "z")
+		w.begin()
+		w.wait(time.Minute)
+		w.below(cache.Listed, "without a list")
+		w.reach(cache.Settled, bound)
+		w.isTrue("when it is settled")
+	})
+}
+
+// Nothing that the cache says is newer than what a map function holds up for ever.
+func TestAMapFunctionThatHangsTakesTheLevelDownWithinTheBound(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		done := make(chan struct{})
+		hangs := func(streams.Object) []types.NamespacedName { <-done; return nil }
+		w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.Secret{}), controller.Watches(&corev1.ConfigMap{}, hangs)))
+		w.run()
+		w.reach(cache.Settled, time.Second)
+		w.create("x")
+		w.wait(bound + time.Second)
+		w.below(cache.Current, "with a pipeline that stands still")
+		close(done)
+		w.reach(cache.Settled, time.Hour)
 	})
 }
