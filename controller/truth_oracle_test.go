@@ -136,7 +136,7 @@ func (w *truth) check(claimed time.Time) (lies []string, exact bool) {
 	live := w.live()
 	missed := w.missed(held.versions(), live.versions(), claimed)
 	lies = append(lies, missed.old...)
-	lies = append(lies, w.unreconciled(held, sights)...)
+	lies = append(lies, w.unreconciled(held, sights, level)...)
 	if level >= cache.Converged {
 		lies = append(lies, wrongChildren(held)...)
 	}
@@ -172,11 +172,18 @@ func (w *truth) missed(held, live map[string]string, claimed time.Time) (found d
 	return found
 }
 
-// unreconciled are the objects whose last reconcile saw another state than the cache holds.
-func (w *truth) unreconciled(held *state, sights map[types.NamespacedName]string) (lies []string) {
+// unreconciled are the objects whose last reconcile saw another state than the cache holds. At
+// Settled those do not count that have failed several times and back off: it names them beside
+// itself. Converged waits for them too.
+func (w *truth) unreconciled(held *state, sights map[types.NamespacedName]string, level cache.Level) (lies []string) {
 	for name, config := range held.configs {
 		want := sightOf(config, held.secrets[name], held.servicesOf(name))
-		if got := sights[name]; got != want {
+		got := sights[name]
+		switch {
+		case got == want:
+		case level < cache.Converged && w.failing(name):
+			w.tally.failing++
+		default:
 			lies = append(lies, fmt.Sprintf("ConfigMap %s was not reconciled in this state: its last reconcile saw %q, the cache holds %q", name, got, want))
 		}
 	}

@@ -51,8 +51,9 @@ type truth struct {
 	mu     sync.Mutex
 	gate   chan struct{} // reconciles wait for it, if it is not nil
 	seen   map[types.NamespacedName]string
-	writes map[string]time.Time // when an object was last written, by kind and name
-	all    time.Time            // when everything was last written, by a restore
+	failed map[types.NamespacedName]int // failures in a row
+	writes map[string]time.Time         // when an object was last written, by kind and name
+	all    time.Time                    // when everything was last written, by a restore
 }
 
 // tally counts what was checked.
@@ -60,6 +61,7 @@ type tally struct {
 	rises, afterFaults int // to Settled or above
 	standing           int // levels that stayed, and were checked after the bound
 	fell               int // rises that were over before they could be checked
+	failing            int // objects that were not reconciled, and failed too often to count
 	lies               int
 }
 
@@ -67,7 +69,7 @@ func newTruth(t *testing.T, cluster *localcluster.Cluster) *truth {
 	t.Helper()
 	w := &truth{
 		t: t, cluster: cluster, staleness: truthBound, patience: 3 * time.Minute, struck: map[string]int{}, rose: make(chan time.Time, 1),
-		random: rand.New(rand.NewPCG(*risesSeed, 0)), seen: map[types.NamespacedName]string{}, writes: map[string]time.Time{},
+		random: rand.New(rand.NewPCG(*risesSeed, 0)), seen: map[types.NamespacedName]string{}, failed: map[types.NamespacedName]int{}, writes: map[string]time.Time{},
 	}
 	config := cluster.AdminConfig()
 	client, err := rest.HTTPClientFor(config)
@@ -106,7 +108,7 @@ func (w *truth) start() {
 	w.manager, err = controller.NewManager(w.proxy.Config(), scheme.Scheme, controller.Options{
 		Namespaces: w.namespaces, MaxStaleness: w.staleness, Timeout: 5 * time.Second,
 		Backoff: operators.Backoff{Max: time.Second},
-		Logger:  slog.New(slog.DiscardHandler), OnError: func(error) {},
+		Logger:  slog.New(slog.DiscardHandler), OnError: func(error) {}, OnResult: w.result,
 	})
 	w.must(err)
 	w.must(w.manager.Add("truth", w.reconcile,
@@ -203,6 +205,24 @@ func (w *truth) sights() map[types.NamespacedName]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.seen)
+}
+
+// result counts the failures in a row of each object.
+func (w *truth) result(result operators.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if result.Err == nil {
+		delete(w.failed, result.NamespacedName)
+	} else {
+		w.failed[result.NamespacedName] = result.Attempt
+	}
+}
+
+// failing reports whether an object fails so often that Settled does not wait for it.
+func (w *truth) failing(name types.NamespacedName) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed[name] >= operators.FailingAfter
 }
 
 // wrote notes that an object is written now.
