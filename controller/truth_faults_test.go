@@ -58,13 +58,13 @@ var quickTroubles = []trouble{
 	{"reset of connections", func(w *truth) bool { w.proxy.Drop(); return false }},
 	{"frozen network", func(w *truth) bool {
 		w.proxy.Freeze()
-		idleFor(w.t.Context(), w.between(100*time.Millisecond, 2*truthBound))
+		idleFor(w.t.Context(), w.between(100*time.Millisecond, truthBound))
 		w.proxy.Thaw()
 		return false
 	}},
 	{"frozen API server", func(w *truth) bool {
 		w.must(w.cluster.Pause("kube-apiserver"))
-		idleFor(w.t.Context(), w.between(100*time.Millisecond, 2*truthBound))
+		idleFor(w.t.Context(), w.between(100*time.Millisecond, truthBound))
 		w.must(w.cluster.Continue("kube-apiserver"))
 		return false
 	}},

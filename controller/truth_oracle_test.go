@@ -16,8 +16,8 @@ import (
 )
 
 // truthBound is the MaxStaleness of the managers here: what is older must be in the cache at
-// a level of Current and above.
-const truthBound = 3 * time.Second
+// a level of Current and above. It is longer than the waits of a source after failures.
+const truthBound = 12 * time.Second
 
 // truthSlack is how late a rise may be noticed, on a machine that is busy.
 const truthSlack = 300 * time.Millisecond
@@ -163,7 +163,7 @@ func (w *truth) missed(held, live map[string]string, claimed time.Time) (found d
 			line = fmt.Sprintf("%s has %q in the cache, and is deleted", key, held[key])
 		}
 		age := claimed.Sub(w.written(key))
-		if age > truthBound+truthSlack {
+		if age > w.bound+truthSlack {
 			found.old = append(found.old, fmt.Sprintf("%s; it was written %v before the claim", line, age.Round(time.Millisecond)))
 		} else {
 			found.recent = append(found.recent, line)

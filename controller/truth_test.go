@@ -20,7 +20,7 @@ import (
 const manyLies = 20
 
 // longRound is what most rounds do not take.
-const longRound = 10 * time.Second
+const longRound = 2 * truthBound
 
 // sampleOfRises is how many rises an ordinary run checks, or as many as sampleTime allows.
 // After faults client-go waits up to 30 s before it asks again.
@@ -106,7 +106,7 @@ func startsAmong(t *testing.T, w *truth, objects int) {
 // findsSeededLies lets a double claim Settled when the manager does not, and expects the
 // check to find out.
 func findsSeededLies(t *testing.T, w *truth) {
-	w.staleness = -1 // A watch that stalls is not noticed.
+	w.staleness, w.bound = -1, time.Second // A watch that stalls is not noticed.
 	w.start()
 	w.awaitTruth("at the start", "none")
 	honest := w.level
@@ -119,7 +119,7 @@ func findsSeededLies(t *testing.T, w *truth) {
 	if lies, _ := w.check(time.Now()); len(lies) != 0 {
 		t.Errorf("within the bound it is no lie: %q", lies)
 	}
-	idleFor(t.Context(), truthBound+truthSlack)
+	idleFor(t.Context(), w.bound+2*truthSlack)
 	lies, _ := w.check(time.Now())
 	wantLie(t, lies, w.namespaces[0]+"/unseen", "is not in the cache")
 
@@ -128,7 +128,7 @@ func findsSeededLies(t *testing.T, w *truth) {
 	gate := w.hold()
 	w.mustWrite(configMap(w.namespaces[1], "unreconciled", "1"))
 	w.awaitCached(configMap(w.namespaces[1], "unreconciled", "1"))
-	idleFor(t.Context(), truthBound+truthSlack)
+	idleFor(t.Context(), w.bound+2*truthSlack)
 	lies, _ = w.check(time.Now())
 	wantLie(t, lies, w.namespaces[1]+"/unreconciled", "was not reconciled")
 
@@ -140,7 +140,7 @@ func findsSeededLies(t *testing.T, w *truth) {
 	w.level = func() cache.Level { return cache.Converged }
 	w.mustWrite(configMap(w.namespaces[2], "unwritten", "1"))
 	w.awaitSeen(configMap(w.namespaces[2], "unwritten", "1"))
-	idleFor(t.Context(), truthBound+truthSlack)
+	idleFor(t.Context(), w.bound+2*truthSlack)
 	lies, _ = w.check(time.Now())
 	wantLie(t, lies, w.namespaces[2]+"/unwritten", "has no Secret")
 }

@@ -39,6 +39,7 @@ type truth struct {
 	namespaces []string
 	random     *rand.Rand
 	staleness  time.Duration
+	bound      time.Duration // what was written longer ago must be in the cache
 	patience   time.Duration // until the level has to be true
 	manager    *controller.Manager
 	level      func() cache.Level // what is claimed
@@ -68,7 +69,7 @@ type tally struct {
 func newTruth(t *testing.T, cluster *localcluster.Cluster) *truth {
 	t.Helper()
 	w := &truth{
-		t: t, cluster: cluster, staleness: truthBound, patience: 3 * time.Minute, struck: map[string]int{}, rose: make(chan time.Time, 1),
+		t: t, cluster: cluster, staleness: truthBound, bound: truthBound, patience: 3 * time.Minute, struck: map[string]int{}, rose: make(chan time.Time, 1),
 		random: rand.New(rand.NewPCG(*risesSeed, 0)), seen: map[types.NamespacedName]string{}, failed: map[types.NamespacedName]int{}, writes: map[string]time.Time{},
 	}
 	config := cluster.AdminConfig()

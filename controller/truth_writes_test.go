@@ -132,7 +132,7 @@ func (w *truth) awaitTruth(when, fault string) {
 	last := time.Now()
 	patience := time.NewTimer(w.patience)
 	defer patience.Stop()
-	standing := time.NewTicker(truthBound + 2*truthSlack)
+	standing := time.NewTicker(w.bound + 2*truthSlack)
 	defer standing.Stop()
 	for {
 		claimed, rise := time.Time{}, false
