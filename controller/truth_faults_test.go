@@ -3,9 +3,11 @@ package controller_test
 import (
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/sources/faultproxy"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const noFault = "none"
@@ -128,8 +130,18 @@ func takeSnapshot(w *truth) bool {
 	return false
 }
 
+// lostVersions is how many versions a restore takes back at least. Where versions are used
+// again up to the one that a watch has, before anybody asks, nothing shows that they went back:
+// no client can tell. The components that start write a few dozen.
+const lostVersions = 500
+
 // restore sets etcd back to the last snapshot. All objects count as written then.
 func restore(w *truth) bool {
+	for i := range lostVersions {
+		lost := configMap("default", "lost-"+strconv.Itoa(i), "")
+		_, err := w.past.CoreV1().ConfigMaps(lost.Namespace).Create(w.t.Context(), lost, metav1.CreateOptions{})
+		w.must(err)
+	}
 	w.must(w.cluster.Restore(w.t.Context(), w.snapshot))
 	w.must(w.cluster.Pause("kube-controller-manager"))
 	w.mu.Lock()
