@@ -50,6 +50,10 @@
 // bookmark brought, and the time that a request waited for its controller's kinds. No single
 // loop counts as more than [LoopOptions].Ceiling.
 //
+// A limit: that a cluster was restored from a backup shows by versions that are lower than
+// before. If it has written past those before the source asks for anything, versions that were
+// used twice are taken for what they were, until the next list.
+//
 // # Odd cases
 //
 // What should not happen is decided, counted ([Store.Anomalies]) and logged:
