@@ -128,6 +128,14 @@ func (o *oracle) came(thing *oracleThing, token string) {
 	thing.delivered = max(thing.delivered, place)
 }
 
+// backUp records the state of the server. The lock is held.
+func (o *oracle) backUp() {
+	o.snapshot, o.snapshotGone = o.server.Snapshot(), nil
+	for _, kind := range o.kinds {
+		o.snapshotGone = append(o.snapshotGone, kind.gone)
+	}
+}
+
 // restore sets the server back. Every state of the old timeline ends. The lock is held.
 func (o *oracle) restore() {
 	o.server.Restore(o.snapshot)

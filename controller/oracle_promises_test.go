@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
-	"github.com/bellerophon-io/bellerophon/operators"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // What the levels promise, checked while all are at rest, by what the server had and when.
+
+// oracleFailures in a row have a key named as failing, instead of counted as waiting.
+const oracleFailures = 3
 
 // check checks the level of this moment.
 func (o *oracle) check() error {
@@ -38,15 +40,17 @@ func (o *oracle) check() error {
 // follow reads all that the cache holds, and notes whether that has changed, and which kinds
 // are not watched.
 func (o *oracle) follow() {
-	held := make([]string, len(o.things))
+	changed := false
 	for i, thing := range o.things {
-		held[i] = o.read(thing)
+		held := o.read(thing)
+		changed = changed || held != o.held[i] && o.manager.Cache().Store(thing.kind.group) != nil
+		o.held[i] = held
 	}
 	for _, kind := range o.kinds {
 		if o.manager.Cache().Store(kind.group) != nil {
 			continue
 		}
-		kind.refused = false
+		kind.refused, kind.barred = false, false
 		for _, path := range kind.paths {
 			path.first, path.behind = time.Time{}, false
 		}
@@ -58,8 +62,8 @@ func (o *oracle) follow() {
 			}
 		}
 	}
-	if !slices.Equal(held, o.held) {
-		o.held, o.changedAfter = held, o.restedAt
+	if changed {
+		o.changedAfter = o.restedAt
 	}
 	o.restedAt = time.Now()
 }
@@ -78,13 +82,34 @@ func (o *oracle) listed(kind *oracleKind) bool {
 	return true
 }
 
-// checkUncounted checks that only kinds are not counted that are refused, or on demand.
+// checkUncounted checks that kinds are not counted that are refused, and no others but those on
+// demand. The first list of one that is refused no more may wait behind a map function, or a
+// result, and so may the refusal.
 func (o *oracle) checkUncounted(uncounted []string) {
+	if o.mapping > 0 || o.handling > 0 {
+		return
+	}
 	for _, kind := range o.kinds {
-		if slices.Contains(uncounted, kind.group.String()) && kind != o.demanded && (!kind.refused || o.listed(kind)) {
+		if o.manager.Cache().Store(kind.group) == nil {
+			continue
+		}
+		switch counts := !slices.Contains(uncounted, kind.group.String()); {
+		case !counts && kind != o.demanded && (!kind.refused || o.listed(kind)):
 			o.broken("%s does not count; it was refused: %v, and listed: %v", kind.resource, kind.refused, o.listed(kind))
+		case counts && kind.barred && !o.anyListed(kind):
+			o.broken("%s counts, though the server refuses to list it", kind.resource)
 		}
 	}
+}
+
+// anyListed reports whether a path of a kind has had a list.
+func (o *oracle) anyListed(kind *oracleKind) bool {
+	for _, path := range kind.paths {
+		if !path.first.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // checkKinds checks what Listed and Current promise of each kind that counts.
@@ -159,7 +184,7 @@ func (o *oracle) checkMember(level cache.Level, member *oracleMember, uncounted,
 	for key, attempt := range member.attempts {
 		backsOff := attempt.failed && !attempt.terminal
 		switch {
-		case backsOff && attempt.failures < operators.FailingAfter:
+		case backsOff && attempt.failures < oracleFailures:
 			o.broken("%s of %s has failed %d times, and waits", key, member.name, attempt.failures)
 		case backsOff && len(named) < 10 && !o.names(named, member, key):
 			o.broken("%s of %s keeps failing, and pending is %q", key, member.name, named)
@@ -186,7 +211,7 @@ func (o *oracle) names(named []string, member *oracleMember, key types.Namespace
 // backs off after several failures may be behind.
 func (o *oracle) checkRead(member *oracleMember, letter byte, reads string) {
 	attempt := member.attempts[o.thing(letter).name]
-	if attempt != nil && attempt.failed && !attempt.terminal && attempt.failures >= operators.FailingAfter {
+	if attempt != nil && attempt.failed && !attempt.terminal && attempt.failures >= oracleFailures {
 		return
 	}
 	for _, each := range reads {

@@ -28,7 +28,7 @@ import (
 //	o r        the handling of results stalls; what hangs or stalls goes on
 //	. - _ ~ ^  10 ms, 1 s, 30 s, 70 s, 10 min pass. The manager starts with the first of them
 //	N Q O      all watches break; fall silent; the history is dropped
-//	S R        a backup is taken; the server is set back to it
+//	S R        a backup is taken; the server is set back to it, or to how the manager found it
 //	U u Z      secrets are served no more, or again; service accounts; the next 3 lists get code 404
 //	T V W      the next event is an error of code 500; breaks in the middle; is an error of code 410
 //	" ;        the next 3 events come twice; the next one comes a second late
@@ -85,10 +85,7 @@ func (o *oracle) disturb(step rune) {
 	case 'O':
 		o.server.Compact()
 	case 'S':
-		o.snapshot, o.snapshotGone = o.server.Snapshot(), nil
-		for _, kind := range o.kinds {
-			o.snapshotGone = append(o.snapshotGone, kind.gone)
-		}
+		o.backUp()
 	case 'R':
 		if o.snapshot != nil {
 			o.restore()
@@ -209,6 +206,11 @@ func (o *oracle) run() {
 		return
 	}
 	o.started = true
+	o.mu.Lock()
+	if o.snapshot == nil {
+		o.backUp()
+	}
+	o.mu.Unlock()
 	ctx, cancel := context.WithCancel(o.group.Context())
 	if o.options.deadline > 0 {
 		ctx, cancel = context.WithTimeout(o.group.Context(), o.options.deadline)

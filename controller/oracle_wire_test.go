@@ -98,7 +98,7 @@ func (o *oracleWire) probe(request *http.Request, kind *oracleKind) (*http.Respo
 	if err == nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.note(kind, answer)
+		o.note(kind, answer, true)
 	}
 	return answer, err
 }
@@ -115,7 +115,7 @@ func (o *oracleWire) list(request *http.Request, kind *oracleKind, namespace str
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	path := kind.path(namespace)
-	o.note(kind, answer)
+	o.note(kind, answer, true)
 	if !next {
 		path.asked = asked
 	}
@@ -125,11 +125,12 @@ func (o *oracleWire) list(request *http.Request, kind *oracleKind, namespace str
 	return answer, err
 }
 
-// note notes a kind that the server refuses to list.
-func (o *oracleWire) note(kind *oracleKind, answer *http.Response) {
+// note notes a kind that the server refuses to list, which is final for the attempt or not.
+func (o *oracleWire) note(kind *oracleKind, answer *http.Response, final bool) {
 	switch answer.StatusCode {
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
 		kind.refused = true
+		kind.barred = kind.barred || final
 	}
 }
 
@@ -143,7 +144,7 @@ func (o *oracleWire) watch(request *http.Request, kind *oracleKind, namespace st
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if lists {
-		o.note(kind, answer)
+		o.note(kind, answer, false) // It lists plainly then.
 	}
 	answer.Body = &oracleBody{ReadCloser: answer.Body, wire: o, kind: kind, path: kind.path(namespace), asked: asked}
 	return answer, nil

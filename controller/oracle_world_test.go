@@ -42,6 +42,7 @@ type oracleKind struct {
 	paths      map[string]*oraclePath // by namespace
 	gone       bool                   // the server does not serve it
 	refused    bool                   // the server refused a list in this life of the kind
+	barred     bool                   // likewise, and no other request took its place
 }
 
 func (k *oracleKind) path(namespace string) *oraclePath {
@@ -110,7 +111,7 @@ func newOracle(t *testing.T, options oracleOptions) (*oracle, error) {
 	config.Transport = &oracleWire{o}
 	o.manager, err = controller.NewManager(config, oracleScheme, controller.Options{
 		Namespaces: options.namespaces, PageSize: options.pages, Window: options.window, MaxStaleness: options.staleness,
-		Workers: 3, Backoff: operators.Backoff{Max: oracleBackoff}, Timeout: oracleTimeout, Grace: oracleGrace,
+		Workers: 3, Backoff: operators.Backoff{First: time.Second, Max: oracleBackoff}, Timeout: oracleTimeout, Grace: oracleGrace,
 		Logger: slog.New(slog.DiscardHandler), OnError: func(error) {}, OnResult: o.onResult,
 	})
 	if err != nil {
@@ -152,6 +153,7 @@ func (o *oracle) populate() {
 		}
 		o.things = append(o.things, thing)
 	}
+	o.held = make([]string, len(o.things))
 }
 
 func (o *oracle) thing(letter byte) *oracleThing { return o.things[letter-'a'] }

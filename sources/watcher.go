@@ -241,8 +241,9 @@ func (w *watcher) tell(ctx context.Context, err error) {
 	defer w.speaking.Unlock()
 	w.status.Errors.Add(1)
 	w.status.set(w, BackingOff)
-	if !w.fresh.isListed() {
-		w.status.refuse(w, apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err))
+	refused := apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+	if refused && !w.fresh.isListed() { // It stays so until the first list, whatever else fails.
+		w.status.refuse(w, true)
 	}
 	lost := w.fresh.lose()
 	w.fresh.stop() // When the reflector goes on, it finds that the server is lost.

@@ -1,0 +1,164 @@
+package controller_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var tellLies = flag.Int("lies", 1, "how many of the seeded lies the tests of the levels have to catch; all of them take minutes")
+
+// lie is a fault that is seeded into the product: the levels then promise too much, or are not
+// reached in time.
+type lie struct {
+	name    string
+	edits   []edit
+	targets string // tests that catch it, or a part of their names; none if random schedules do
+}
+
+// edit replaces a text, which must occur exactly once in its file.
+type edit struct{ file, old, new string }
+
+// unbounded is the part of several lies that a level outlasts MaxStaleness.
+var unbounded = edit{"cache/scope.go", "case bound == 0:", "case true:"}
+
+var lies = []lie{
+	{"events between debounce and reconcile are received early", []edit{
+		{"controller/manager.go", "m.intake.events += int64(len(events))", "m.intake.taken.Add(int64(len(events)))"}}, ""},
+	{"a map function in progress does not count", []edit{
+		{"controller/work.go", `ask("trigger", "", apart(`, `ask("trigger", "", 0*apart(`}}, ""},
+	{"an event in the window of the debounce does not count", []edit{
+		{"controller/work.go", "if m.debounce.Busy() {", "if m.debounce.Running.Load() > 0 {"}}, "WaitsInItsWindow"},
+	{"requests have no time-out, and levels no bound", []edit{
+		{"sources/freshness.go", "const maxAnswer = 70 * time.Second", "const maxAnswer = 8760 * time.Hour"}, unbounded}, ""},
+	{"a silent watch is not probed, and levels have no bound", []edit{
+		{"sources/freshness.go", "if patience <= 0 {", "if true {"}, unbounded}, ""},
+	{"a server that asks for patience is asked again for ever, and levels have no bound", []edit{
+		{"sources/watcher.go", "MaxRetries(1)", "MaxRetries(1000)"}, unbounded}, ""},
+	{"a list after a restore is no reset", []edit{
+		{"cache/apply.go", "reset: event.Reset,", "reset: false,"}}, ""},
+	{"an outage enters the loop duration", []edit{
+		{"cache/scope.go", "return !since.IsZero() && !s.lost && !since.Before(s.resumed)", "return !since.IsZero()"}}, "WasLostForAnHour"},
+	{"without bookmarks, an event after a failure does not count as one", []edit{
+		{"sources/freshness.go", "mark = !streams.Older(version, f.required)", "mark = false"}}, "MakesAServerWithoutBookmarksCurrentAtOnce"},
+	{"an own write outside the watched namespaces stays in the overlay", []edit{
+		{"cache/overlay.go", "case !s.covers(name.Namespace):", "case false:"}}, ""},
+	{"results do not count", []edit{
+		{"controller/work.go", `ask("results", "", apart(m.reconcile.Out.Load(), m.told.Load()))`, ""}}, ""},
+	{"a key that backs off after its first failure does not count", []edit{
+		{"operators/unfinished.go", "const FailingAfter = 3", "const FailingAfter = 1"}}, ""},
+	{"a controller that joins does not count", []edit{
+		{"controller/work.go", "if member.joins.Load() && !member.isBlocked() {", "if false {"}}, "AsAControllerJoins"},
+	{"terminal errors do not hold up Converged", []edit{
+		{"controller/work.go", "return objects > 0 || w.manager.unfinished.Count().Keys > 0", "count := w.manager.unfinished.Count(); return objects > 0 || count.Keys > count.Terminal"}}, ""},
+	{"nonsense is taken for an empty list", []edit{
+		{"sources/list.go", "return k.isHeadOf(body)", "_ = body\n\treturn nil"}}, ""},
+	{"a change does not end the calm", []edit{
+		{"cache/calm.go", "c.sync.settled, c.sync.stirred = false, time.Now()", "c.sync.stirred = time.Now()"}}, ""},
+	{"readers do not see own writes at once", []edit{
+		{"controller/client.go", "passed := !told || store.Wrote(kept, since)", "passed := !told || since.IsZero() || true"}}, ""},
+	{"a kind counts as listed with the first of its namespaces", []edit{
+		{"cache/scope.go", "case !scope.listed:", "case !scope.listed && i == 0:"}}, ""},
+	{"a kind that is refused is not noted", []edit{
+		{"controller/member.go", "store.SetRefused(refused)", "_ = store"}}, ""},
+}
+
+func TestEachLieIsCaught(t *testing.T) {
+	turns := make(chan struct{}, 2)
+	for _, lie := range lies[:min(max(*tellLies, 0), len(lies))] {
+		t.Run(strings.ReplaceAll(lie.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			caught, output := lie.tell(t)
+			if len(caught) == 0 {
+				t.Fatalf("no test has caught it:\n%s", output)
+			}
+			t.Logf("caught by %s", strings.Join(caught, ", "))
+		})
+	}
+}
+
+// truths is a lie that is none: with it, the tests pass.
+var truths = lie{name: "none"}
+
+func TestTheTruthIsNotTakenForALie(t *testing.T) {
+	truths.targets = "WaitsInItsWindow|WasLostForAnHour|MakesAServerWithoutBookmarksCurrentAtOnce|AsAControllerJoins"
+	if caught, output := truths.tell(t); len(caught) > 0 {
+		t.Fatalf("%s fail without a lie:\n%s", caught, output)
+	}
+}
+
+var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+
+// tell builds the tests with the lie, runs them, and returns those that fail.
+func (l lie) tell(t *testing.T) (caught []string, output string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	directory := t.TempDir()
+	binary := filepath.Join(directory, "lying.test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-overlay", l.overlay(t, directory), "-o", binary, ".")
+	if built, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, built)
+	}
+	tests := "^TestNoLevelPromisesTooMuchWhateverHappens$"
+	if l.targets != "" {
+		tests += "|" + l.targets
+	}
+	run := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout=2m", "-rapid.nofailfile", "-rapid.shrinktime=0s",
+		"-oracle=20000", "-oracle-time="+lieTime.String())
+	told, err := run.CombinedOutput()
+	for _, match := range failedTest.FindAllSubmatch(told, -1) {
+		caught = append(caught, string(match[1]))
+	}
+	if err != nil && len(caught) == 0 {
+		caught = []string{fmt.Sprintf("the end of the process: %v", err)}
+	}
+	return caught, string(told)
+}
+
+// lieTime bounds how long random schedules look for a lie.
+const lieTime = 15 * time.Second
+
+// overlay writes the files with the lie, and the list of them for the compiler.
+func (l lie) overlay(t *testing.T, directory string) string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced := map[string]string{}
+	for i, edit := range l.edits {
+		file := filepath.Join(root, filepath.FromSlash(edit.file))
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := strings.Count(string(text), edit.old); found != 1 {
+			t.Fatalf("%s has %q %d times, want once; tell the lie anew", edit.file, edit.old, found)
+		}
+		lying := filepath.Join(directory, fmt.Sprint(i, ".go"))
+		if err := os.WriteFile(lying, []byte(strings.Replace(string(text), edit.old, edit.new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replaced[file] = lying
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(directory, "overlay.json")
+	if err := os.WriteFile(overlay, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return overlay
+}
