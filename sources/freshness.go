@@ -42,7 +42,8 @@ type freshness struct {
 
 	mu        sync.Mutex
 	open      *openWatch // nil while no watch is open
-	newest    string     // the newest version that the server named, of anything
+	newest    string     // the newest version that came on a list or a watch
+	named     string     // the newest version that the server said is current, or newest
 	required  string     // the version that a bookmark is to reach, after a loss; or empty
 	confirmed time.Time  // when a list or a bookmark last said that all up to its version was emitted
 	active    time.Time  // when the server last said anything on the watch that is open
@@ -64,6 +65,14 @@ func (f *freshness) opened(open *openWatch, head string, streaming bool) {
 	}
 	if head != "" {
 		f.required, f.confirmed = head, f.active
+		f.name(head)
+	}
+}
+
+// name notes a version that the server named.
+func (f *freshness) name(version string) {
+	if f.named == "" || streams.Older(f.named, version) {
+		f.named = version
 	}
 }
 
@@ -100,6 +109,7 @@ func (f *freshness) saw(version string, at time.Time, patience time.Duration) (m
 	f.active = at
 	if streams.Older(f.newest, version) || f.newest == "" {
 		f.newest = version
+		f.name(version)
 	}
 	switch {
 	case !f.listed || f.lost:
@@ -134,6 +144,7 @@ func (f *freshness) bookmarked(version string, at time.Time) bool {
 		return false
 	}
 	f.newest = version
+	f.name(version)
 	f.mark(version, at)
 	return true
 }
@@ -146,10 +157,13 @@ func (f *freshness) replaced(version, head string, asked time.Time) (reset bool)
 	if head == "" {
 		head = version
 	}
-	reset = f.listed && streams.Older(head, f.newest)
-	if reset || streams.Older(f.newest, version) || f.newest == "" {
+	if reset = f.listed && streams.Older(head, f.named); reset {
+		f.newest, f.named = "", ""
+	}
+	if streams.Older(f.newest, version) || f.newest == "" {
 		f.newest = version
 	}
+	f.name(head)
 	f.required, f.confirmed, f.active, f.streaming = "", asked, time.Now(), false
 	if streams.Older(version, head) {
 		f.required = head
@@ -163,7 +177,7 @@ func (f *freshness) replaced(version, head string, asked time.Time) (reset bool)
 func (f *freshness) wentBack(head string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.listed && streams.Older(head, f.newest)
+	return f.listed && streams.Older(head, f.named)
 }
 
 // lose notes that the server is lost. It reports whether that is news.
@@ -288,7 +302,7 @@ func (f *freshness) probed(open *openWatch, head string, now time.Time, patience
 	switch {
 	case f.open != open || !f.streaming && now.Sub(f.confirmed) < patience:
 		return isAnswered
-	case f.listed && !f.lost && head != "" && f.newest == head:
+	case f.listed && !f.lost && head != "" && f.newest == head && !streams.Older(head, f.named):
 		f.mark(head, now)
 		return isConfirmed
 	}
