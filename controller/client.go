@@ -194,7 +194,7 @@ func wrote[T streams.Object](ctx context.Context, kind *form, verb string, sole 
 		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, err)
 	}
 	// client-go leaves the object empty where the answer is a Status of success, or nothing.
-	if answer.GetName() == "" || object.GetName() != "" && answer.GetName() != object.GetName() {
+	if answer.GetName() == "" {
 		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, errNoObject)
 	}
 	key = streams.KeyOf(kind.as.GroupKind(), answer) // The server may have made the name.

@@ -38,7 +38,7 @@ func TestAKindThatTheServerRefusesHoldsUpOnlyTheControllerThatNeedsIt(t *testing
 				w.reach(cache.Settled, time.Second)
 				w.isTrue("beside a kind that is refused")
 				w.wait(time.Hour)
-				if both.attempts != 0 {
+				if both.count() != 0 {
 					t.Error("a controller reconciled without one of its kinds")
 				}
 				if uncounted := w.manager.Cache().Uncounted(); len(uncounted) != 1 || uncounted[0] != "Secret" {
@@ -47,8 +47,8 @@ func TestAKindThatTheServerRefusesHoldsUpOnlyTheControllerThatNeedsIt(t *testing
 				w.server.Heal()
 				w.wait(time.Minute)
 				w.reach(cache.Converged, time.Minute)
-				if both.attempts != 1 || len(w.manager.Cache().Uncounted()) != 0 {
-					t.Errorf("when it is served there were %d attempts, and not counted are %q", both.attempts, w.manager.Cache().Uncounted())
+				if both.count() != 1 || len(w.manager.Cache().Uncounted()) != 0 {
+					t.Errorf("when it is served there were %d attempts, and not counted are %q", both.count(), w.manager.Cache().Uncounted())
 				}
 			})
 		})
@@ -146,8 +146,8 @@ func TestAnObjectThatIsMendedWhileItsKeyBacksOffIsReconciledAtOnce(t *testing.T)
 		mended = true
 		w.change("bad")
 		w.wait(time.Second)
-		if w.attempts != 1 {
-			t.Errorf("a second after it was mended there were %d attempts that succeed", w.attempts)
+		if w.count() != 1 {
+			t.Errorf("a second after it was mended there were %d attempts that succeed", w.count())
 		}
 		w.reach(cache.Converged, time.Minute)
 	})

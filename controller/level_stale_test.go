@@ -178,9 +178,9 @@ func TestAServerWithoutBookmarksIsCurrentAgainAfterAFailedRequest(t *testing.T) 
 				w.reach(cache.Settled, bound)
 				w.isTrue("when it is settled")
 				w.must(w.manager.Add("later", w.noting, controller.For(&corev1.ConfigMap{})))
-				before := w.attempts
+				before := w.count()
 				w.wait(time.Second)
-				if w.attempts == before {
+				if w.count() == before {
 					t.Error("a controller that was added later is not asked")
 				}
 			})

@@ -81,6 +81,13 @@ func (w *levelWorld) noting(_ context.Context, request operators.Request) (time.
 	return 0, nil
 }
 
+// count returns how many attempts there were.
+func (w *levelWorld) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.attempts
+}
+
 // begin adds the controller of config maps and runs the manager.
 func (w *levelWorld) begin() {
 	w.t.Helper()

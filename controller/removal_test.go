@@ -199,6 +199,7 @@ func TestAStartWithAMissingKindHoldsUpNobodyElse(t *testing.T) {
 		p.add("secrets", ofSecrets)
 		p.run()
 		<-time.After(time.Minute)
+		p.calm()
 		p.want("before all kinds are current", "configs/x")
 		if level := p.manager.Cache().Level(); level < cache.Settled {
 			p.t.Errorf("with a kind that does not count the level is %v", level)
@@ -266,7 +267,9 @@ func TestWhatCannotBeRemovedIsToldWhy(t *testing.T) {
 		p.refused(<-asked, `removing controller "suicidal": its own reconcile would wait for itself; call Remove from elsewhere`)
 		p.calm() // It has removed another one.
 		p.refused(p.manager.Remove(p.t.Context(), "secrets"), `removing controller "secrets": there is none of the name; there are: configs, suicidal`)
-		p.watches("in the end", 1, 2)
+		if open := p.server.Counts().Watches; open != 1 { // That of secrets may have been opened before, or not.
+			p.t.Errorf("in the end %d watches are open", open)
+		}
 		p.refused(p.manager.Run(p.t.Context()), "the manager runs already, or has ended; make another one")
 		p.stop()
 		p.refused(p.manager.Add("late", nothing, ofConfigs), `adding controller "late": the manager has ended; make another one`)
