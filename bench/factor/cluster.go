@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bellerophon/install"
+	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// withCluster starts a local cluster with the resource definition and the permissions, calls
+// run, and stops the cluster. The context of run ends if the cluster fails.
+func withCluster(ctx context.Context, p *progress, run func(ctx context.Context, w *world) error) (err error) {
+	log, err := logging.New(p.out, slog.LevelWarn, "text")
+	if err != nil {
+		return err
+	}
+	cluster, err := localcluster.Start(ctx, localcluster.Options{Progress: screen.Progress(p.out), Logger: log})
+	p.out.Live()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	group := lifecycle.New(ctx)
+	group.Go("local cluster", func(ctx context.Context) error {
+		select {
+		case <-cluster.Done():
+			return cluster.Err()
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	group.Go("measurement", func(ctx context.Context) error {
+		defer group.Stop()
+		w, err := newWorld(ctx, cluster.AdminConfig(), p, log)
+		if err != nil {
+			return connect.Explain(err)
+		}
+		defer w.driver.Close()
+		return run(ctx, w)
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// world is a cluster with the operator in it, which runs between start and stop.
+type world struct {
+	driver   *driver
+	progress *progress
+	version  string       // of Kubernetes
+	account  *rest.Config // of the operator
+	log      *slog.Logger
+
+	recorder   *recorder
+	operator   *lifecycle.Group
+	recordings []recording
+}
+
+func newWorld(ctx context.Context, admin *rest.Config, p *progress, log *slog.Logger) (*world, error) {
+	w := &world{progress: p, log: log}
+	var err error
+	if w.version, err = connect.Check(ctx, admin); err != nil {
+		return nil, err
+	}
+	if _, err := install.MakeNamespace(ctx, admin, namespace); err != nil {
+		return nil, err
+	}
+	installed, err := install.Operator(ctx, admin, "")
+	if err != nil {
+		return nil, err
+	}
+	if w.account, err = installed.Config(ctx, admin); err != nil {
+		return nil, err
+	}
+	w.driver, err = newDriver(admin)
+	return w, err
+}
+
+// start starts the operator with the default options, and records it.
+func (w *world) start(ctx context.Context) error {
+	types := scheme.Scheme
+	if err := v1.AddToScheme(types); err != nil {
+		return err
+	}
+	recorder := newRecorder()
+	manager, err := controller.NewManager(w.account, types, controller.Options{
+		Logger:   w.log,
+		OnError:  func(err error) { w.log.Warn(connect.Explain(err).Error()) },
+		OnResult: recorder.result,
+	})
+	if err != nil {
+		return fmt.Errorf("start the operator: %w", err)
+	}
+	recorder.loop = manager.Cache().Loop().Duration
+	if err := simple.AddTo(manager); err != nil {
+		return fmt.Errorf("start the operator: %w", err)
+	}
+	w.recorder, w.operator = recorder, lifecycle.New(ctx)
+	w.operator.Go("operator", manager.Run)
+	w.operator.Go("level", func(ctx context.Context) error {
+		return streams.ForEach(ctx, manager.Cache().Levels(), func(levels []cache.Level) {
+			for _, level := range levels {
+				recorder.level(level)
+			}
+		}, func(err error) { w.log.Warn("level: " + err.Error()) })
+	})
+	return nil
+}
+
+// keep keeps what was recorded until now.
+func (w *world) keep() {
+	w.recordings = append(w.recordings, w.recorder.end(w.driver.versions()))
+}
+
+// stop ends the operator, if it runs.
+func (w *world) stop() error {
+	if w.operator == nil {
+		return nil
+	}
+	w.operator.Stop()
+	err := w.operator.Wait()
+	w.operator = nil
+	return err
+}
