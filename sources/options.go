@@ -37,8 +37,8 @@ type WatchOptions struct {
 	// is in doubt, 1 s to 24 h: by then the source has asked the server, and has said that it is
 	// lost if there was no answer. DefaultMaxStaleness suits servers that send bookmarks. One that
 	// sends none is asked every three quarters of it, and for a list where anything was written
-	// since. Lists that follow one another wait up to 8 s: below about 10 s, a busy server without
-	// bookmarks is in doubt for a part of the time.
+	// since. Lists that follow one another wait up to 8 s: below about 40 s, a busy server without
+	// bookmarks is in doubt for a part of the time, and so is one with bookmarks below a minute.
 	MaxStaleness time.Duration
 
 	// Keep changes an object before it enters the stream, to keep only what is read of
