@@ -22,8 +22,8 @@ type Report struct {
 
 	Level        cache.Level `json:"syncLevel"`
 	NotCounted   []string    `json:"notCounted,omitempty"` // kinds that do not count for the level
-	LoopSeconds  float64     `json:"loopDurationSeconds"` // smoothed
-	QuietSeconds float64     `json:"quietSeconds"`        // without an event until Settled
+	LoopSeconds  float64     `json:"loopDurationSeconds"`  // smoothed
+	QuietSeconds float64     `json:"quietSeconds"`         // without an event until Settled
 
 	// Seconds count from the start of the cluster's first process, or of the connection to
 	// the user's own. What did not happen is null.
