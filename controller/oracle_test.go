@@ -109,9 +109,9 @@ func (o *oracle) recover(steps string) error {
 		o.install(kind, true)
 	}
 	o.mu.Unlock()
-	// A bookmark or a probe, the source's backoff, and that of a key, after which the last
-	// failures have been tried again.
-	within := max(time.Minute, o.options.staleness*3/4) + 10*time.Second + oracleBackoff*12/10
+	// A bookmark or a probe; the source's backoff before it connects again and before it lists
+	// what the probe has missed; and that of a key, after which the last failures were tried again.
+	within := max(time.Minute, o.options.staleness*3/4) + 2*10*time.Second + oracleBackoff*12/10
 	if strings.ContainsAny(steps, "nqst") {
 		within += 70 * time.Second // A request hangs.
 	}
