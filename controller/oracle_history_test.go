@@ -3,6 +3,7 @@ package controller_test
 import (
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/cache"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -15,7 +16,6 @@ type oracleThing struct {
 
 	floor     int // the newest state that readers have seen
 	delivered int // the newest state that a watch has delivered to the manager
-	restored  int // the state with which the present timeline begins
 }
 
 // oracleState is what a thing was for a time: the token of its object, or "" for nothing.
@@ -86,7 +86,7 @@ func (o *oracle) read(thing *oracleThing) (token string) {
 	if store == nil {
 		return ""
 	}
-	listed := store.Level() >= levelListed // Before the read: until the first list nothing is known.
+	listed := store.Level() >= cache.Listed // Before the read: until the first list nothing is known.
 	if object, found := store.Get(thing.name); found {
 		token = object.GetAnnotations()[oracleToken]
 	}
@@ -141,7 +141,6 @@ func (o *oracle) restore() {
 	o.server.Restore(o.snapshot)
 	for _, thing := range o.things {
 		thing.begin(o.visible(thing))
-		thing.restored = len(thing.states) - 1
 	}
 	for i, kind := range o.kinds {
 		kind.gone = o.snapshotGone[i]

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -24,13 +23,12 @@ import (
 )
 
 // The oracle of the levels is a whole manager over a fake API server, in virtual time, and a
-// judge who knows what the server had at which time. After each step of a schedule the judge
+// judge that knows what the server had at which time. After each step of a schedule the judge
 // compares what the level promises with that: see oracle_promises_test.go.
 
 const (
 	oracleToken = "t" // the annotation that tells two states apart; no two states of a schedule share one
 	oracleLabel = "l"
-	levelListed = cache.Listed
 )
 
 // oracleKind is a kind of objects.
