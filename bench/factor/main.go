@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -34,6 +35,11 @@ type options struct {
 func (o options) validate() error {
 	if o.load < 3*time.Second || o.load > time.Hour {
 		return fmt.Errorf("--load is %v; allowed is 3s to 1h", o.load)
+	}
+	if folder := filepath.Dir(o.svg); o.svg != "" {
+		if _, err := os.Stat(folder); err != nil { // Better now than after the measurement.
+			return fmt.Errorf("--svg is %s, in a folder that cannot be used: %w", o.svg, err)
+		}
 	}
 	return nil
 }
@@ -78,12 +84,10 @@ The scenarios are
 			if err != nil {
 				return err
 			}
-			if options.svg != "" {
-				if err := outcome.draw(options.svg); err != nil {
-					return err
-				}
+			if err := outcome.print(os.Stdout, output == "json", screen.New(os.Stdout)); err != nil || options.svg == "" {
+				return err
 			}
-			return outcome.print(os.Stdout, output == "json", screen.New(os.Stdout))
+			return outcome.draw(options.svg)
 		},
 	}
 	flags := command.Flags()

@@ -96,7 +96,7 @@ func TestThePictureIsSmallAndWellFormedAndNeedsNothingElse(t *testing.T) {
 	}
 }
 
-func TestScenariosAndTheLoadAreChecked(t *testing.T) {
+func TestOptionsAreChecked(t *testing.T) {
 	for list, want := range map[string]int{"burst": 1, "drift,churn": 2, "burst,burst": 0, "": 0, "nothing": 0, "burst,": 0} {
 		if got, err := selectScenarios(list); len(got) != want || (err == nil) != (want > 0) {
 			t.Errorf("selectScenarios(%q) = %v (%v), want %d", list, got, err, want)
@@ -105,6 +105,12 @@ func TestScenariosAndTheLoadAreChecked(t *testing.T) {
 	for load, valid := range map[time.Duration]bool{0: false, 2 * time.Second: false, 3 * time.Second: true, time.Hour: true, 2 * time.Hour: false} {
 		if err := (options{load: load}).validate(); (err == nil) != valid {
 			t.Errorf("a load of %v gives %v", load, err)
+		}
+	}
+	folder := t.TempDir()
+	for svg, valid := range map[string]bool{"a.svg": true, filepath.Join(folder, "a.svg"): true, filepath.Join(folder, "none", "a.svg"): false} {
+		if err := (options{load: time.Minute, svg: svg}).validate(); (err == nil) != valid {
+			t.Errorf("a picture in %s gives %v", svg, err)
 		}
 	}
 }
