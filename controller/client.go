@@ -225,6 +225,7 @@ func hold(kind *form, answer, kept streams.Object, since time.Time, told bool) s
 	if !whole { // A projection may share parts with the object that it was made of.
 		kept = kept.DeepCopyObject().(streams.Object)
 	}
+	kind.options.Status.Wrote(kept.GetNamespace(), kept.GetResourceVersion())
 	passed := !told || store.Wrote(kept, since)
 	if whole && !passed {
 		return answer.DeepCopyObject().(streams.Object)

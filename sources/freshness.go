@@ -69,7 +69,22 @@ func (f *freshness) opened(open *openWatch, head string, streaming bool) {
 	}
 }
 
-// name notes a version that the server named.
+// known returns the newest version that the server has named so far. What it says is current in
+// answer to a later question is no older, unless its versions went back.
+func (f *freshness) known() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.named
+}
+
+// wrote notes the version of a write that the server has answered.
+func (f *freshness) wrote(version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.name(version)
+}
+
+// name notes a version that the server named. The lock is held.
 func (f *freshness) name(version string) {
 	if f.named == "" || streams.Older(f.named, version) {
 		f.named = version
@@ -149,15 +164,15 @@ func (f *freshness) bookmarked(version string, at time.Time) bool {
 	return true
 }
 
-// replaced takes in a list that was asked for at a time, when head was current. It reports
-// whether the server's versions went back.
-func (f *freshness) replaced(version, head string, asked time.Time) (reset bool) {
+// replaced takes in a list that was asked for at a time, when known was known, and head current.
+// It reports whether the server's versions went back.
+func (f *freshness) replaced(version, head, known string, asked time.Time) (reset bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if head == "" {
 		head = version
 	}
-	if reset = f.listed && streams.Older(head, f.named); reset {
+	if reset = f.listed && streams.Older(head, known); reset {
 		f.newest, f.named = "", ""
 	}
 	if streams.Older(f.newest, version) || f.newest == "" {
@@ -170,14 +185,6 @@ func (f *freshness) replaced(version, head string, asked time.Time) (reset bool)
 	}
 	f.listed, f.lost, f.relist = true, false, false
 	return reset
-}
-
-// wentBack reports whether a version that is current now is older than one that the server
-// named before.
-func (f *freshness) wentBack(head string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.listed && streams.Older(head, f.named)
 }
 
 // lose notes that the server is lost. It reports whether that is news.
@@ -270,6 +277,7 @@ func (w *watcher) guard(ctx context.Context) error {
 // because nothing happened, or because it is dead.
 func (w *watcher) probe(ctx context.Context, open *openWatch) {
 	w.status.Probes.Add(1)
+	known := w.fresh.known()
 	head, err := w.askHead(ctx, w.options.probeTimeout())
 	if err != nil {
 		_ = w.fail(ctx, "watch", err)
@@ -277,7 +285,7 @@ func (w *watcher) probe(ctx context.Context, open *openWatch) {
 	}
 	w.speaking.Lock()
 	defer w.speaking.Unlock()
-	switch now := time.Now(); w.fresh.probed(open, head, now, w.options.patience()) {
+	switch now := time.Now(); w.fresh.probed(open, head, known, now, w.options.patience()) {
 	case isConfirmed:
 		w.inlet.Put(ctx, w.bookmark(head, now))
 	case isBehind:
@@ -295,14 +303,14 @@ const (
 	isBehind                   // the server has another version; a list follows
 )
 
-// probed takes in the answer to a probe of a watch.
-func (f *freshness) probed(open *openWatch, head string, now time.Time, patience time.Duration) finding {
+// probed takes in the answer to a probe of a watch, which was asked when known was known.
+func (f *freshness) probed(open *openWatch, head, known string, now time.Time, patience time.Duration) finding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case f.open != open || !f.streaming && now.Sub(f.confirmed) < patience:
 		return isAnswered
-	case f.listed && !f.lost && head != "" && f.newest == head && !streams.Older(head, f.named):
+	case f.listed && !f.lost && head != "" && !streams.Older(f.newest, head) && !streams.Older(head, known):
 		f.mark(head, now)
 		return isConfirmed
 	}

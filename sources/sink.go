@@ -73,7 +73,7 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 	w.asked = false
 	w.speaking.Lock()
 	defer w.speaking.Unlock()
-	events[0].Reset = w.fresh.replaced(resourceVersion, w.head, w.askedAt)
+	events[0].Reset = w.fresh.replaced(resourceVersion, w.head, w.known, w.askedAt)
 	w.status.Lists.Add(1)
 	w.status.refuse(w, false)
 	w.inlet.Put(s.ctx, append(events, end)...)

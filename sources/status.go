@@ -57,6 +57,19 @@ func (s *Status) Held() int {
 	return held
 }
 
+// Wrote notes that the server has answered a write to a namespace, with a version. If what it
+// says is current later is older than that, its versions went back. It may be called from any
+// goroutine.
+func (s *Status) Wrote(namespace, version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for each := range s.states {
+		if each.namespace == "" || each.namespace == namespace {
+			each.fresh.wrote(version)
+		}
+	}
+}
+
 // Silence returns how long ago the last event or bookmark came, and Quiet the last event;
 // false if there was none. A clock that is set does not matter.
 func (s *Status) Silence() (since time.Duration, came bool) { return ago(s.lastAt.Load()) }

@@ -40,6 +40,7 @@ type watcher struct {
 	head    string    // the version that the server reported before the list that is under way; empty if that is current
 	asked   bool      // head is of the list that is under way
 	askedAt time.Time // when the list that is under way was asked for
+	known   string    // what fresh knew then
 	failed  error     // why the attempt has failed, and the plain list that follows need not try
 }
 
@@ -69,7 +70,7 @@ func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.
 // so that there is no version to ask for.
 func (w *watcher) stream(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w.status.set(w, Listing)
-	w.head, w.asked, w.askedAt = "", false, time.Now()
+	w.head, w.asked, w.askedAt, w.known = "", false, time.Now(), w.fresh.known()
 	if options.ResourceVersion != "" { // What streams in then may be as old as that.
 		head, err := w.askHead(ctx, maxAnswer)
 		if err != nil {
@@ -134,7 +135,7 @@ func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime
 
 func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*internalversion.List, error) {
 	if !w.asked {
-		w.askedAt = time.Now()
+		w.askedAt, w.known = time.Now(), w.fresh.known()
 		w.head = "" // Without a version, a list is as current as a quorum read at the time of the request.
 		if options.ResourceVersion != "" {
 			head, err := w.askHead(ctx, maxAnswer)
@@ -162,11 +163,12 @@ func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch
 	connected := w.event(streams.Connected)
 	lost := w.fresh.isLost()
 	if lost {
+		known := w.fresh.known()
 		head, err := w.askHead(ctx, maxAnswer)
 		if err != nil {
 			return nil, w.fail(ctx, "watch", err)
 		}
-		if w.fresh.wentBack(head) {
+		if streams.Older(head, known) { // Its versions went back.
 			return nil, errRelist
 		}
 		connected.ResourceVersion = head
