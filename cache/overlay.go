@@ -188,13 +188,20 @@ func (s *Store) forgetWrites(to *batch) (dropped bool) {
 	}
 	o := &s.overlay
 	for name, pending := range o.pending {
-		if pending.answered.Before(s.reset) {
-			delete(o.pending, name)
-			o.working.remove(pending.slot)
-			s.vanished(name, pending.slot.get(), to)
-			s.mutations.went(pending.slot.get())
-			dropped = true
+		if !pending.answered.Before(s.reset) {
+			continue
 		}
+		own := pending.slot.get()
+		delete(o.pending, name)
+		o.working.remove(pending.slot)
+		if held := s.published.Load().table.find(name); held != nil { // Readers see that again.
+			event := *s.marked
+			event.Key = streams.Key{GroupKind: s.kind, NamespacedName: name}
+			to.add(streams.Updated, &event, own, held.get())
+		}
+		s.vanished(name, own, to)
+		s.mutations.went(own)
+		dropped = true
 	}
 	dropped = dropped || o.hidden.Len() > 0
 	o.hidden.Clear()

@@ -100,7 +100,7 @@ func TestReadyzStaysWellWhenAControllerOfAMissingKindIsAdded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"ok: ", "not counted: Secret\n", "controller secrets waits for a kind that is not counted"} {
+	for _, want := range []string{"ok: ", "not counted: Secret\n", "controller secrets waits for a kind that the server refuses"} {
 		if answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("/readyz answers %d %q, want %q in it", answer.StatusCode, body, want)
 		}

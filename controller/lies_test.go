@@ -68,7 +68,7 @@ var lies = []lie{
 	{"a kind counts as listed with the first of its namespaces", []edit{
 		{"cache/scope.go", "case !scope.listed:", "case !scope.listed && i == 0:"}}, ""},
 	{"a kind that is refused is not noted", []edit{
-		{"controller/member.go", "store.SetRefused(refused)", "_ = store"}}, ""},
+		{"controller/work.go", "store.SetRefused(works && watched.refused.Load())", "_ = works"}}, ""},
 }
 
 func TestEachLieIsCaught(t *testing.T) {

@@ -44,6 +44,7 @@ type Manager struct {
 	recorder    *Recorder
 	present     atomic.Pointer[present]
 
+	counting sync.Mutex       // of who says which kinds count
 	changing sync.Mutex       // of who changes present, and of what follows
 	group    *lifecycle.Group // of Run, while it runs
 	ended    bool

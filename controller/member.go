@@ -45,6 +45,7 @@ type watched struct {
 	users   int                         // controllers that need it, and the demand
 	stop    func()                      // ends the watch, and waits for that
 	demand  demand
+	refused atomic.Bool // the server refuses its first list
 }
 
 // store is what is held of the kind, nil while it is not watched.
@@ -188,9 +189,8 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 	options.Status = &sources.Status{}
 	added := &watched{kind: kind, options: options, project: input.project, client: client, indexes: []cache.Indexer{cache.ByOwner}}
 	options.Status.OnRefusal = func(refused bool) {
-		if store := added.store(); store != nil {
-			store.SetRefused(refused)
-		}
+		added.refused.Store(refused)
+		m.recount()
 	}
 	if err := added.index(input.indexers); err != nil {
 		return nil, err
@@ -232,6 +232,7 @@ func (m *Manager) enter(made *member, forms map[reflect.Type]*form) {
 	m.metrics.expect(made.name)
 	now.members[made.name] = made
 	m.present.Store(now)
+	m.recount()
 	for _, watched := range first {
 		m.begin(watched)
 	}
@@ -288,5 +289,6 @@ func (m *Manager) forget(left *member) {
 		return !known.entered()
 	})
 	m.present.Store(now)
+	m.recount()
 	m.metrics.forget(left.name)
 }

@@ -96,10 +96,26 @@ func (o *oracle) checkUncounted(uncounted []string) {
 		switch counts := !slices.Contains(uncounted, kind.group.String()); {
 		case !counts && kind != o.demanded && (!kind.refused || o.listed(kind)):
 			o.broken("%s does not count; it was refused: %v, and listed: %v", kind.resource, kind.refused, o.listed(kind))
-		case counts && kind.barred && !o.anyListed(kind):
+		case counts && kind.barred && !o.anyListed(kind) && o.anyWorks():
 			o.broken("%s counts, though the server refuses to list it", kind.resource)
 		}
 	}
+}
+
+// anyWorks reports whether the server refuses no kind of some controller. Where none can work,
+// the kinds that are refused count.
+func (o *oracle) anyWorks() bool {
+	needs := map[string][]string{
+		"configs": {"configmaps", "secrets"}, "nodes": {"nodes", "configmaps"}, "secrets": {"secrets"}, "accounts": {"serviceaccounts", "secrets"},
+	}
+	for name := range o.members {
+		if !slices.ContainsFunc(o.kinds, func(kind *oracleKind) bool {
+			return slices.Contains(needs[name], kind.resource) && kind.refused && !o.listed(kind)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // anyListed reports whether a path of a kind has had a list.

@@ -111,13 +111,27 @@ func (m *Manager) eachHeld(visit func(stage, of string, held int64) bool) (found
 // sender has counted it.
 func apart(sent, received int64) int64 { return max(sent-received, received-sent) }
 
-// isBlocked reports whether the controller waits for a kind that does not count, as the server
-// does not serve it or forbids it.
+// isBlocked reports whether the controller waits for a kind that the server does not serve, or
+// forbids.
 func (m *member) isBlocked() bool {
-	return slices.ContainsFunc(m.watches, func(needed *watched) bool {
-		store := needed.store()
-		return store != nil && !store.Counts()
-	})
+	return slices.ContainsFunc(m.watches, func(needed *watched) bool { return needed.refused.Load() })
+}
+
+// recount says which kinds do not count: those that the server refuses, unless no controller can
+// work without them. A manager that can do nothing must not look well.
+func (m *Manager) recount() {
+	m.counting.Lock()
+	defer m.counting.Unlock()
+	present := m.present.Load()
+	works := false
+	for _, member := range present.members {
+		works = works || !member.isBlocked()
+	}
+	for _, watched := range present.watches {
+		if store := watched.store(); store != nil {
+			store.SetRefused(works && watched.refused.Load())
+		}
+	}
 }
 
 // namedKeys bounds the keys that are named for people.
@@ -159,7 +173,7 @@ func (m *Manager) notes() (notes []string) {
 	}
 	for _, member := range m.present.Load().members {
 		if member.isBlocked() {
-			notes = append(notes, "controller "+member.name+" waits for a kind that is not counted")
+			notes = append(notes, "controller "+member.name+" waits for a kind that the server refuses")
 		}
 	}
 	slices.Sort(notes)
