@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -97,7 +98,7 @@ func (s *Store) replaceAll(event *streams.Event, list *relist, to *batch) {
 		if known := s.find(listed.name()); known != nil {
 			held = known.get()
 		}
-		s.tell(event, held, object, to)
+		s.tell(event, list, held, object, to)
 	})
 	next.scopes = before.scopes
 	s.working, s.table = next, table
@@ -146,8 +147,8 @@ func (s *Store) replaceWithin(event *streams.Event, list *relist, to *batch) {
 		if known != nil {
 			before = known.get()
 		}
-		s.tell(event, before, object, to)
-		if before != nil && same(before, object) {
+		s.tell(event, list, before, object, to)
+		if before != nil && list.repeats(before, object) {
 			continue
 		}
 		s.sizes.sample(object)
@@ -159,12 +160,18 @@ func (s *Store) replaceWithin(event *streams.Event, list *relist, to *batch) {
 	}
 }
 
+// repeats reports whether a listed object is what is held. After a reset, a version may have
+// been used again, for another state.
+func (l *relist) repeats(held, object streams.Object) bool {
+	return same(held, object) && (!l.reset || apiequality.Semantic.DeepEqual(held, object))
+}
+
 // tell adds the change that a listed object is, if it is one.
-func (s *Store) tell(event *streams.Event, held, object streams.Object, to *batch) {
+func (s *Store) tell(event *streams.Event, list *relist, held, object streams.Object, to *batch) {
 	switch {
 	case held == nil || held.GetUID() != object.GetUID():
 		to.add(streams.Added, part(event, object), nil, object)
-	case !same(held, object):
+	case !list.repeats(held, object):
 		to.add(streams.Updated, part(event, object), held, object)
 	}
 }
