@@ -204,6 +204,11 @@ func (m *Manager) results() streams.Stream[operators.Result] {
 // apply brings events into the cache.
 func (m *Manager) apply(events []streams.Event) ([]streams.Change, error) {
 	m.intake.events += int64(len(events))
+	for i := range events {
+		if events[i].Reset {
+			m.controllers.ForgetEchoes()
+		}
+	}
 	changes := m.cache.Apply(events) // It ends the calm before readers see anything.
 	m.changes.Add(int64(len(changes)))
 	streams.Recycle(events) // Last: from here on they are somebody else's.

@@ -25,6 +25,7 @@ type roster struct {
 	controllers map[string]*Controller       // Another pointer is another controller.
 	removed     *lru.Cache[string, struct{}] // names that were removed, and may be set again; shared by all states
 	shut        map[string]bool              // those whose gate has not opened yet: see Controller.Held
+	forgotten   int                          // how often ForgetEchoes was called
 }
 
 // NewControllers makes controllers.
@@ -42,7 +43,7 @@ func emptyRoster() *roster {
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
-	return &roster{map[string]*Controller{}, removed, map[string]bool{}}
+	return &roster{controllers: map[string]*Controller{}, removed: removed, shut: map[string]bool{}}
 }
 
 // Set gives a name to a controller. One that has the name already is removed: see Remove.
@@ -66,6 +67,13 @@ func (c *Controllers) Open(name string) {
 	c.change(func(changed *roster) { delete(changed.shut, name) })
 }
 
+// ForgetEchoes forgets the own writes whose events have not come yet. Call it when the server's
+// versions went back, before the requests that follow: a version may then be that of somebody
+// else's write. See [Controller].IgnoreEchoes.
+func (c *Controllers) ForgetEchoes() {
+	c.change(func(changed *roster) { changed.forgotten++ })
+}
+
 // Remove removes a controller. What waits for it is dropped, and so are requests for it from
 // then on, but for an attempt that is about to start, or in flight: that is not waited for,
 // its result goes out, and it is not repeated. Of a name that there is not, it does nothing.
@@ -86,7 +94,7 @@ func (c *Controllers) change(change func(*roster)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.published.Load()
-	changed := &roster{maps.Clone(before.controllers), before.removed, maps.Clone(before.shut)}
+	changed := &roster{maps.Clone(before.controllers), before.removed, maps.Clone(before.shut), before.forgotten}
 	change(changed)
 	c.published.Store(changed)
 	for news := range c.followers {

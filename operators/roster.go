@@ -13,6 +13,9 @@ func (s *schedule) follow(now *roster) {
 	if now == s.roster {
 		return
 	}
+	if now.forgotten != s.roster.forgotten {
+		s.echoes.Purge()
+	}
 	s.roster, s.last = now, nil
 	for name, known := range s.lines {
 		controller := now.controllers[name]
