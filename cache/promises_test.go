@@ -254,3 +254,28 @@ func TestTheCacheShrinksWhenObjectsHaveGone(t *testing.T) {
 	}
 	runtime.KeepAlive(c)
 }
+
+// The version was used again after the restore, for another state.
+func TestAListThatIsAResetTellsOfAStateWithAVersionThatWasUsedBefore(t *testing.T) {
+	for _, namespace := range []string{"", "a"} {
+		c, store := newCache(t)
+		c.Apply(within(namespace, list("", "50", object("a/x", "u@40", "before"))...))
+		reset := within(namespace, list("", "45", object("a/x", "u@40", "after"))...)
+		reset[0].Reset = true
+		same(t, "changes", told(c.Apply(reset)), []string{"Updated a/x u@40 > u@40 by Listed@40"})
+		same(t, "held", held(store.ByIndex("app", "after")), []string{"a/x u@40"})
+	}
+}
+
+// Readers saw the own write, and see what it was made of again.
+func TestAnOwnWriteThatARestoreTookBackIsAChange(t *testing.T) {
+	c, store := newCache(t)
+	c.Apply(list("", "5", object("a/x", "u@4")))
+	wrote(store, "a/x", "u@9")
+	reset := list("", "5", object("a/x", "u@4"))
+	reset[0].Reset, reset[0].Received = true, time.Now().Add(time.Second)
+	same(t, "changes", told(c.Apply(reset)), []string{"Updated a/x u@9 > u@4 by ListEnd@5"})
+	if got(store, "a/x") != "u@4" {
+		t.Errorf("read is %s", got(store, "a/x"))
+	}
+}

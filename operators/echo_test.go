@@ -175,3 +175,17 @@ func TestAnEchoIsRememberedOnce(t *testing.T) {
 		b.stop()
 	})
 }
+
+// After a restore from a backup a version is used again, by somebody else.
+func TestEchoesThatAreForgottenAreDroppedNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRigOf(t, map[string]operators.Controller{"pods": {Reconcile: writing(0, nil), IgnoreEchoes: true}}, one)
+		b.in.send(request("a", "1"))
+		pass(5 * time.Second)
+		b.controllers.ForgetEchoes()
+		b.in.send(ofB(own))
+		pass(time.Hour)
+		b.wantAttempts("0s a | 5s a")
+		b.stop()
+	})
+}
