@@ -130,13 +130,15 @@ func (w *truth) live() *state {
 func (w *truth) check(claimed time.Time) (lies []string, exact bool) {
 	level := w.level()
 	held, sights := w.cached(), w.sights()
+	// Before the level is asked again: a key that fails may succeed while the server is read.
+	unreconciled := w.unreconciled(held, sights, level)
 	if again := w.level(); level < cache.Settled || again < cache.Settled {
 		return nil, false // It claims nothing any more.
 	}
 	live := w.live()
 	missed := w.missed(held.versions(), live.versions(), claimed)
 	lies = append(lies, missed.old...)
-	lies = append(lies, w.unreconciled(held, sights, level)...)
+	lies = append(lies, unreconciled...)
 	if level >= cache.Converged {
 		lies = append(lies, wrongChildren(held)...)
 	}
