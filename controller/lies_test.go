@@ -114,7 +114,7 @@ func (l lie) tell(t *testing.T) (caught []string, output string) {
 	if l.targets != "" {
 		tests += "|" + l.targets
 	}
-	run := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout=2m", "-rapid.nofailfile", "-rapid.shrinktime=0s",
+	run := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout=2m", "-rapid.nofailfile", "-rapid.shrinktime=0s", "-rapid.seed=1",
 		"-oracle=20000", "-oracle-time="+lieTime.String())
 	told, err := run.CombinedOutput()
 	for _, match := range failedTest.FindAllSubmatch(told, -1) {
