@@ -169,8 +169,8 @@ func (s *Store) applied(event *streams.Event, to *batch) {
 	}
 }
 
-// same reports whether two states of an object are one. Some servers, such as that of
-// metrics.k8s.io, give objects no versions: then the states are compared.
+// same reports whether two states of an object are equal: by uid and version. Objects of some
+// servers (metrics.k8s.io) have no versions; their contents are compared.
 func same(held, object streams.Object) bool {
 	version := object.GetResourceVersion()
 	return held.GetResourceVersion() == version && held.GetUID() == object.GetUID() &&

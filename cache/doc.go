@@ -33,8 +33,8 @@
 //     not longer ago than the bound of [Cache.SetMaxStaleness]. A list confirms its version as of
 //     the request for it, a bookmark as of its arrival. A source that lost the server is not
 //     Current until it has reached the version that the server reported on its return.
-//   - OwnWritesVisible: the watch has passed every own write. Writes that no source will tell of
-//     (another namespace, a selector) do not count, and are not visible.
+//   - OwnWritesVisible: the watch has passed every own write. A write to a namespace
+//     without a source, or hidden by a label selector, does not count and is not visible.
 //   - Settled: nothing is pending in the pipeline (see [Work]), and nothing has changed for
 //     [Loop.Quiet]. Only changes that a reader can see, and attempts, end a calm: an event that
 //     repeats what is held does not.

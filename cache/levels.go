@@ -66,7 +66,7 @@ func (s *Store) SetRefused(refused bool) {
 	}
 }
 
-// counts reports whether the store, which is at a level, counts for that of the cache.
+// counts reports whether the store, at its own level, counts for the level of the cache.
 func (s *Store) counts(own Level) bool {
 	return own >= Current || !s.optional.Load() && (own >= Listed || !s.refused.Load())
 }

@@ -142,7 +142,7 @@ func (s *Store) shows(name types.NamespacedName, uid types.UID) bool {
 	return own != nil && own.get().GetUID() == uid
 }
 
-// covers reports whether a source tells of a namespace, or will.
+// covers reports whether a source covers a namespace.
 func (s *Store) covers(namespace string) bool {
 	return !s.limited || s.published.Load().scopes.of(namespace) != nil
 }

@@ -105,9 +105,9 @@ func (s *Store) replaceAll(event *streams.Event, list *relist, to *batch) {
 	clear(s.fresh)
 }
 
-// replaceWithin replaces what is held of a namespace by a list of it. Its cost is that of the
-// namespace and the list, however much is held of others: with lists of 500 namespaces, to
-// make everything anew took 27 s instead of 1.
+// replaceWithin replaces the objects of one namespace by a list. The cost depends on that
+// namespace and the list alone. Rebuilding the whole view for each of 500 namespaces took 27 s
+// instead of 1 s.
 func (s *Store) replaceWithin(event *streams.Event, list *relist, to *batch) {
 	version := event.ResourceVersion
 	listed := make(map[types.NamespacedName]streams.Object, len(list.objects))

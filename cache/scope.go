@@ -72,8 +72,8 @@ func (s *scope) confirm(at time.Time) {
 	}
 }
 
-// measures reports whether the time since an event is that of a loop: not if the source lost
-// the server in between.
+// measures reports whether the time since an event measures a loop. It does not if the source
+// lost the server in between.
 func (s *scope) measures(since time.Time) bool {
 	return !since.IsZero() && !s.lost && !since.Before(s.resumed)
 }

@@ -213,7 +213,7 @@ func wrote[T streams.Object](ctx context.Context, kind *form, verb string, sole 
 
 // hold enters what is kept of an answer into the cache, and returns what the caller of the write
 // gets. The two share nothing: the caller may change its own, and nobody what the cache holds.
-// The copy is of the smaller one. What the watch will not tell of does not enter the cache.
+// The smaller one is copied. An object that the watch does not select stays out of the cache.
 func hold(kind *form, answer, kept streams.Object, since time.Time, told bool) streams.Object {
 	store, whole := kind.store(), kind.kept()
 	if whole {
