@@ -10,7 +10,7 @@ import (
 type causes struct{ held []streams.Cause }
 
 func (c *causes) of(event *streams.Event) []streams.Cause {
-	if len(event.Folded) > 0 {
+	if len(event.Coalesced) > 0 {
 		return event.Causes()
 	}
 	if len(c.held) == cap(c.held) {
@@ -144,7 +144,7 @@ func (s *Store) applied(event *streams.Event, to *batch) {
 	if slot == nil {
 		if s.buried(name, event.Object) {
 			s.note(ApplyAfterDelete, event)
-			to.add(streams.Touched, event, nil, nil)
+			to.add(streams.Unchanged, event, nil, nil)
 			return
 		}
 		s.put(nil, name, event.Object, to)
@@ -155,9 +155,9 @@ func (s *Store) applied(event *streams.Event, to *batch) {
 	switch {
 	case same(held, event.Object):
 		return // A repetition, as after a reconnect.
-	case streams.Older(event.ResourceVersion, held.GetResourceVersion()):
+	case streams.OlderVersion(event.ResourceVersion, held.GetResourceVersion()):
 		s.note(Older, event)
-		to.add(streams.Touched, event, held, held)
+		to.add(streams.Unchanged, event, held, held)
 	case held.GetUID() != event.Object.GetUID():
 		s.note(Recreated, event)
 		s.put(slot, name, event.Object, to)
@@ -182,9 +182,9 @@ func same(held, object streams.Object) bool {
 func (s *Store) buried(name types.NamespacedName, object streams.Object) bool {
 	grave, known := s.tombstones.Get(name)
 	if known && grave.uid == object.GetUID() {
-		return !streams.Older(grave.resourceVersion, object.GetResourceVersion())
+		return !streams.OlderVersion(grave.resourceVersion, object.GetResourceVersion())
 	}
-	return known && streams.Older(object.GetResourceVersion(), grave.resourceVersion)
+	return known && streams.OlderVersion(object.GetResourceVersion(), grave.resourceVersion)
 }
 
 func (s *Store) deleted(event *streams.Event, to *batch) {
@@ -192,16 +192,16 @@ func (s *Store) deleted(event *streams.Event, to *batch) {
 	s.told = append(s.told, name)
 	s.see(event)
 	slot := s.find(name)
-	if slot != nil && streams.Older(event.ResourceVersion, slot.get().GetResourceVersion()) {
+	if slot != nil && streams.OlderVersion(event.ResourceVersion, slot.get().GetResourceVersion()) {
 		s.note(Older, event)
-		to.add(streams.Touched, event, slot.get(), slot.get())
+		to.add(streams.Unchanged, event, slot.get(), slot.get())
 		return
 	}
-	if grave, known := s.tombstones.Peek(name); !known || !streams.Older(event.ResourceVersion, grave.resourceVersion) {
+	if grave, known := s.tombstones.Peek(name); !known || !streams.OlderVersion(event.ResourceVersion, grave.resourceVersion) {
 		s.tombstones.Add(name, tombstone{event.Object.GetUID(), event.ResourceVersion})
 	}
 	if slot == nil {
-		if len(event.Folded) == 0 { // Otherwise its creation was folded into its deletion.
+		if len(event.Coalesced) == 0 { // Otherwise its creation was folded into its deletion.
 			s.note(DeleteUnknown, event)
 		}
 		to.add(streams.Removed, event, event.Object, nil)

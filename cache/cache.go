@@ -58,7 +58,7 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 	made := batch{
 		causes:  causes{make([]streams.Cause, 0, len(events))},
 		changes: streams.NewBatch[streams.Change](len(events)),
-		stir:    c.Stir,
+		stir:    c.MarkActive,
 	}
 	touched := make([]*Store, 0, 4)
 	stores := c.registry.Load().stores

@@ -13,7 +13,7 @@ type Work interface {
 	Busy() bool
 	// Unfinished reports whether the last attempt of any key failed, or asked for another.
 	Unfinished() bool
-	// Stirred is called after each [Cache.Stir].
+	// Stirred is called after each [Cache.MarkActive].
 	Stirred()
 	// Pending returns what keeps the pipeline from a level, for people.
 	Pending(level Level) []string
@@ -52,10 +52,10 @@ func (l *levels) await() <-chan struct{} {
 	return l.next
 }
 
-// Stir notes that something happened, which ends a calm. Apply does so itself, before
+// MarkActive notes that something happened, which ends a calm. Apply does so itself, before
 // readers see what it applied; others call it for what the cache does not see, such as
 // the end of a reconcile. It may be called from any goroutine.
-func (c *Cache) Stir() {
+func (c *Cache) MarkActive() {
 	c.sync.mu.Lock()
 	calm := c.sync.settled
 	c.sync.settled, c.sync.stirred = false, time.Now()

@@ -117,7 +117,7 @@ func writeAndRead(api *server, store *cache.Store, key string, rounds int) error
 		uid := fmt.Sprintf("%s-%d", key, round)
 		for _, app := range []string{"red", "blue"} {
 			written := api.write(key, uid, app)
-			store.Wrote(written, time.Now())
+			store.RecordWrite(written, time.Now())
 			if now := got(store, key); now != stateOf(written) {
 				return fmt.Errorf("after writing %s, %s is %s", stateOf(written), key, now)
 			}
@@ -126,7 +126,7 @@ func writeAndRead(api *server, store *cache.Store, key string, rounds int) error
 			}
 		}
 		api.delete(key, uid)
-		store.WroteDeletion(named(key), types.UID(uid), time.Now())
+		store.RecordDeletion(named(key), types.UID(uid), time.Now())
 		if now := got(store, key); now != "-" {
 			return fmt.Errorf("after deleting %s, %s is %s", uid, key, now)
 		}

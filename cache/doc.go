@@ -16,7 +16,7 @@
 // yields the deletions that were missed.
 //
 // Reads see own writes as soon as the API server has answered, however far the watch
-// lags: see [Store.Wrote]. They are laid over what the watch says, and leave when the
+// lags: see [Store.RecordWrite]. They are laid over what the watch says, and leave when the
 // watch has passed them: with an event of the object, or a list or bookmark, of their
 // version or a later one. So a foreign change is never hidden behind an own one.
 //
@@ -25,7 +25,7 @@
 // [Cache.Level] returns what holds at the moment of the call. Each level includes those below it.
 // It is the lowest level of all kinds that count. A kind does not count while the server refuses
 // it before its first list (it is not served, or forbidden), and while it is optional and not
-// Current. [Cache.Uncounted] names such kinds.
+// Current. [Cache.NotCounted] names such kinds.
 //
 //   - Starting: the first list of some kind is not complete.
 //   - Listed: the first list of every kind is complete.
@@ -36,7 +36,7 @@
 //   - OwnWritesVisible: the watch has passed every own write. A write to a namespace
 //     without a source, or hidden by a label selector, does not count and is not visible.
 //   - Settled: nothing is pending in the pipeline (see [Work]), and nothing has changed for
-//     [Loop.Quiet]. Only changes that a reader can see, and attempts, end a calm: an event that
+//     [Loop.QuietPeriod]. Only changes that a reader can see, and attempts, end a calm: an event that
 //     repeats what is held does not.
 //   - Converged: Settled, and the last attempt of every key succeeded and asked for nothing more.
 //
@@ -60,9 +60,9 @@
 //
 //	deletion of an unknown key              passed on, there is nothing to remove
 //	creation of a known key, another uid    the old object is removed, the new one added
-//	apply older than what is held           dropped, passed on as Touched
-//	apply older than a remembered deletion  dropped, passed on as Touched
-//	deletion older than what is held        dropped, passed on as Touched
+//	apply older than what is held           dropped, passed on as Unchanged
+//	apply older than a remembered deletion  dropped, passed on as Unchanged
+//	deletion older than what is held        dropped, passed on as Unchanged
 //	list older than what is held            what is held newer stays; dropped, if all of it is in already
 //	list after the server's versions went   replaces everything, tombstones and own writes from before it
 //	  back (a restored backup)

@@ -44,7 +44,7 @@ func TestTheLevelRisesWithWhatIsKnown(t *testing.T) {
 	check("when all is calm", cache.Settled)
 	wrote(store, "a/z", "w@12")
 	check("after an own write during the calm", cache.Current)
-	c.Stir()
+	c.MarkActive()
 	c.Apply([]streams.Event{applied("a/z", "w@12")})
 	check("when calm has ended", cache.OwnWritesVisible)
 }
@@ -189,7 +189,7 @@ func TestEachObserverOfLevelsGetsEachChangeOnce(t *testing.T) {
 			func() { c.Apply([]streams.Event{applied("a/x", "u@10")}) },
 			func() { c.Settle(0) },
 			func() { c.Settle(0) },
-			func() { c.Stir() },
+			func() { c.MarkActive() },
 		} {
 			step()
 			synctest.Wait()
@@ -232,7 +232,7 @@ func TestAReceiverOfLevelsThatStallsGetsTheLatest(t *testing.T) {
 			if i%2 == 0 {
 				c.Settle(0)
 			} else {
-				c.Stir()
+				c.MarkActive()
 			}
 			synctest.Wait()
 		}

@@ -92,8 +92,8 @@ func (l *Loop) Duration() time.Duration {
 	return l.duration
 }
 
-// Quiet is how long no event may come before all is calm: Factor × the duration, which
+// QuietPeriod is how long no event may come before all is calm: Factor × the duration, which
 // counts as no less than Floor.
-func (l *Loop) Quiet() time.Duration {
+func (l *Loop) QuietPeriod() time.Duration {
 	return time.Duration(l.options.Factor * float64(max(l.Duration(), l.options.Floor)))
 }

@@ -72,15 +72,15 @@ func TestQuietIsTheFactorTimesTheDurationAboveTheFloor(t *testing.T) {
 		if step.measured > 0 {
 			loop.Observe(step.measured)
 		}
-		if loop.Quiet() != step.want {
-			t.Errorf("after %v quiet is %v, want %v", step.measured, loop.Quiet(), step.want)
+		if loop.QuietPeriod() != step.want {
+			t.Errorf("after %v quiet is %v, want %v", step.measured, loop.QuietPeriod(), step.want)
 		}
 	}
 }
 
 func TestTheDefaultsOfTheLoopAreTheDocumentedOnes(t *testing.T) {
 	c, _ := newCache(t)
-	if quiet := c.Loop().Quiet(); quiet != 100*time.Millisecond {
+	if quiet := c.Loop().QuietPeriod(); quiet != 100*time.Millisecond {
 		t.Errorf("quiet is %v before the first measurement, want 10 times 10 ms", quiet)
 	}
 	c.Loop().Observe(100 * time.Millisecond)

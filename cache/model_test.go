@@ -208,13 +208,13 @@ func (m *model) answered(answer answer) {
 		if m.shows(answer.key, uid) {
 			m.removed[uid] = answer.key
 		}
-		m.store.WroteDeletion(named(answer.key), uid, time.Time{})
+		m.store.RecordDeletion(named(answer.key), uid, time.Time{})
 		return
 	}
 	if own := m.onItsWay(answer.key); own == nil || versionOf(own) < versionOf(answer.object) {
 		m.own[answer.key] = answer.object
 	}
-	m.store.Wrote(answer.object, time.Time{})
+	m.store.RecordWrite(answer.object, time.Time{})
 }
 
 func (m *model) check(t *rapid.T) {

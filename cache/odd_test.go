@@ -17,7 +17,7 @@ import (
 
 func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 	folded := deleted("a/x", "u@3")
-	folded.Folded = applied("a/x", "u@2").Causes()
+	folded.Coalesced = applied("a/x", "u@2").Causes()
 	for name, test := range map[string]struct {
 		before, events []streams.Event
 		told           []string
@@ -61,31 +61,31 @@ func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 		"late deletion of what was recreated": {
 			before: []streams.Event{applied("a/x", "u@1"), applied("a/x", "v@3")},
 			events: []streams.Event{deleted("a/x", "u@2")},
-			told:   []string{"Touched a/x v@3 > v@3 by Deleted@2"}, then: "v@3",
+			told:   []string{"Unchanged a/x v@3 > v@3 by Deleted@2"}, then: "v@3",
 			counts: map[string]int64{"recreated": 1, "older": 1},
 		},
 		"late creation of what was recreated": {
 			before: []streams.Event{applied("a/x", "v@3")},
 			events: []streams.Event{applied("a/x", "u@1")},
-			told:   []string{"Touched a/x v@3 > v@3 by Applied@1"}, then: "v@3",
+			told:   []string{"Unchanged a/x v@3 > v@3 by Applied@1"}, then: "v@3",
 			counts: map[string]int64{"older": 1},
 		},
 		"apply older than what is held, with fewer digits": {
 			before: []streams.Event{applied("a/x", "u@10")},
 			events: []streams.Event{applied("a/x", "u@9")},
-			told:   []string{"Touched a/x u@10 > u@10 by Applied@9"}, then: "u@10",
+			told:   []string{"Unchanged a/x u@10 > u@10 by Applied@9"}, then: "u@10",
 			counts: map[string]int64{"older": 1},
 		},
 		"deletion older than what is held, of the same uid": {
 			before: []streams.Event{applied("a/x", "u@3")},
 			events: []streams.Event{deleted("a/x", "u@2")},
-			told:   []string{"Touched a/x u@3 > u@3 by Deleted@2"}, then: "u@3",
+			told:   []string{"Unchanged a/x u@3 > u@3 by Deleted@2"}, then: "u@3",
 			counts: map[string]int64{"older": 1},
 		},
 		"deletion that bears the version of the last state": {
 			before: []streams.Event{applied("a/x", "u@3")},
 			events: []streams.Event{deleted("a/x", "u@3"), applied("a/x", "u@3")},
-			told:   []string{"Removed a/x u@3 > - by Deleted@3", "Touched a/x - > - by Applied@3"}, then: "-",
+			told:   []string{"Removed a/x u@3 > - by Deleted@3", "Unchanged a/x - > - by Applied@3"}, then: "-",
 			counts: map[string]int64{"apply_after_delete": 1},
 		},
 		"deletion of a uid whose creation was missed": {
@@ -96,19 +96,19 @@ func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 		"apply older than a remembered deletion": {
 			before: []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@3")},
 			events: []streams.Event{applied("a/x", "u@2")},
-			told:   []string{"Touched a/x - > - by Applied@2"}, then: "-",
+			told:   []string{"Unchanged a/x - > - by Applied@2"}, then: "-",
 			counts: map[string]int64{"apply_after_delete": 1},
 		},
 		"apply older than a remembered deletion, of a uid before": {
 			before: []streams.Event{applied("a/x", "v@4"), deleted("a/x", "v@5")},
 			events: []streams.Event{applied("a/x", "u@2")},
-			told:   []string{"Touched a/x - > - by Applied@2"}, then: "-",
+			told:   []string{"Unchanged a/x - > - by Applied@2"}, then: "-",
 			counts: map[string]int64{"apply_after_delete": 1},
 		},
 		"late deletion before a remembered one, which is remembered on": {
 			before: []streams.Event{applied("a/x", "v@4"), deleted("a/x", "v@9")},
 			events: []streams.Event{deleted("a/x", "u@2"), applied("a/x", "v@5")},
-			told:   []string{"Removed a/x u@2 > - by Deleted@2", "Touched a/x - > - by Applied@5"}, then: "-",
+			told:   []string{"Removed a/x u@2 > - by Deleted@2", "Unchanged a/x - > - by Applied@5"}, then: "-",
 			counts: map[string]int64{"delete_unknown": 1, "apply_after_delete": 1},
 		},
 		"recreation after a deletion": {
@@ -125,14 +125,14 @@ func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 		"late apply after a recreation": {
 			before: []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@3"), applied("a/x", "v@4")},
 			events: []streams.Event{applied("a/x", "u@2")},
-			told:   []string{"Touched a/x v@4 > v@4 by Applied@2"}, then: "v@4",
+			told:   []string{"Unchanged a/x v@4 > v@4 by Applied@2"}, then: "v@4",
 			counts: map[string]int64{"older": 1},
 		},
 		"versions that cannot be compared": {
 			before: []streams.Event{applied("a/x", "u@one")},
 			events: []streams.Event{applied("a/x", "u@two"), deleted("a/x", "u@three"), applied("a/x", "u@two")},
 			told: []string{"Updated a/x u@one > u@two by Applied@two", "Removed a/x u@two > - by Deleted@three",
-				"Touched a/x - > - by Applied@two"}, then: "-",
+				"Unchanged a/x - > - by Applied@two"}, then: "-",
 			counts: map[string]int64{"apply_after_delete": 1},
 		},
 	} {
@@ -169,7 +169,7 @@ func TestAnOddEventIsLoggedWithItsKey(t *testing.T) {
 func TestAChangeKeepsTheCausesAndTheFirstReception(t *testing.T) {
 	c, _ := newCache(t)
 	event := applied("a/x", "u@3")
-	event.Folded = applied("a/x", "u@2").Causes()
+	event.Coalesced = applied("a/x", "u@2").Causes()
 	event.Received = received.Add(time.Second)
 	changes := c.Apply([]streams.Event{event})
 	if len(changes) != 1 {

@@ -57,7 +57,7 @@ func (o *overlay) init(indexers []Indexer) {
 func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.Object, bool) {
 	if written := o.view.find(name); written != nil {
 		own := written.get()
-		if held == nil || streams.Older(held.GetResourceVersion(), own.GetResourceVersion()) {
+		if held == nil || streams.OlderVersion(held.GetResourceVersion(), own.GetResourceVersion()) {
 			held = own
 		}
 	}
@@ -70,12 +70,12 @@ func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.O
 	return held, true
 }
 
-// Wrote makes an own write visible to readers: object is what the API server answered.
+// RecordWrite makes an own write visible to readers: object is what the API server answered.
 // The reads that follow see it, until the watch has passed it. since is when the event
 // was received that led to the write, or zero: it makes the loop duration. It may be
 // called from any goroutine, in any order. It is true if the watch was faster than the
 // answer. A write to a namespace that no source covers stays invisible.
-func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
+func (s *Store) RecordWrite(object streams.Object, since time.Time) (passed bool) {
 	name, version := nameOf(object), object.GetResourceVersion()
 	o := &s.overlay
 	o.mu.Lock()
@@ -89,7 +89,7 @@ func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 		return true
 	}
 	before := o.pending[name].slot
-	if before != nil && streams.Older(version, before.get().GetResourceVersion()) {
+	if before != nil && streams.OlderVersion(version, before.get().GetResourceVersion()) {
 		return false // A later write of ours answered first.
 	}
 	s.mutations.came(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)
@@ -103,9 +103,9 @@ func (s *Store) Wrote(object streams.Object, since time.Time) (passed bool) {
 	return false
 }
 
-// WroteDeletion hides an object that the API server has said is gone, until the watch
+// RecordDeletion hides an object that the API server has said is gone, until the watch
 // says so too. It may be called from any goroutine.
-func (s *Store) WroteDeletion(name types.NamespacedName, uid types.UID, since time.Time) {
+func (s *Store) RecordDeletion(name types.NamespacedName, uid types.UID, since time.Time) {
 	o := &s.overlay
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 )
 
 func removed(store *cache.Store, key string, uid types.UID) {
-	store.WroteDeletion(named(key), uid, time.Time{})
+	store.RecordDeletion(named(key), uid, time.Time{})
 }
 
 func TestAnOwnDeletionIsHiddenUntilTheWatchSaysSo(t *testing.T) {
@@ -104,7 +104,7 @@ func TestAnOwnDeletionOfAnOwnCreationThatASelectorHidesEndsByABookmark(t *testin
 func TestTheEchoOfAnOwnDeletionMeasuresTheLoop(t *testing.T) {
 	c, store := synced(t, applied("a/x", "u@6"))
 	since := time.Now().Add(-time.Second)
-	store.WroteDeletion(named("a/x"), "u", since)
+	store.RecordDeletion(named("a/x"), "u", since)
 	c.Apply([]streams.Event{deleted("a/x", "u@7")})
 	if took := c.Loop().Duration(); took < time.Second || took > time.Since(since) {
 		t.Errorf("the loop lasted %v, want a second and a little", took)
@@ -115,8 +115,8 @@ func TestTheLateAnswerToAnOlderDeletionHidesWhatItDeleted(t *testing.T) {
 	c, store := newCache(t)
 	c.Apply(list("1", "1", object("a/x", "u@1")))
 	wrote(store, "a/x", "v@3") // It was deleted and created again.
-	store.WroteDeletion(named("a/x"), "v", received)
-	store.WroteDeletion(named("a/x"), "u", received)
+	store.RecordDeletion(named("a/x"), "v", received)
+	store.RecordDeletion(named("a/x"), "u", received)
 	if got(store, "a/x") != "-" {
 		t.Errorf("after both deletions there is %s", got(store, "a/x"))
 	}

@@ -125,7 +125,7 @@ func TestAFieldIndexHoldsWhatTheFieldSays(t *testing.T) {
 func TestAnIndexThatDoesNotExistIsEmpty(t *testing.T) {
 	c, store := newCache(t)
 	c.Apply([]streams.Event{applied("a/x", "1@1", "red")})
-	store.Wrote(object("a/y", "2@2", "red"), received)
+	store.RecordWrite(object("a/y", "2@2", "red"), received)
 	if found := store.ByIndex("colour", "red"); found != nil {
 		t.Errorf("found %v", held(found))
 	}
@@ -142,7 +142,7 @@ func TestAListThatAReaderHoldsNeverChanges(t *testing.T) {
 	before := append(slices.Clone(held(all)), held(red)...)
 
 	c.Apply([]streams.Event{applied("a/1", "ua/1@2"), deleted("a/2", "ua/2@3"), applied("a/4", "n@4", "red")})
-	store.Wrote(object("a/3", "ua/3@5"), received)
+	store.RecordWrite(object("a/3", "ua/3@5"), received)
 	c.Apply(list("", "6"))
 
 	same(t, "the older list", append(held(all), held(red)...), before)

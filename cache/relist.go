@@ -43,9 +43,9 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 		s.reset = list.asked
 		scope.version, scope.seen = "", ""
 	}
-	if scope.listed && streams.Older(version, scope.seen) {
+	if scope.listed && streams.OlderVersion(version, scope.seen) {
 		s.note(OldList, event)
-		if streams.Older(version, scope.version) {
+		if streams.OlderVersion(version, scope.version) {
 			return
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Store) replaceAll(event *streams.Event, list *relist, to *batch) {
 	}
 	before.scan("", func(held *slot) {
 		object, listed := held.get(), table.find(held.name())
-		if !list.reset && streams.Older(version, object.GetResourceVersion()) {
+		if !list.reset && streams.OlderVersion(version, object.GetResourceVersion()) {
 			table.set(next.put(listed, object))
 			return
 		}
@@ -125,7 +125,7 @@ func (s *Store) replaceWithin(event *streams.Event, list *relist, to *batch) {
 	for _, each := range held {
 		object := each.slot.get()
 		in := listed[each.name]
-		if !list.reset && streams.Older(version, object.GetResourceVersion()) {
+		if !list.reset && streams.OlderVersion(version, object.GetResourceVersion()) {
 			delete(listed, each.name) // What is newer than the list stays.
 			continue
 		}
@@ -184,6 +184,6 @@ func part(list *streams.Event, object streams.Object) *streams.Event {
 		Key:             streams.KeyOf(list.Key.GroupKind, object),
 		ResourceVersion: object.GetResourceVersion(),
 		Received:        list.Received,
-		Folded:          list.Folded,
+		Coalesced:       list.Coalesced,
 	}
 }

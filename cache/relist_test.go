@@ -116,7 +116,7 @@ func TestWhatAListDidNotHoldDoesNotComeBackLate(t *testing.T) {
 	c.Apply(list("", "5", object("a/x", "u@1")))
 	c.Apply(list("", "9"))
 	changes := c.Apply([]streams.Event{applied("a/x", "u@8")})
-	same(t, "changes", told(changes), []string{"Touched a/x - > - by Applied@8"})
+	same(t, "changes", told(changes), []string{"Unchanged a/x - > - by Applied@8"})
 	changes = c.Apply([]streams.Event{applied("a/x", "u@10")}) // It is back in the selector.
 	same(t, "changes", told(changes), []string{"Added a/x - > u@10 by Applied@10"})
 	if counts := anomalies(store); !maps.Equal(counts, map[string]int64{"apply_after_delete": 1}) {

@@ -50,7 +50,7 @@ func (s scopes) level(now time.Time, bound time.Duration) (level Level, until ti
 		switch expires := scope.confirmed.Add(bound); {
 		case !scope.listed:
 			return Starting, time.Time{}
-		case scope.lost || streams.Older(scope.version, scope.required):
+		case scope.lost || streams.OlderVersion(scope.version, scope.required):
 			level = Listed
 		case bound == 0:
 		case !now.Before(expires):
@@ -87,4 +87,4 @@ func (s *scope) see(version string) {
 }
 
 // reached says whether a resource version, if there is one, is another or newer.
-func reached(at, version string) bool { return at != "" && !streams.Older(at, version) }
+func reached(at, version string) bool { return at != "" && !streams.OlderVersion(at, version) }

@@ -81,10 +81,10 @@ func newStore(kind schema.GroupKind, indexers []Indexer, of *Cache, echoed func(
 	return s
 }
 
-// Cover says which namespaces the sources of the kind cover: the store is complete when
+// LimitTo says which namespaces the sources of the kind cover: the store is complete when
 // each of them has told its list. Without it, that is when one has. Call it before a source
 // of the kind tells of anything.
-func (s *Store) Cover(namespaces ...string) {
+func (s *Store) LimitTo(namespaces ...string) {
 	s.limited = s.limited || len(namespaces) > 0
 	for _, namespace := range namespaces {
 		s.working.scopes = s.working.scopes.add(namespace)
@@ -139,7 +139,7 @@ func (s *Store) Bytes() int64 { return s.sizes.bytes(s.Len(), len(s.published.Lo
 func (s *Store) Version() string {
 	oldest := ""
 	for i, scope := range s.published.Load().scopes {
-		if i == 0 || scope.version == "" || streams.Older(scope.version, oldest) {
+		if i == 0 || scope.version == "" || streams.OlderVersion(scope.version, oldest) {
 			oldest = scope.version
 		}
 	}

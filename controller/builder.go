@@ -29,7 +29,7 @@ type input struct {
 	project  identity // of the function of Project
 	indexers []cache.Indexer
 	concerns func(streams.Object) []types.NamespacedName // nil: by owner, and of reconciles itself
-	ignore   func(streams.Change) bool
+	when     func(streams.Change) bool
 	early    func(streams.Object) bool
 	onDemand bool
 	wrong    error // what does not fit the kind
@@ -38,22 +38,22 @@ type input struct {
 // InputOption narrows what a controller watches of a kind.
 type InputOption func(*input)
 
-// Labelled watches only objects that a label selector selects.
-func Labelled(selector string) InputOption {
+// LabelSelector watches only objects that a label selector selects.
+func LabelSelector(selector string) InputOption {
 	return func(i *input) { i.watch.LabelSelector = selector }
 }
 
-// Fields watches only objects that a field selector selects, such as
+// FieldSelector watches only objects that a field selector selects, such as
 // "spec.nodeName=worker-1". The API server knows few fields of each kind.
-func Fields(selector string) InputOption {
+func FieldSelector(selector string) InputOption {
 	return func(i *input) { i.watch.FieldSelector = selector }
 }
 
-// Keep changes objects before they enter the cache, to keep only what is read of them.
+// Transform changes objects before they enter the cache, to keep only what is read of them.
 // See [sources.WatchOptions]. All controllers of a manager that name the kind must give the same
 // function: see [For].
-func Keep(keep func(streams.Object)) InputOption {
-	return func(i *input) { i.watch.Keep = keep }
+func Transform(keep func(streams.Object)) InputOption {
+	return func(i *input) { i.watch.Transform = keep }
 }
 
 // Indexed has the cache find objects of the kind by more than their names and owners: see
@@ -62,12 +62,18 @@ func Indexed(indexers ...cache.Indexer) InputOption {
 	return func(i *input) { i.indexers = append(i.indexers, indexers...) }
 }
 
-// Ignore drops changes that concern nobody. It must be fast.
-func Ignore(ignore func(streams.Change) bool) InputOption {
-	return func(i *input) { i.ignore = ignore }
+// When lets only those changes make requests for which predicate is true. Given several times,
+// all of the predicates must be true. predicate must be fast, and safe for use by many goroutines.
+func When(predicate func(streams.Change) bool) InputOption {
+	return func(i *input) {
+		before := i.when
+		i.when = func(change streams.Change) bool {
+			return (before == nil || before(change)) && predicate(change)
+		}
+	}
 }
 
-// Early says of objects that they are reconciled as soon as they are known, and do not wait until
+// ReconcileBeforeSync says of objects that they are reconciled as soon as they are known, and do not wait until
 // all kinds are [cache.Current]: those for which nothing was done yet. At a start among many
 // objects, what is new need not wait for lists of what is old. It is an option of [For].
 //
@@ -81,10 +87,10 @@ func Ignore(ignore func(streams.Change) bool) InputOption {
 // The reconciler may then not find in the cache what is on the server. It must find that out by
 // the server's answers: a creation of what is there fails with AlreadyExists. is must be fast, and
 // safe for use by many goroutines.
-func Early[T streams.Object](is func(object T) bool, fields string) InputOption {
+func ReconcileBeforeSync[T streams.Object](is func(object T) bool, fields string) InputOption {
 	return func(i *input) {
 		if _, fits := i.object.(T); !fits {
-			i.wrong = fmt.Errorf("Early is for a %v, and the controller keeps a %T; let its function take that", reflect.TypeFor[T](), i.object)
+			i.wrong = fmt.Errorf("ReconcileBeforeSync is for a %v, and the controller keeps a %T; let its function take that", reflect.TypeFor[T](), i.object)
 		}
 		i.watch.First = fields
 		i.early = func(object streams.Object) bool {
@@ -130,7 +136,7 @@ type Metadata[T any] = sources.Metadata[T]
 // cache, and what [Get], [List] and [ByIndex] read: see [sources.KindOf].
 //
 // The controllers of a manager share one watch and one cache of a kind. So all that name a kind, in
-// For, Owns or Watches, must name it with the same type and the same options Labelled, Fields, Keep
+// For, Owns or Watches, must name it with the same type and the same options LabelSelector, FieldSelector, Transform
 // and Project: otherwise Add fails. Functions are the same if they are one value: a function of the
 // package, or a closure or a method value that a variable holds for all of them.
 func For(object streams.Object, options ...InputOption) Option {

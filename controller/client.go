@@ -200,7 +200,7 @@ func wrote[T streams.Object](ctx context.Context, kind *form, verb string, sole 
 	key = streams.KeyOf(kind.as.GroupKind(), answer) // The server may have made the name.
 	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
 	told := kind.tells(answer) // Before it is kept, which may take the labels away.
-	kept, err := sources.Kept(kind.kind, kind.options, answer)
+	kept, err := sources.AsWatched(kind.kind, kind.options, answer)
 	if err != nil {
 		return *new(T), fmt.Errorf("%s was written, but the cache cannot keep it: %w", key, err)
 	}
@@ -225,8 +225,8 @@ func hold(kind *form, answer, kept streams.Object, since time.Time, told bool) s
 	if !whole { // A projection may share parts with the object that it was made of.
 		kept = kept.DeepCopyObject().(streams.Object)
 	}
-	kind.options.Status.Wrote(kept.GetNamespace(), kept.GetResourceVersion())
-	passed := !told || store.Wrote(kept, since)
+	kind.options.Status.RecordWrite(kept.GetNamespace(), kept.GetResourceVersion())
+	passed := !told || store.RecordWrite(kept, since)
 	if whole && !passed {
 		return answer.DeepCopyObject().(streams.Object)
 	}

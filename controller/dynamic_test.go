@@ -71,7 +71,7 @@ func TestAControllerThatIsAddedLaterIsAskedForTheSame(t *testing.T) {
 		return made
 	}
 	options := []controller.Option{
-		controller.For(&corev1.ConfigMap{}, controller.Ignore(func(change streams.Change) bool { return change.New.GetName() == "ignored" })),
+		controller.For(&corev1.ConfigMap{}, controller.When(func(change streams.Change) bool { return change.New.GetName() != "ignored" })),
 		controller.Owns(&corev1.Secret{}),
 		controller.Watches(&corev1.Pod{}, func(streams.Object) []types.NamespacedName {
 			return []types.NamespacedName{{Namespace: "a", Name: "mapped"}}
@@ -235,7 +235,7 @@ func TestAControllerThatIsRefusedWhileTheManagerRunsLeavesNothing(t *testing.T) 
 	inPark(t, func(p *park) {
 		p.begin("configs", ofConfigs, config("x"), secret("x"))
 		p.want("at the start", "configs/x")
-		err := p.manager.Add("refused", nothing, ofSecrets, controller.Owns(&corev1.ConfigMap{}, controller.Labelled("app")))
+		err := p.manager.Add("refused", nothing, ofSecrets, controller.Owns(&corev1.ConfigMap{}, controller.LabelSelector("app")))
 		if err == nil || !strings.Contains(err.Error(), "ConfigMap is watched twice") {
 			p.t.Errorf("the error is %v", err)
 		}
@@ -262,7 +262,7 @@ func TestBookmarksDoNotPutOffTheCalm(t *testing.T) {
 		<-time.After(time.Minute)
 		started := time.Now()
 		p.calm()
-		if took, quiet := time.Since(started), p.manager.Cache().Loop().Quiet(); quiet < 5*time.Minute || took > quiet+time.Minute {
+		if took, quiet := time.Since(started), p.manager.Cache().Loop().QuietPeriod(); quiet < 5*time.Minute || took > quiet+time.Minute {
 			p.t.Errorf("it took %v to settle, where %v are calm", took, quiet)
 		}
 		p.stop()
@@ -304,7 +304,7 @@ func TestWhatIsEarlyDoesNotWaitForLists(t *testing.T) {
 				born := config("born")
 				born.Labels = map[string]string{"fresh": "yes"}
 				p.create(config("old"), born)
-				p.add("both", controller.For(&corev1.ConfigMap{}, controller.Early(fresh, test.fields)), controller.Owns(&corev1.Secret{}))
+				p.add("both", controller.For(&corev1.ConfigMap{}, controller.ReconcileBeforeSync(fresh, test.fields)), controller.Owns(&corev1.Secret{}))
 				p.run()
 				<-time.After(time.Second)
 				p.want("before all are listed", "both/born")

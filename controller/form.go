@@ -130,13 +130,13 @@ func (w *watched) same(kind sources.Kind, options sources.WatchOptions, project 
 	case known.Namespaced != kind.Namespaced:
 		return fmt.Errorf("%v is watched twice, with different options: ClusterScoped is given once only; give it everywhere or nowhere", kind.GroupKind())
 	case w.options.LabelSelector != options.LabelSelector:
-		return differs(kind, "Labelled", w.options.LabelSelector, options.LabelSelector)
+		return differs(kind, "LabelSelector", w.options.LabelSelector, options.LabelSelector)
 	case w.options.FieldSelector != options.FieldSelector:
-		return differs(kind, "Fields", w.options.FieldSelector, options.FieldSelector)
+		return differs(kind, "FieldSelector", w.options.FieldSelector, options.FieldSelector)
 	case known.Form() != kind.Form() || w.project != project:
 		return functionDiffers(kind, "Project")
-	case identityOf(w.options.Keep) != identityOf(options.Keep):
-		return functionDiffers(kind, "Keep")
+	case identityOf(w.options.Transform) != identityOf(options.Transform):
+		return functionDiffers(kind, "Transform")
 	}
 	return nil
 }

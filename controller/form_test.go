@@ -191,9 +191,9 @@ func TestAKindIsKeptInOneForm(t *testing.T) {
 			"Pod is watched twice, as *v1.Pod and as *sources.Metadata["},
 		"one type for two kinds": {controller.For(&corev1.Pod{}, controller.OfKind(corev1.SchemeGroupVersion.WithKind("Hod"))),
 			"*v1.Pod stands for /v1, Kind=Pod already, and cannot for /v1, Kind=Hod as well; name a type of its own"},
-		"with other fields": {controller.For(&corev1.Pod{}, controller.Fields("spec.nodeName=worker-1")),
+		"with other fields": {controller.For(&corev1.Pod{}, controller.FieldSelector("spec.nodeName=worker-1")),
 			"Pod is watched twice, with different options"},
-		"with a selector that is none": {controller.For(&corev1.Secret{}, controller.Labelled("app in")),
+		"with a selector that is none": {controller.For(&corev1.Secret{}, controller.LabelSelector("app in")),
 			`Secret: watch: LabelSelector is "app in", which is no selector`},
 	} {
 		m := manager(t, silent, controller.Options{})

@@ -42,13 +42,13 @@ func TestTwoControllersOfAKindKeepTheSameOfIt(t *testing.T) {
 		one, other controller.Option
 		want       string // "" is none
 	}{
-		"one function":                 {whole(controller.Keep(keepNothing)), whole(controller.Keep(keepNothing)), ""},
-		"one closure":                  {whole(controller.Keep(red)), whole(controller.Keep(red)), ""},
-		"two closures of one function": {whole(controller.Keep(red)), whole(controller.Keep(blue)), function("Keep")},
-		"two functions":                {whole(controller.Keep(keepNothing)), whole(controller.Keep(red)), function("Keep")},
-		"Keep and none":                {whole(controller.Keep(red)), whole(), function("Keep")},
-		"none and Keep":                {whole(), whole(controller.Keep(red)), function("Keep")},
-		"one method value":             {whole(controller.Keep(method)), whole(controller.Keep(method)), ""},
+		"one function":                 {whole(controller.Transform(keepNothing)), whole(controller.Transform(keepNothing)), ""},
+		"one closure":                  {whole(controller.Transform(red)), whole(controller.Transform(red)), ""},
+		"two closures of one function": {whole(controller.Transform(red)), whole(controller.Transform(blue)), function("Transform")},
+		"two functions":                {whole(controller.Transform(keepNothing)), whole(controller.Transform(red)), function("Transform")},
+		"Transform and none":           {whole(controller.Transform(red)), whole(), function("Transform")},
+		"none and Transform":           {whole(), whole(controller.Transform(red)), function("Transform")},
+		"one method value":             {whole(controller.Transform(method)), whole(controller.Transform(method)), ""},
 		"one projection":               {small(controller.Project(phaseOf)), small(controller.Project(phaseOf)), ""},
 		"one closure that projects":    {small(controller.Project(running)), small(controller.Project(running)), ""},
 		"two closures that project":    {small(controller.Project(running)), small(controller.Project(failed)), function("Project")},
@@ -57,8 +57,8 @@ func TestTwoControllersOfAKindKeepTheSameOfIt(t *testing.T) {
 			controller.For(&phaseJSON{}, controller.Project(func(*corev1.Pod) *phaseJSON { return &phaseJSON{} })),
 			controller.For(&phaseJSON{}, controller.OfKind(podKind)), function("Project"),
 		},
-		"two label selectors":                 {whole(controller.Labelled("a")), whole(controller.Labelled("b")), `Labelled is "a" elsewhere and "b" here; give it the same Labelled` + ways},
-		"a field selector and none":           {whole(controller.Fields("spec.nodeName=a")), whole(), `Fields is "spec.nodeName=a" elsewhere and "" here; give it the same Fields` + ways},
+		"two label selectors":                 {whole(controller.LabelSelector("a")), whole(controller.LabelSelector("b")), `LabelSelector is "a" elsewhere and "b" here; give it the same LabelSelector` + ways},
+		"a field selector and none":           {whole(controller.FieldSelector("spec.nodeName=a")), whole(), `FieldSelector is "spec.nodeName=a" elsewhere and "" here; give it the same FieldSelector` + ways},
 		"of the cluster and of its namespace": {whole(controller.ClusterScoped()), whole(), "ClusterScoped is given once only; give it everywhere or nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -258,7 +258,7 @@ func TestAnOwnWriteThatNoWatchTellsOfHoldsUpNothing(t *testing.T) {
 					}
 					_, err := controller.Create(ctx, w.manager.Client(), written)
 					return 0, err
-				}, controller.For(&corev1.ConfigMap{}, controller.Labelled("app"))))
+				}, controller.For(&corev1.ConfigMap{}, controller.LabelSelector("app"))))
 				w.run()
 				w.reach(cache.Settled, time.Second)
 				asked := config("x")

@@ -30,12 +30,12 @@ type Manager struct {
 	inputs      *streams.Inputs[streams.Event]
 	rules       *operators.Rules
 	controllers *operators.Controllers
-	asked       *streams.Inlet[operators.Request] // when controllers join
+	asked       *streams.Queue[operators.Request] // when controllers join
 	joining     atomic.Int64                      // requests that controllers make when they join, until they are taken in
-	debounce    operators.Flow
+	debounce    operators.StageStats
 	intake      intake
 	changes     atomic.Int64 // that the cache has made
-	reconcile   operators.Flow
+	reconcile   operators.StageStats
 	unfinished  operators.Unfinished
 	told        atomic.Int64  // results that were handled
 	activity    chan struct{} // has a token when something happened
@@ -82,7 +82,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 		inputs:      streams.NewInputs[streams.Event](),
 		rules:       operators.NewRules(),
 		controllers: operators.NewControllers(nil),
-		asked:       streams.NewInlet[operators.Request](),
+		asked:       streams.NewQueue[operators.Request](),
 		activity:    make(chan struct{}, 1),
 		demanded:    make(chan struct{}, 1),
 		recorder:    &Recorder{},
@@ -108,7 +108,7 @@ func (m *Manager) Cache() *cache.Cache { return m.cache }
 // does not answer is no failure: sources try again.
 //
 // No reconcile of a controller starts before its kinds are [cache.Current], except of objects
-// that are [Early]. A kind that is missing or forbidden holds up the controllers that need it,
+// that are [ReconcileBeforeSync]. A kind that is missing or forbidden holds up the controllers that need it,
 // and no others.
 func (m *Manager) Run(ctx context.Context) error {
 	servers, err := m.listen(ctx)
@@ -186,16 +186,16 @@ func (m *Manager) results() streams.Stream[operators.Result] {
 	events := operators.Debounce(m.inputs.Stream(), operators.DebounceOptions{
 		Window: m.options.Window,
 		Burst:  operators.DefaultBurst,
-		Flow:   &m.debounce,
+		Stats:  &m.debounce,
 	})
 	changes := streams.MapBatches(events, m.apply)
-	requests := streams.Beside(operators.Trigger(changes, m.rules), streams.Merge(m.joined(), m.retried()))
+	requests := streams.MergeWith(operators.Trigger(changes, m.rules), streams.Merge(m.joined(), m.retried()))
 	return operators.Reconcile(requests, m.controllers, operators.ReconcileOptions{
 		Workers:    m.options.Workers,
 		Backoff:    m.options.Backoff,
 		Timeout:    m.options.Timeout,
 		Grace:      m.options.Grace,
-		Flow:       &m.reconcile,
+		Stats:      &m.reconcile,
 		Received:   m.received,
 		Unfinished: &m.unfinished,
 	})
@@ -216,7 +216,7 @@ func (m *Manager) apply(events []streams.Event) ([]streams.Change, error) {
 }
 
 // stir tells that something happened, which ends a calm.
-func (m *Manager) stir() { m.cache.Stir() }
+func (m *Manager) stir() { m.cache.MarkActive() }
 
 // wake has Settle look at the calm anew. What ends a calm must be noted in the cache before.
 func (m *Manager) wake() {
@@ -238,10 +238,10 @@ func (m *Manager) followSettled(ctx context.Context) error {
 			}
 		}
 	})
-	settled := operators.Settle(activity, operators.SettleOptions{Quiet: m.cache.Loop().Quiet, Busy: m.busy})
+	settled := operators.Settle(activity, operators.SettleOptions{Quiet: m.cache.Loop().QuietPeriod, Busy: m.busy})
 	return streams.ForEach(ctx, settled, func(states []bool) {
 		// The cache has the last word: it knows of what has happened since Settle looked.
-		if states[len(states)-1] && !m.cache.Settle(m.cache.Loop().Quiet()) {
+		if states[len(states)-1] && !m.cache.Settle(m.cache.Loop().QuietPeriod()) {
 			m.wake()
 		}
 	}, m.onError)

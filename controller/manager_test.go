@@ -72,7 +72,7 @@ func TestARegistryOfAnotherManagerIsRefused(t *testing.T) {
 }
 
 func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
-	keep := controller.Keep(func(events.Object) {})
+	keep := controller.Transform(func(events.Object) {})
 	for name, test := range map[string]struct {
 		add  func(*controller.Manager) error
 		want string
@@ -87,15 +87,15 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 		},
 		"with a selector that another controller does not have": {
 			func(m *controller.Manager) error {
-				return m.Add("x", nothing, controller.For(&corev1.Secret{}), controller.Owns(&corev1.Pod{}, controller.Labelled("app")))
+				return m.Add("x", nothing, controller.For(&corev1.Secret{}), controller.Owns(&corev1.Pod{}, controller.LabelSelector("app")))
 			},
-			`adding controller "x": Pod is watched twice, with different options: Labelled is "" elsewhere and "app" here; ` +
-				`give it the same Labelled everywhere, or run the controllers in two managers`,
+			`adding controller "x": Pod is watched twice, with different options: LabelSelector is "" elsewhere and "app" here; ` +
+				`give it the same LabelSelector everywhere, or run the controllers in two managers`,
 		},
-		"with a Keep that another controller does not have": {
+		"with a Transform that another controller does not have": {
 			func(m *controller.Manager) error { return m.Add("x", nothing, controller.For(&corev1.Pod{}, keep)) },
-			`adding controller "x": Pod is watched twice, with different options: Keep is not the same function value; ` +
-				`give it the same Keep everywhere (a closure or a method value from one variable), or run the controllers in two managers`,
+			`adding controller "x": Pod is watched twice, with different options: Transform is not the same function value; ` +
+				`give it the same Transform everywhere (a closure or a method value from one variable), or run the controllers in two managers`,
 		},
 		"with another plural": {
 			func(m *controller.Manager) error {
@@ -121,19 +121,19 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 			},
 			`adding controller "x": Indexed: an index of Secret has no name or no Values`,
 		},
-		"with an Early for another type": {
+		"with a ReconcileBeforeSync for another type": {
 			func(m *controller.Manager) error {
-				early := controller.Early(func(*corev1.Pod) bool { return true }, "")
+				early := controller.ReconcileBeforeSync(func(*corev1.Pod) bool { return true }, "")
 				return m.Add("x", nothing, controller.For(&corev1.Secret{}, early))
 			},
-			`adding controller "x": Early is for a *v1.Pod, and the controller keeps a *v1.Secret; let its function take that`,
+			`adding controller "x": ReconcileBeforeSync is for a *v1.Pod, and the controller keeps a *v1.Secret; let its function take that`,
 		},
-		"with an Early of what it owns": {
+		"with a ReconcileBeforeSync of what it owns": {
 			func(m *controller.Manager) error {
-				early := controller.Early(func(*corev1.Secret) bool { return true }, "")
+				early := controller.ReconcileBeforeSync(func(*corev1.Secret) bool { return true }, "")
 				return m.Add("x", nothing, controller.For(&corev1.Pod{}), controller.Owns(&corev1.Secret{}, early))
 			},
-			`adding controller "x": Early is an option of For, not of the *v1.Secret that it watches besides`,
+			`adding controller "x": ReconcileBeforeSync is an option of For, not of the *v1.Secret that it watches besides`,
 		},
 		"with a For on demand": {
 			func(m *controller.Manager) error {

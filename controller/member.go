@@ -113,7 +113,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	var reconciled sources.Kind
 	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
 		if input.early != nil && input != definition.reconciles {
-			return nil, nil, fmt.Errorf("Early is an option of For, not of the %T that it watches besides", input.object)
+			return nil, nil, fmt.Errorf("ReconcileBeforeSync is an option of For, not of the %T that it watches besides", input.object)
 		}
 		if input.onDemand && input == definition.reconciles {
 			return nil, nil, fmt.Errorf("OnDemand is an option of Owns and Watches, not of the %T that it reconciles", input.object)
@@ -133,7 +133,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 			concerns = ownerOf(reconciled)
 		}
 		made.rules = append(made.rules, operators.Rule{
-			Controller: name, Kind: watched.kind.GroupKind(), Concerns: concerns, Ignore: input.ignore, Early: input.early,
+			Controller: name, Kind: watched.kind.GroupKind(), Map: concerns, When: input.when, BeforeSync: input.early,
 		})
 	}
 	if m.options.DetectMutations {
@@ -142,7 +142,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	made.controller = operators.Controller{
 		Reconcile:    made.attempts.counting(reconciler),
 		IgnoreEchoes: definition.ignoreEchoes,
-		Flow:         &operators.Flow{},
+		Stats:        &operators.StageStats{},
 	}
 	return made, forms, nil
 }
@@ -246,7 +246,7 @@ func (m *Manager) hold(watched *watched, add func(schema.GroupKind, ...cache.Ind
 	}
 	store := add(watched.kind.GroupKind(), watched.indexes...)
 	if len(watched.options.Namespaces) > 0 {
-		store.Cover(watched.options.Namespaces...)
+		store.LimitTo(watched.options.Namespaces...)
 	}
 	watched.held.Store(store)
 	return true

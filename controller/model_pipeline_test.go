@@ -43,8 +43,8 @@ type lived struct {
 	cache     *cache.Cache
 	stores    []*cache.Store
 	feeds     []chan any // of a source: batches of events, and errors
-	debounce  operators.Flow
-	reconcile operators.Flow
+	debounce  operators.StageStats
+	reconcile operators.StageStats
 	ctx       context.Context
 	end       context.CancelFunc
 	group     *lifecycle.Group
@@ -134,7 +134,7 @@ func fed(feed <-chan any) streams.Stream[streams.Event] {
 
 // pipeline is that of a manager, with gates in it. The horse of a hero has its name.
 func (l *lived) pipeline(inputs []streams.Stream[streams.Event], window time.Duration) streams.Stream[operators.Result] {
-	events := operators.Debounce(streams.Merge(inputs...), operators.DebounceOptions{Window: window, Flow: &l.debounce})
+	events := operators.Debounce(streams.Merge(inputs...), operators.DebounceOptions{Window: window, Stats: &l.debounce})
 	events = gated(events, &l.events)
 	changes := streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) {
 		return l.onChanges(l.cache.Apply(batch)), nil
@@ -147,7 +147,7 @@ func (l *lived) pipeline(inputs []streams.Stream[streams.Event], window time.Dur
 	return operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{
 		"heroes":  {Reconcile: l.reads(0, 1)},
 		"weapons": {Reconcile: l.reads(2)},
-	}), operators.ReconcileOptions{Workers: 2, Flow: &l.reconcile})
+	}), operators.ReconcileOptions{Workers: 2, Stats: &l.reconcile})
 }
 
 // gated is a stage that stops while its gate is shut. It has a goroutine of its own.

@@ -92,7 +92,7 @@ func (l *lived) follow(thing *thing, change streams.Change) {
 		thing.told = change.New
 	case streams.Updated:
 		if thing.told == nil || change.Old != thing.told || change.New.GetUID() != thing.told.GetUID() ||
-			!streams.Older(thing.told.GetResourceVersion(), change.New.GetResourceVersion()) {
+			!streams.OlderVersion(thing.told.GetResourceVersion(), change.New.GetResourceVersion()) {
 			l.world.broken("%v was updated from %s to %s and was %s", thing.key, described(change.Old), described(change.New), described(thing.told))
 		}
 		thing.told = change.New
@@ -101,7 +101,7 @@ func (l *lived) follow(thing *thing, change streams.Change) {
 			l.world.broken("%v was removed as %s and was %s", thing.key, described(change.Old), described(thing.told))
 		}
 		thing.told = nil
-	case streams.Touched:
+	case streams.Unchanged:
 		if change.New != thing.told || change.Old != thing.told {
 			l.world.broken("%v was touched as %s and was %s", thing.key, described(change.New), described(thing.told))
 		}

@@ -144,12 +144,12 @@ func (l *lived) write(thing *thing, deletion bool) {
 	l.world.sources[thing.kind].catchUp()
 	l.mu.Unlock()
 	store := l.stores[thing.kind]
-	answered := func() { store.Wrote(after, time.Time{}); l.passed(thing, place) }
+	answered := func() { store.RecordWrite(after, time.Time{}); l.passed(thing, place) }
 	if deletion {
 		answered = func() {
 			// What readers have not seen yet they may still see.
 			shown = l.observe(thing)
-			store.WroteDeletion(thing.key.NamespacedName, before.GetUID(), time.Time{})
+			store.RecordDeletion(thing.key.NamespacedName, before.GetUID(), time.Time{})
 			if shown != nil && shown.GetUID() == before.GetUID() {
 				l.passed(thing, place)
 			}

@@ -82,7 +82,7 @@ func (o *oracle) add(name string) error {
 		config = &controller.Metadata[corev1.ConfigMap]{}
 	}
 	if o.options.selects {
-		configOptions = append(configOptions, controller.Labelled(oracleLabel))
+		configOptions = append(configOptions, controller.LabelSelector(oracleLabel))
 	}
 	if o.options.projects {
 		secret, secretOptions = &slim{}, append(secretOptions, controller.Project(slimmed))

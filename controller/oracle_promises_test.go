@@ -23,7 +23,7 @@ func (o *oracle) check() error {
 	o.follow()
 	o.endQuarantine()
 	now := time.Now()
-	uncounted := o.manager.Cache().Uncounted()
+	uncounted := o.manager.Cache().NotCounted()
 	o.checkUncounted(uncounted)
 	if level >= cache.Listed {
 		o.checkKinds(level, uncounted, now)
@@ -171,7 +171,7 @@ func (o *oracle) checkSettled(level cache.Level, uncounted []string, now time.Ti
 	if pending := o.manager.Cache().Pending(cache.Settled); len(pending) > 0 {
 		o.broken("pending is %q", pending)
 	}
-	if calm, quiet := now.Sub(o.changedAfter), o.manager.Cache().Loop().Quiet(); calm < quiet {
+	if calm, quiet := now.Sub(o.changedAfter), o.manager.Cache().Loop().QuietPeriod(); calm < quiet {
 		o.broken("the cache changed %v ago, or less, and calm is %v", calm, quiet)
 	}
 	for i, thing := range o.things {

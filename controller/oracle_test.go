@@ -119,7 +119,7 @@ func (o *oracle) recover(steps string) error {
 		within += 30 * time.Second // The server asked for patience.
 	}
 	<-time.After(within)
-	quiet := o.manager.Cache().Loop().Quiet()
+	quiet := o.manager.Cache().Loop().QuietPeriod()
 	if err := o.settle(quiet); err != nil {
 		return fmt.Errorf("%v and a calm of %v after all is well: %w; pending: %q", within, quiet, err, o.manager.Cache().Pending(cache.Settled))
 	}

@@ -26,7 +26,7 @@ func TestABusyObjectThatAQuietOneOvertakesKeepsItsOwnWrite(t *testing.T) {
 		}
 		kind := schema.GroupKind{Kind: "Pod"}
 		store := made.Add(kind)
-		inlet := events.NewInlet[events.Event]()
+		inlet := events.NewQueue[events.Event]()
 		source := events.Create(func(ctx context.Context, out events.Sink[events.Event]) { inlet.Drain(ctx, out) })
 		group := lifecycle.New(t.Context())
 		group.Go("pipeline", func(ctx context.Context) error {
@@ -51,13 +51,13 @@ func TestABusyObjectThatAQuietOneOvertakesKeepsItsOwnWrite(t *testing.T) {
 		tell(events.ListStart, pod("", "1"))
 		tell(events.ListEnd, pod("", "1"))
 		tell(events.Applied, pod("busy", "2"))
-		store.Wrote(pod("busy", "3"), time.Time{})
+		store.RecordWrite(pod("busy", "3"), time.Time{})
 		tell(events.Applied, pod("busy", "3"))
 		tell(events.Applied, pod("quiet", "4"))
 		if version("quiet") != "4" || version("busy") != "3" || made.Level() != cache.Current {
 			t.Errorf("the quiet object is at %s, the busy one at %s, want 4 and 3, at level %v", version("quiet"), version("busy"), made.Level())
 		}
-		if !store.Wrote(pod("quiet", "4"), time.Time{}) || store.Wrote(pod("busy", "3"), time.Time{}) {
+		if !store.RecordWrite(pod("quiet", "4"), time.Time{}) || store.RecordWrite(pod("busy", "3"), time.Time{}) {
 			t.Error("an answer that comes now is taken for what the watch has passed, or not")
 		}
 		<-time.After(time.Second)

@@ -48,14 +48,14 @@ func newOnTheWay(t testing.TB, writes, deletions int) *onTheWay {
 	}
 	for i := range deletions {
 		name := types.NamespacedName{Namespace: "x", Name: fmt.Sprintf("gone-%d", i)}
-		w.store.WroteDeletion(name, types.UID(name.Name), time.Time{})
+		w.store.RecordDeletion(name, types.UID(name.Name), time.Time{})
 	}
 	return w
 }
 
 func (w *onTheWay) write(name string) {
 	w.version++
-	w.store.Wrote(versioned(name, w.version), time.Time{})
+	w.store.RecordWrite(versioned(name, w.version), time.Time{})
 }
 
 // applyForeign has the watch tell of an object that we did not write.

@@ -29,7 +29,7 @@ const (
 type lagging struct {
 	cache  *cache.Cache
 	store  *cache.Store
-	inlet  *streams.Inlet[streams.Event]
+	inlet  *streams.Queue[streams.Event]
 	group  *lifecycle.Group
 	echoes atomic.Int64
 	queued chan struct{} // has a token while there is something behind
@@ -53,7 +53,7 @@ func newLagging(t *testing.T) *lagging {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &lagging{cache: made, inlet: streams.NewInlet[streams.Event](), queued: make(chan struct{}, 1), version: 1,
+	s := &lagging{cache: made, inlet: streams.NewQueue[streams.Event](), queued: make(chan struct{}, 1), version: 1,
 		objects: map[types.NamespacedName]*metav1.PartialObjectMetadata{}}
 	s.store = made.Add(modelKinds[0], cache.ByOwner)
 	s.group = lifecycle.New(t.Context())
@@ -183,12 +183,12 @@ func (w *writer) pair() {
 	w.next++
 	if w.held[at] != "" && w.next%50 == 0 {
 		uid := w.remove(name)
-		w.store.WroteDeletion(name, uid, time.Time{})
+		w.store.RecordDeletion(name, uid, time.Time{})
 		w.held[at] = ""
 		w.deleted++
 	} else {
 		answer := w.lagging.write(name, w.owned(owner))
-		w.store.Wrote(answer, time.Time{})
+		w.store.RecordWrite(answer, time.Time{})
 		w.held[at] = answer.ResourceVersion
 	}
 	before := time.Now()
@@ -330,7 +330,7 @@ func TestAnOwnWriteThatASelectorHidesStallsNothing(t *testing.T) {
 		s.mu.Lock()
 		s.behind[0].event = s.of(streams.Bookmark, "1") // The selector leaves it out.
 		s.mu.Unlock()
-		s.store.Wrote(answer, time.Time{})
+		s.store.RecordWrite(answer, time.Time{})
 		w := &writer{lagging: s, namespace: "w", names: 20, held: make([]string, 20)}
 		started := time.Now()
 		for range 600 { // For a minute.

@@ -55,7 +55,7 @@ func TestTheObjectsOfAKindThatNobodyNeedsLeaveTheMemory(t *testing.T) {
 		p.add("configs", ofConfigs)
 		p.run()
 		var kept []weak.Pointer[corev1.Secret]
-		p.add("secrets", controller.For(&corev1.Secret{}, controller.Keep(func(object streams.Object) {
+		p.add("secrets", controller.For(&corev1.Secret{}, controller.Transform(func(object streams.Object) {
 			kept = append(kept, weak.Make(object.(*corev1.Secret)))
 		})))
 		p.calm()
@@ -141,7 +141,7 @@ func TestTheRulesOfAControllerThatIsRemovedAreNotAskedAnyMore(t *testing.T) {
 		p.create(config("x"))
 		p.add("others", ofConfigs)
 		asked := 0
-		p.add("removed", controller.For(&corev1.ConfigMap{}, controller.Ignore(func(streams.Change) bool { asked++; return false })))
+		p.add("removed", controller.For(&corev1.ConfigMap{}, controller.When(func(streams.Change) bool { asked++; return true })))
 		p.run()
 		p.calm()
 		p.remove("removed")

@@ -84,7 +84,7 @@ func TestAControllerThatWasRefusedGetsNoRequests(t *testing.T) {
 		var results []operators.Result
 		m := manager(t, onePod, controller.Options{OnResult: func(result operators.Result) { results = append(results, result) }})
 		add(t, m, nothing)
-		if err := m.Add("refused", nothing, controller.For(&corev1.Pod{}), controller.Owns(&corev1.Pod{}, controller.Labelled("app"))); err == nil {
+		if err := m.Add("refused", nothing, controller.For(&corev1.Pod{}), controller.Owns(&corev1.Pod{}, controller.LabelSelector("app"))); err == nil {
 			t.Fatal("it was not refused")
 		}
 		group := lifecycle.New(t.Context())

@@ -56,7 +56,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		running, total, longest := member.attempts.now()
 		gauge(maxConcurrent, float64(m.options.Workers), name)
 		gauge(activeWorkers, float64(running), name)
-		gauge(queueDepth, float64(member.controller.Flow.Waiting.Load()), name, name, "0")
+		gauge(queueDepth, float64(member.controller.Stats.Waiting.Load()), name, name, "0")
 		count := m.unfinished.CountOf(name)
 		gauge(unfinishedKeys, float64(count.Failing), name, "failing")
 		gauge(unfinishedKeys, float64(count.Terminal), name, "terminal")

@@ -84,16 +84,16 @@ func newSynced(t *testing.T) *synced {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.manager.Add("wanted", s.reconcile, controller.For(&corev1.ConfigMap{}, controller.Ignore(idle)), controller.IgnoreEchoes()); err != nil {
+	if err := s.manager.Add("wanted", s.reconcile, controller.For(&corev1.ConfigMap{}, controller.When(wants)), controller.IgnoreEchoes()); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// idle says of a change that it concerns nobody: nothing is wanted.
-func idle(change streams.Change) bool {
+// wants reports whether anything is wanted of the object.
+func wants(change streams.Change) bool {
 	object, ok := change.New.(*corev1.ConfigMap)
-	return ok && object.Data["idle"] != ""
+	return !ok || object.Data["idle"] == ""
 }
 
 // run runs the manager and notes its levels until the test ends.
@@ -177,7 +177,7 @@ func (s *synced) holdsAll(when string, objects []*corev1.ConfigMap) {
 	s.t.Helper()
 	for _, object := range objects {
 		held, found := controller.Get[*corev1.ConfigMap](s.manager.Client(), types.NamespacedName{Namespace: s.namespace, Name: object.Name})
-		if !found || streams.Older(held.ResourceVersion, object.ResourceVersion) {
+		if !found || streams.OlderVersion(held.ResourceVersion, object.ResourceVersion) {
 			s.t.Errorf("%s the cache does not hold %s as of %s", when, object.Name, object.ResourceVersion)
 		}
 	}
@@ -317,7 +317,7 @@ func TestNothingIsSettledWhileChurnGoesOnAndAllIsAQuietTimeAfterIt(t *testing.T)
 func (s *synced) checkCalm(settled, lastWrite time.Time) {
 	s.t.Helper()
 	loop := s.manager.Cache().Loop()
-	quiet, want := loop.Quiet(), 10*max(loop.Duration(), loopFloor)
+	quiet, want := loop.QuietPeriod(), 10*max(loop.Duration(), loopFloor)
 	if quiet != want {
 		s.t.Errorf("the quiet time is %v, want %v", quiet, want)
 	}

@@ -91,12 +91,12 @@ func (m *Manager) eachHeld(visit func(stage, of string, held int64) bool) (found
 		ask("debounce", "", max(1, m.debounce.Waiting.Load()))
 	}
 	ask("trigger", "", apart(m.debounce.Out.Load(), m.intake.taken.Load()))
-	again := m.rules.Flow()
+	again := m.rules.Stats()
 	ask("map functions that failed", "", again.Waiting.Load()+again.Running.Load())
 	ask("map functions that were asked again", "", apart(again.Out.Load(), m.intake.retries.Load()))
 	ask("requests of controllers that join", "", m.joining.Load())
 	for name, member := range present.members {
-		switch flow := member.controller.Flow; {
+		switch flow := member.controller.Stats; {
 		case member.isBlocked(): // What waits at its gate may do so for ever.
 			ask("attempts", name, flow.Running.Load())
 		case flow.Busy(): // Exact, also for what goes from one of the two to the other.
@@ -168,7 +168,7 @@ func (w *work) failing() (keys []string) {
 // notes returns what is not part of the level, for people: kinds that do not count, the
 // controllers that wait for them, and keys that fail.
 func (m *Manager) notes() (notes []string) {
-	if kinds := m.cache.Uncounted(); len(kinds) > 0 {
+	if kinds := m.cache.NotCounted(); len(kinds) > 0 {
 		notes = append(notes, "not counted: "+strings.Join(kinds, ", "))
 	}
 	for _, member := range m.present.Load().members {

@@ -10,7 +10,7 @@ import (
 
 // asks is the changes that rules have to be asked about again, because they panicked.
 type asks struct {
-	flow Flow
+	flow StageStats
 	news chan struct{} // has a token when an ask may be due earlier than was known
 
 	mu      sync.Mutex
@@ -176,7 +176,7 @@ func (k *ask) add(change streams.Change) {
 	}
 	switch {
 	case folded.Old == nil && folded.New == nil:
-		folded.Type = streams.Touched
+		folded.Type = streams.Unchanged
 	case folded.Old == nil:
 		folded.Type = streams.Added
 	case folded.New == nil:

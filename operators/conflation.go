@@ -92,7 +92,7 @@ func (c *conflation) origin(source string) *origin {
 
 // add takes in an event.
 func (c *conflation) add(event *streams.Event, now time.Time) {
-	event.Folded = slices.Clip(event.Folded) // Others may have it too; see Event.Fold.
+	event.Coalesced = slices.Clip(event.Coalesced) // Others may have it too; see Event.Fold.
 	c.size++
 	from := c.origin(event.Source)
 	switch event.Type {
@@ -193,11 +193,11 @@ func foldInto(last, event *streams.Event) bool {
 	if last.Type == streams.Deleted || last.Object.GetUID() != event.Object.GetUID() {
 		return false
 	}
-	if event.Type == streams.Applied && streams.Older(event.ResourceVersion, last.ResourceVersion) {
-		last.Folded = streams.JoinCauses(last.Folded, event.Causes())
+	if event.Type == streams.Applied && streams.OlderVersion(event.ResourceVersion, last.ResourceVersion) {
+		last.Coalesced = streams.JoinCauses(last.Coalesced, event.Causes())
 		return true
 	}
-	last.Fold(event)
+	last.Coalesce(event)
 	return true
 }
 
@@ -254,7 +254,7 @@ func (c *conflation) forgetStates(from *origin, listed string) {
 		}
 		held := entry.events[entry.out:]
 		kept := slices.DeleteFunc(held, func(event streams.Event) bool {
-			return event.Type != streams.Deleted && !streams.Older(listed, event.ResourceVersion)
+			return event.Type != streams.Deleted && !streams.OlderVersion(listed, event.ResourceVersion)
 		})
 		c.size += len(kept) - len(held)
 		entry.events = entry.events[:entry.out+len(kept)]

@@ -56,7 +56,7 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 	pass := batch[:0]
 	for i := range batch {
 		event := &batch[i]
-		event.Folded = slices.Clip(event.Folded)
+		event.Coalesced = slices.Clip(event.Coalesced)
 		known, cell := c.passing.find(pass, event)
 		if known != nil {
 			if !foldInto(known, event) {

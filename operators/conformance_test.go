@@ -82,7 +82,7 @@ var operatorCases = []operatorCase{{
 	name: "Trigger",
 	over: func(ctx context.Context, in streams.Stream[int], visit func()) observation {
 		changes := mapped(in, func(i int) streams.Change { return change(i, nil, pod(fmt.Sprintf("a%d", i), "", "")) })
-		rule := operators.Rule{Controller: "pods", Kind: podKind, Concerns: func(object streams.Object) []types.NamespacedName {
+		rule := operators.Rule{Controller: "pods", Kind: podKind, Map: func(object streams.Object) []types.NamespacedName {
 			visit()
 			return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: object.GetName()}}
 		}}
@@ -333,7 +333,7 @@ func TestAPanicOfUserCodeBecomesAnError(t *testing.T) {
 
 func TestTheErrorOfAPanicHasItsStack(t *testing.T) {
 	rule := self
-	rule.Concerns = func(streams.Object) []types.NamespacedName { panic("broken") }
+	rule.Map = func(streams.Object) []types.NamespacedName { panic("broken") }
 	_, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(change(1, nil, owned("a"))), operators.NewRules(rule)))
 	var panicked *lifecycle.PanicError
 	if len(errs) != 1 || !errors.As(errs[0], &panicked) || !strings.Contains(string(panicked.Stack), "conformance_test.go") {

@@ -49,8 +49,8 @@ func emptyRoster() *roster {
 // Set gives a name to a controller. One that has the name already is removed: see Remove.
 // Attempts of both for the same object do not overlap.
 func (c *Controllers) Set(name string, controller Controller) {
-	if controller.Flow == nil {
-		controller.Flow = &Flow{}
+	if controller.Stats == nil {
+		controller.Stats = &StageStats{}
 	}
 	c.change(func(changed *roster) {
 		changed.controllers[name] = &controller

@@ -33,9 +33,9 @@ func each(ctx context.Context, request operators.Request) (time.Duration, error)
 
 func TestWhatWaitsForAControllerThatIsRemovedIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		flow := &operators.Flow{}
+		flow := &operators.StageStats{}
 		b := newRigOf(t, map[string]operators.Controller{
-			"pods": {Reconcile: each, Flow: flow},
+			"pods": {Reconcile: each, Stats: flow},
 			"sets": {Reconcile: each},
 		}, operators.ReconcileOptions{Workers: 1, Backoff: operators.Backoff{First: 10 * time.Second, Max: 10 * time.Second}})
 		b.in.send(request("pods/failing"), request("pods/again"), request("pods/soon"), request("sets/again"))
@@ -134,8 +134,8 @@ func TestAnAttemptInFlightOfAControllerThatIsRemovedIsTheLast(t *testing.T) {
 		"asks for repeat": func(context.Context, operators.Request) (time.Duration, error) { return time.Second, nil },
 	} {
 		bubble(t, name, func(t *testing.T) {
-			flow := &operators.Flow{}
-			b := newRigOf(t, map[string]operators.Controller{"pods": {Flow: flow, Reconcile: func(ctx context.Context, request operators.Request) (time.Duration, error) {
+			flow := &operators.StageStats{}
+			b := newRigOf(t, map[string]operators.Controller{"pods": {Stats: flow, Reconcile: func(ctx context.Context, request operators.Request) (time.Duration, error) {
 				wait(ctx, time.Minute)
 				return ends(ctx, request)
 			}}}, one)
@@ -157,17 +157,17 @@ func TestAnAttemptInFlightOfAControllerThatIsRemovedIsTheLast(t *testing.T) {
 
 func TestTwoControllersOfOneNameDoNotOverlapForAnObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before, after := &operators.Flow{}, &operators.Flow{}
+		before, after := &operators.StageStats{}, &operators.StageStats{}
 		slowly := func(ctx context.Context, _ operators.Request) (time.Duration, error) {
 			wait(ctx, time.Minute)
 			return 0, errFailed
 		}
-		b := newRigOf(t, map[string]operators.Controller{"pods": {Reconcile: slowly, Flow: before}},
+		b := newRigOf(t, map[string]operators.Controller{"pods": {Reconcile: slowly, Stats: before}},
 			operators.ReconcileOptions{Workers: 4, Backoff: operators.Backoff{First: time.Hour, Max: time.Hour}})
 		b.in.send(request("a"))
 		b.in.send(request("b")) // By itself, so that the order of the two attempts is certain.
 		b.in.send(request("a", "1"))
-		b.controllers.Set("pods", b.noting(operators.Controller{Reconcile: takes(time.Second), Flow: after}))
+		b.controllers.Set("pods", b.noting(operators.Controller{Reconcile: takes(time.Second), Stats: after}))
 		b.in.send(request("a", "2"), request("c"))
 		pass(time.Hour / 2)
 		// The failures of the old one are not repeated by the new one, and what was asked of
@@ -177,7 +177,7 @@ func TestTwoControllersOfOneNameDoNotOverlapForAnObject(t *testing.T) {
 		if resulted(last) != "a:success#1" || requested(last.Request) != "pods/a(2)" {
 			t.Errorf("the last result is %s of %s", resulted(last), requested(last.Request))
 		}
-		for _, flow := range []*operators.Flow{before, after} {
+		for _, flow := range []*operators.StageStats{before, after} {
 			if flow.Busy() || flow.Out.Load() != 2 {
 				t.Errorf("%d wait, %d run and %d are done of one, want 2 done", flow.Waiting.Load(), flow.Running.Load(), flow.Out.Load())
 			}
@@ -189,13 +189,13 @@ func TestTwoControllersOfOneNameDoNotOverlapForAnObject(t *testing.T) {
 func TestEachObservationFollowsTheControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		controllers := operators.NewControllers(nil)
-		flow := &operators.Flow{}
+		flow := &operators.StageStats{}
 		var readers []*lifecycle.Group
 		in := []feed[operators.Request]{newFeed[operators.Request](), newFeed[operators.Request]()}
 		for i := range in {
 			readers = append(readers, parallel(t, func(ctx context.Context) {
 				_, errs := streams.Collect(ctx, operators.Reconcile(in[i].stream(), controllers, operators.ReconcileOptions{
-					Flow: flow, Backoff: operators.Backoff{First: time.Hour, Max: time.Hour},
+					Stats: flow, Backoff: operators.Backoff{First: time.Hour, Max: time.Hour},
 				}))
 				if len(errs) > 0 {
 					t.Error(errs)
@@ -255,12 +255,12 @@ func TestControllersMayComeAndGoAtAnyTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		controls := &busy{running: map[string]bool{}}
 		b := newRigOf(t, nil, operators.ReconcileOptions{Workers: 3, Backoff: modelBackoff})
-		flows := map[string][]*operators.Flow{}
+		flows := map[string][]*operators.StageStats{}
 		names := []string{"x", "y", "z"}
 		set := func(name string) {
-			flow := &operators.Flow{}
+			flow := &operators.StageStats{}
 			flows[name] = append(flows[name], flow)
-			b.controllers.Set(name, operators.Controller{Reconcile: controls.reconcile, Flow: flow, IgnoreEchoes: rand.IntN(2) == 0})
+			b.controllers.Set(name, operators.Controller{Reconcile: controls.reconcile, Stats: flow, IgnoreEchoes: rand.IntN(2) == 0})
 		}
 		for _, name := range names {
 			set(name)

@@ -33,9 +33,9 @@ type DebounceOptions struct {
 	// quiet, 1 to MaxBurst. The default is 1.
 	Burst int
 
-	// Flow, if set, counts events; Waiting are those held back, and Running is 1 while a
+	// Stats, if set, counts events; Waiting are those held back, and Running is 1 while a
 	// batch is taken in.
-	Flow *Flow
+	Stats *StageStats
 }
 
 // Validate says which option is out of its range.
@@ -74,9 +74,9 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 	if err := options.Validate(); err != nil {
 		panic(err)
 	}
-	flow := options.Flow
+	flow := options.Stats
 	if flow == nil {
-		flow = &Flow{}
+		flow = &StageStats{}
 	}
 	return streams.Lift(in, func(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[streams.Event]) {
 		held := newConflation(options.Window, max(1, options.Burst))
@@ -143,7 +143,7 @@ func Debounce(in streams.Stream[streams.Event], options DebounceOptions) streams
 
 // receive takes in an item. What may go out at once it returns, if the receiver is free
 // for that.
-func receive(held *conflation, flow *Flow, item rxgo.Item, free bool) (pass []streams.Event) {
+func receive(held *conflation, flow *StageStats, item rxgo.Item, free bool) (pass []streams.Event) {
 	batch, err := streams.Values[streams.Event](item)
 	if len(batch) > 0 {
 		flow.In.Add(int64(len(batch)))

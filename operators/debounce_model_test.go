@@ -47,7 +47,7 @@ type history struct {
 	burst     int
 	in, out   []moment
 	neverIdle bool // the reader stalled
-	flow      operators.Flow
+	flow      operators.StageStats
 	excess    string // what was wrong on the way
 }
 
@@ -158,7 +158,7 @@ func (w *world) giveUp(source string) []streams.Event {
 func live(t *testing.T, text string, window time.Duration, burst int) *history {
 	h := &history{window: window, burst: burst}
 	in := newFeed[streams.Event]()
-	items := operators.Debounce(in.stream(), operators.DebounceOptions{Window: window, Burst: burst, Flow: &h.flow}).Observe(t.Context())
+	items := operators.Debounce(in.stream(), operators.DebounceOptions{Window: window, Burst: burst, Stats: &h.flow}).Observe(t.Context())
 	var stall atomic.Pointer[chan struct{}]
 	reader := parallel(t, func(context.Context) {
 		for item := range items {

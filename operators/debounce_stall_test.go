@@ -16,13 +16,13 @@ import (
 type stalled struct {
 	in    feed[streams.Event]
 	items <-chan rxgo.Item
-	flow  *operators.Flow
+	flow  *operators.StageStats
 }
 
 func newStalled(t *testing.T, window time.Duration) stalled {
 	t.Helper()
-	s := stalled{in: newFeed[streams.Event](), flow: &operators.Flow{}}
-	s.items = operators.Debounce(s.in.stream(), operators.DebounceOptions{Window: window, Flow: s.flow}).Observe(t.Context())
+	s := stalled{in: newFeed[streams.Event](), flow: &operators.StageStats{}}
+	s.items = operators.Debounce(s.in.stream(), operators.DebounceOptions{Window: window, Stats: s.flow}).Observe(t.Context())
 	for i := 0; s.flow.Waiting.Load() == 0; i++ {
 		s.in.send(event(fmt.Sprintf("filler%d@1", i)))
 	}

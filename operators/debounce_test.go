@@ -25,8 +25,8 @@ func testBurst(t *testing.T, window time.Duration, burst int, tests map[string]d
 	t.Helper()
 	for name, test := range tests {
 		bubble(t, name, func(t *testing.T) {
-			flow := &operators.Flow{}
-			stream := operators.Debounce(scheduled(test.in), operators.DebounceOptions{Window: window, Burst: burst, Flow: flow})
+			flow := &operators.StageStats{}
+			stream := operators.Debounce(scheduled(test.in), operators.DebounceOptions{Window: window, Burst: burst, Stats: flow})
 			if got := logged(stream.Observe(t.Context()), written); got != test.out {
 				t.Errorf("\nof   %s\ncame %s\nwant %s", test.in, got, test.out)
 			}
@@ -176,9 +176,9 @@ func TestDebounceKeepsWhenTheFirstOfItsEventsCame(t *testing.T) {
 
 func TestDebounceCountsItsFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		flow := &operators.Flow{}
+		flow := &operators.StageStats{}
 		in := newFeed[streams.Event]()
-		stream := operators.Debounce(in.stream(), operators.DebounceOptions{Window: 20 * time.Millisecond, Flow: flow})
+		stream := operators.Debounce(in.stream(), operators.DebounceOptions{Window: 20 * time.Millisecond, Stats: flow})
 		ctx, cancel := context.WithCancel(t.Context())
 		items := stream.Observe(ctx)
 		check := func(received, sent, waiting int64) {

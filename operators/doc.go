@@ -7,7 +7,7 @@
 // through it in order (except Settle, for which they are a sign of life), and it returns
 // only when its goroutines have.
 //
-// [Rules] and [Controllers] may change while they are used. [Flow] counts what is inside an
+// [Rules] and [Controllers] may change while they are used. [StageStats] counts what is inside an
 // operator, and [Unfinished] holds what has not succeeded. After a burst an operator gives
 // back the memory that it took.
 package operators

@@ -41,7 +41,7 @@ func ExampleTrigger() {
 	requests := operators.Trigger(changes, operators.NewRules(operators.Rule{
 		Controller: "statefulset",
 		Kind:       podKind,
-		Concerns:   operators.Owner(setKind),
+		Map:        operators.Owner(setKind),
 	}))
 	_ = streams.ForEach(context.Background(), requests, func(requests []operators.Request) {
 		for _, request := range requests {

@@ -14,11 +14,11 @@ import (
 
 func TestAReconcilerThatEndsItsGoroutineFailsThatAttemptAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		flow := &operators.Flow{}
+		flow := &operators.StageStats{}
 		var inner context.Context
 		attempts := 0
 		options := backoff(10*time.Second, time.Hour)
-		b := newRigOf(t, map[string]operators.Controller{"pods": {Flow: flow, Reconcile: func(ctx context.Context, request operators.Request) (time.Duration, error) {
+		b := newRigOf(t, map[string]operators.Controller{"pods": {Stats: flow, Reconcile: func(ctx context.Context, request operators.Request) (time.Duration, error) {
 			if request.Name == "good" {
 				return 0, nil
 			}

@@ -2,7 +2,7 @@ package operators
 
 import "sync/atomic"
 
-// Flow counts what passes an operator, for metrics and for knowing when nothing is
+// StageStats counts what passes an operator, for metrics and for knowing when nothing is
 // left to do. An operator that is observed more than once adds up. Read it from any
 // goroutine.
 //
@@ -12,7 +12,7 @@ import "sync/atomic"
 // Waiting or Running. Between two operators is what is Out of the first and not yet In to the
 // second. So a reader that goes through a pipeline in its order, and at each operator reads In
 // and then Busy, does not find everything empty while an item is inside.
-type Flow struct {
+type StageStats struct {
 	In      atomic.Int64 // items received
 	Out     atomic.Int64 // items sent
 	Waiting atomic.Int64 // items held now
@@ -20,7 +20,7 @@ type Flow struct {
 }
 
 // Busy reports whether the operator holds or works on anything.
-func (f *Flow) Busy() bool {
+func (f *StageStats) Busy() bool {
 	for {
 		out := f.Out.Load()
 		// Waiting twice: an item may go from Running to Waiting in between.

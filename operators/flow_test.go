@@ -13,7 +13,7 @@ import (
 
 func TestDebounceIsBusyWhileItTakesABatchIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		flow := &operators.Flow{}
+		flow := &operators.StageStats{}
 		in := newFeed[streams.Event]()
 		var during []string
 		// It is the receiver of a batch that calls this, when it takes the item apart.
@@ -21,7 +21,7 @@ func TestDebounceIsBusyWhileItTakesABatchIn(t *testing.T) {
 			during = append(during, fmt.Sprint(flow.Running.Load()))
 			return batch, nil
 		})
-		items := operators.Debounce(events, operators.DebounceOptions{Window: time.Second, Flow: flow}).Observe(t.Context())
+		items := operators.Debounce(events, operators.DebounceOptions{Window: time.Second, Stats: flow}).Observe(t.Context())
 		check := func(when string, waiting int64) {
 			t.Helper()
 			if flow.Running.Load() != 0 || flow.Waiting.Load() != waiting {
@@ -48,24 +48,24 @@ func TestDebounceIsBusyWhileItTakesABatchIn(t *testing.T) {
 func TestAnItemThatIsInIsNeverMissed(t *testing.T) {
 	const items = 20000
 	t.Run("Reconcile", func(t *testing.T) {
-		flow, own := &operators.Flow{}, &operators.Flow{}
+		flow, own := &operators.StageStats{}, &operators.StageStats{}
 		idle := func(_ context.Context, _ operators.Request) (time.Duration, error) { return 0, nil }
-		controllers := operators.NewControllers(map[string]operators.Controller{"pods": {Reconcile: idle, Flow: own}})
+		controllers := operators.NewControllers(map[string]operators.Controller{"pods": {Reconcile: idle, Stats: own}})
 		in := inBatches(items, 1, func(i int) operators.Request { return request(fmt.Sprint(i)) })
-		results := operators.Reconcile(in, controllers, operators.ReconcileOptions{Flow: flow, Workers: 2})
-		neverMissed(t, results, func(flow *operators.Flow) int64 { return flow.Waiting.Load() + flow.Running.Load() }, flow, own)
+		results := operators.Reconcile(in, controllers, operators.ReconcileOptions{Stats: flow, Workers: 2})
+		neverMissed(t, results, func(flow *operators.StageStats) int64 { return flow.Waiting.Load() + flow.Running.Load() }, flow, own)
 	})
 	t.Run("Debounce", func(t *testing.T) {
-		flow := &operators.Flow{}
+		flow := &operators.StageStats{}
 		in := inBatches(items, 1, func(i int) streams.Event { return event(fmt.Sprintf("p%d@1", i)) })
-		neverMissed(t, operators.Debounce(in, operators.DebounceOptions{Flow: flow}),
-			func(flow *operators.Flow) int64 { return flow.Running.Load() + flow.Waiting.Load() }, flow)
+		neverMissed(t, operators.Debounce(in, operators.DebounceOptions{Stats: flow}),
+			func(flow *operators.StageStats) int64 { return flow.Running.Load() + flow.Waiting.Load() }, flow)
 	})
 }
 
 // neverMissed reads flows while a stream is observed. Inside reads what is inside, in the
 // order in which it passes.
-func neverMissed[T any](t *testing.T, stream streams.Stream[T], inside func(*operators.Flow) int64, flows ...*operators.Flow) {
+func neverMissed[T any](t *testing.T, stream streams.Stream[T], inside func(*operators.StageStats) int64, flows ...*operators.StageStats) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	missed := make([]int, len(flows))
@@ -93,7 +93,7 @@ func neverMissed[T any](t *testing.T, stream streams.Stream[T], inside func(*ope
 
 func TestWhatGoesBetweenRunningAndWaitingIsBusyAllTheTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	flow := &operators.Flow{}
+	flow := &operators.StageStats{}
 	started, attempts, missed := make(chan struct{}), 0, 0
 	controllers := only(func(context.Context, operators.Request) (time.Duration, error) {
 		if attempts++; attempts == 1 {
@@ -117,7 +117,7 @@ func TestWhatGoesBetweenRunningAndWaitingIsBusyAllTheTime(t *testing.T) {
 		out.Send([]operators.Request{request("a")})
 		<-ctx.Done()
 	})
-	_, errs := streams.Collect(ctx, operators.Reconcile(in, controllers, operators.ReconcileOptions{Flow: flow, Workers: 2}))
+	_, errs := streams.Collect(ctx, operators.Reconcile(in, controllers, operators.ReconcileOptions{Stats: flow, Workers: 2}))
 	_ = watcher.Wait()
 	if missed > 0 || len(errs) > 0 {
 		t.Errorf("it was not busy %d times, and failed with %v", missed, errs)

@@ -23,7 +23,7 @@ func (h heldTask) waits() bool { return h.task.state == stateHeld && h.task.tick
 
 // add has a task wait for the gate.
 func (g *gate) add(next *task, ticket int) {
-	if len(g.entries) == cap(g.entries) && len(g.entries) > 2*g.held+64 { // Early requests have let most of them pass.
+	if len(g.entries) == cap(g.entries) && len(g.entries) > 2*g.held+64 { // BeforeSync requests have let most of them pass.
 		g.entries = slices.Clip(slices.DeleteFunc(g.entries, func(entry heldTask) bool { return !entry.waits() }))
 	}
 	next.state, next.ticket, next.gate = stateHeld, ticket, g
@@ -42,7 +42,7 @@ func (g *gate) take() []heldTask {
 // that of its own. It is nil if the task may pass.
 func (s *schedule) gateOf(next *task) *gate {
 	switch {
-	case next.request.Early:
+	case next.request.BeforeSync:
 		return nil
 	case !s.gate.open:
 		return &s.gate
@@ -114,5 +114,5 @@ func (s *schedule) enqueue(next *task, now time.Time) {
 		s.push(next)
 	}
 	s.waiting++
-	next.line.controller.Flow.Waiting.Add(1)
+	next.line.controller.Stats.Waiting.Add(1)
 }

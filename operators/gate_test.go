@@ -11,7 +11,7 @@ import (
 // early is a request that does not wait for Start.
 func early(text string, versions ...string) operators.Request {
 	made := request(text, versions...)
-	made.Early = true
+	made.BeforeSync = true
 	return made
 }
 

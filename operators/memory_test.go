@@ -59,9 +59,9 @@ func TestReconcileKeepsNoMemoryOfKeysThatAreGone(t *testing.T) {
 		})
 		in := newFeed[operators.Request]()
 		gate := make(chan struct{})
-		flow, unfinished := &operators.Flow{}, &operators.Unfinished{}
+		flow, unfinished := &operators.StageStats{}, &operators.Unfinished{}
 		results := operators.Reconcile(in.stream(), controllers, operators.ReconcileOptions{
-			Workers: 2, Start: gate, Flow: flow, Unfinished: unfinished,
+			Workers: 2, Start: gate, Stats: flow, Unfinished: unfinished,
 			Backoff: operators.Backoff{First: time.Minute, Max: time.Minute, Jitter: -1},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -99,8 +99,8 @@ func TestReconcileKeepsNoMemoryOfKeysThatAreGone(t *testing.T) {
 func TestDebounceKeepsNoMemoryOfKeysThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newFeed[streams.Event]()
-		flow := &operators.Flow{}
-		events := operators.Debounce(in.stream(), operators.DebounceOptions{Window: time.Second, Flow: flow})
+		flow := &operators.StageStats{}
+		events := operators.Debounce(in.stream(), operators.DebounceOptions{Window: time.Second, Stats: flow})
 		ctx, cancel := context.WithCancel(t.Context())
 		reader := parallel(t, func(context.Context) {
 			_ = streams.ForEach(ctx, events, func(batch []streams.Event) { streams.Recycle(batch) }, func(err error) { t.Error(err) })

@@ -13,7 +13,7 @@ import (
 func mends(change *streams.Change) bool {
 	before, after := change.Old, change.New
 	switch {
-	case change.Type == streams.Touched || after == nil:
+	case change.Type == streams.Unchanged || after == nil:
 		return false
 	case before == nil || before.GetUID() != after.GetUID():
 		return true

@@ -122,13 +122,13 @@ func TestTriggerSaysWhichChangesMend(t *testing.T) {
 		"the same generation":             {streams.Updated, with("1", 2), with("1", 2), false},
 		"another object of the name":      {streams.Updated, with("1", 1), with("2", 1), true},
 		"any change without generations":  {streams.Updated, with("1", 0), with("1", 0), true},
-		"nothing new without generations": {streams.Touched, with("1", 0), with("1", 0), false},
+		"nothing new without generations": {streams.Unchanged, with("1", 0), with("1", 0), false},
 		"an object that is gone":          {streams.Removed, with("1", 1), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := change(1, test.before, test.after)
 			made.Type = test.kind
-			cluster := operators.Rule{Controller: "sets", Kind: podKind, Concerns: operators.Owner(setKind)}
+			cluster := operators.Rule{Controller: "sets", Kind: podKind, Map: operators.Owner(setKind)}
 			for _, rules := range [][]operators.Rule{{self}, {self, self}, {self, cluster}} {
 				requests, _ := streams.Collect(t.Context(), operators.Trigger(streams.Of(made), operators.NewRules(rules...)))
 				if len(requests) != 1 || requests[0].Mended != test.want {

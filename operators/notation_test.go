@@ -87,9 +87,9 @@ func written(event streams.Event) string {
 		name += ":" + uid
 	}
 	text := source + mark + name + "@" + event.ResourceVersion
-	if len(event.Folded) > 0 {
+	if len(event.Coalesced) > 0 {
 		var replaced []string
-		for _, cause := range event.Folded {
+		for _, cause := range event.Coalesced {
 			replaced = append(replaced, cause.ResourceVersion)
 		}
 		text += "(" + strings.Join(replaced, " ") + ")"

@@ -19,7 +19,7 @@ const resultsAhead = 1024
 // needs to be woken for a busy worker to go on with the next task.
 type pool struct {
 	timeout     time.Duration
-	flow        *Flow
+	flow        *StageStats
 	received    func() // may be nil
 	controllers *Controllers
 	news        chan struct{} // has a token when there are results, or other controllers
@@ -40,7 +40,7 @@ type pool struct {
 func newPool(controllers *Controllers, options ReconcileOptions) *pool {
 	p := &pool{
 		timeout:     options.Timeout,
-		flow:        options.Flow,
+		flow:        options.Stats,
 		received:    options.Received,
 		controllers: controllers,
 		news:        make(chan struct{}, 1),

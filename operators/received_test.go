@@ -14,11 +14,11 @@ import (
 func TestReceivedIsCalledAfterEachItemWasTakenIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newFeed[operators.Request]()
-		flow := &operators.Flow{}
+		flow := &operators.StageStats{}
 		gate := make(chan struct{})
 		var mu sync.Mutex
 		var calls []string
-		options := operators.ReconcileOptions{Workers: 1, Flow: flow, Start: gate, Received: func() {
+		options := operators.ReconcileOptions{Workers: 1, Stats: flow, Start: gate, Received: func() {
 			mu.Lock()
 			defer mu.Unlock()
 			calls = append(calls, fmt.Sprintf("%d in %d waiting", flow.In.Load(), flow.Waiting.Load()))

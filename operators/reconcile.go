@@ -37,11 +37,11 @@ type Controller struct {
 
 	// Held makes the attempts of this controller wait until [Controllers.Open] is called for
 	// its name: until its own caches are filled, say. Its requests are taken in meanwhile and
-	// count as waiting; those that are Early need not wait.
+	// count as waiting; those that are BeforeSync need not wait.
 	Held bool
 
-	// Flow, if set, counts as that of ReconcileOptions does, for this controller alone.
-	Flow *Flow
+	// Stats, if set, counts as that of ReconcileOptions does, for this controller alone.
+	Stats *StageStats
 }
 
 // ReconcileOptions set up [Reconcile]. The zero value has the defaults.
@@ -58,14 +58,14 @@ type ReconcileOptions struct {
 	Grace   time.Duration // for attempts in flight when the context ends: up to 10 min; default 20 s
 
 	// Start, if set, holds back the attempts of all controllers until it is closed: until the
-	// caches are filled, say. Requests are taken in meanwhile, and those that are Early need
+	// caches are filled, say. Requests are taken in meanwhile, and those that are BeforeSync need
 	// not wait. An attempt of a controller that is Held starts when both gates are open.
 	Start <-chan struct{}
 
-	// Flow, if set, counts: In requests, Out results, Waiting objects that are queued, back
+	// Stats, if set, counts: In requests, Out results, Waiting objects that are queued, back
 	// off after fewer than FailingAfter failures or asked for another attempt within 5 s,
 	// Running attempts.
-	Flow *Flow
+	Stats *StageStats
 
 	// Received, if set, is called after each item of the input was taken in: its requests are
 	// scheduled and Flow counts them. It is also called after an item without requests or
@@ -88,8 +88,8 @@ func (o ReconcileOptions) withDefaults() (ReconcileOptions, error) {
 	if o.Grace == 0 {
 		o.Grace = DefaultGrace
 	}
-	if o.Flow == nil {
-		o.Flow = &Flow{}
+	if o.Stats == nil {
+		o.Stats = &StageStats{}
 	}
 	var err error
 	o.Backoff, err = o.Backoff.withDefaults()

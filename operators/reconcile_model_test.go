@@ -152,13 +152,13 @@ func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int,
 		return planned.run()
 	}
 	in := newFeed[operators.Request]()
-	flow := &operators.Flow{}
+	flow := &operators.StageStats{}
 	gate := make(chan struct{})
 	defer time.AfterFunc(open, func() { close(gate) }).Stop()
 	controllers := operators.NewControllers(map[string]operators.Controller{"pods": {Reconcile: reconcile, Held: true}})
 	defer time.AfterFunc(own, func() { controllers.Open("pods") }).Stop()
 	stream := operators.Reconcile(in.stream(), controllers,
-		operators.ReconcileOptions{Workers: workers, Backoff: modelBackoff, Start: gate, Flow: flow})
+		operators.ReconcileOptions{Workers: workers, Backoff: modelBackoff, Start: gate, Stats: flow})
 	var results []operators.Result
 	ctx, end := context.WithCancel(t.Context())
 	reader := parallel(t, func(context.Context) {
@@ -167,7 +167,7 @@ func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int,
 	for i, arrival := range arrivals {
 		pass(arrival.at - time.Since(started))
 		made := request(arrival.name, fmt.Sprint(i))
-		made.Early, made.Mended = arrival.early, arrival.mended
+		made.BeforeSync, made.Mended = arrival.early, arrival.mended
 		in.send(made)
 	}
 	pass(until - time.Since(started))

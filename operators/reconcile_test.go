@@ -99,16 +99,16 @@ func TestOnePoolServesAllControllers(t *testing.T) {
 
 func TestEachControllerCountsItsOwnFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		good, bad := &operators.Flow{}, &operators.Flow{}
+		good, bad := &operators.StageStats{}, &operators.StageStats{}
 		b := newRigOf(t, map[string]operators.Controller{
-			"good": {Reconcile: takes(5 * time.Second), Flow: good},
-			"bad":  {Reconcile: failing(100, errFailed), Flow: bad},
+			"good": {Reconcile: takes(5 * time.Second), Stats: good},
+			"bad":  {Reconcile: failing(100, errFailed), Stats: bad},
 			"any":  {Reconcile: takes(0)},
 		}, backoff(time.Minute, time.Hour))
 		check := func(when, want string) {
 			t.Helper()
 			got := ""
-			for _, flow := range []*operators.Flow{good, bad} {
+			for _, flow := range []*operators.StageStats{good, bad} {
 				got += fmt.Sprintf("in %d, out %d, waiting %d, running %d; ", flow.In.Load(), flow.Out.Load(), flow.Waiting.Load(), flow.Running.Load())
 			}
 			if got != want {
@@ -183,8 +183,8 @@ func TestErrorsPassReconcileBehindTheResultsBeforeThem(t *testing.T) {
 func TestASlowReceiverOfResultsHoldsUpTheAttemptsNotTheRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newFeed[operators.Request]()
-		flow := &operators.Flow{}
-		items := operators.Reconcile(in.stream(), only(takes(0)), operators.ReconcileOptions{Flow: flow}).Observe(t.Context())
+		flow := &operators.StageStats{}
+		items := operators.Reconcile(in.stream(), only(takes(0)), operators.ReconcileOptions{Stats: flow}).Observe(t.Context())
 		const objects = 5000
 		for i := range objects {
 			in.send(request(fmt.Sprintf("p%d", i)))

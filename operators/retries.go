@@ -9,7 +9,7 @@ import (
 )
 
 // Retries asks rules again that panicked when [Trigger] asked them about a change, and sends
-// the requests that come of it: run it beside Trigger, with [streams.Beside]. It asks again
+// the requests that come of it: run it beside Trigger, with [streams.MergeWith]. It asks again
 // after a backoff, until the rule answers or is removed, and nobody but the rule that
 // panicked. Each failure is a [streams.Error]. The stream ends with its context only.
 //

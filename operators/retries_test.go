@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// moody is a Concerns that names an object x of a controller, and panics for as long as it is
+// moody is a Map that names an object x of a controller, and panics for as long as it is
 // set to for an object.
 type moody struct {
 	mu     sync.Mutex
@@ -51,7 +51,7 @@ func (m *moody) heard() []string {
 }
 
 func (m *moody) rule(controller string) operators.Rule {
-	return operators.Rule{Controller: controller, Kind: podKind, Concerns: m.concerns}
+	return operators.Rule{Controller: controller, Kind: podKind, Map: m.concerns}
 }
 
 // retried is a Trigger with Retries beside it, and the log of what comes of it.
@@ -68,7 +68,7 @@ var retryBackoff = operators.Backoff{First: time.Second, Max: 8 * time.Second, J
 func newRetried(t *testing.T, rules ...operators.Rule) *retried {
 	r := &retried{in: newFeed[streams.Change](), rules: operators.NewRules(rules...), log: newLog()}
 	started := time.Now()
-	stream := streams.Beside(operators.Trigger(r.in.stream(), r.rules), operators.Retries(r.rules, retryBackoff))
+	stream := streams.MergeWith(operators.Trigger(r.in.stream(), r.rules), operators.Retries(r.rules, retryBackoff))
 	ctx, end := context.WithCancel(t.Context())
 	r.end = end
 	r.reader = parallel(t, func(context.Context) {
@@ -100,7 +100,7 @@ func (r *retried) want(t *testing.T, waiting int64, objects, failing int, want s
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
 	gotObjects, gotFailing := r.rules.Unanswered()
-	if flow := r.rules.Flow(); flow.Waiting.Load() != waiting || flow.Running.Load() != 0 || gotObjects != objects || gotFailing != failing {
+	if flow := r.rules.Stats(); flow.Waiting.Load() != waiting || flow.Running.Load() != 0 || gotObjects != objects || gotFailing != failing {
 		t.Errorf("%d wait, %d run, and of %d objects %d are failing; want %d, 0, %d and %d",
 			flow.Waiting.Load(), flow.Running.Load(), gotObjects, gotFailing, waiting, objects, failing)
 	}
@@ -119,7 +119,7 @@ func TestARuleThatPanicsIsAskedAgainUntilItAnswers(t *testing.T) {
 		r.want(t, 0, 1, 1, first) // It has failed three times.
 		pass(20 * time.Second)
 		r.want(t, 0, 0, 0, first+" | 7s "+failed+" | 15s moody/of-a(1) received 15s")
-		if flow := r.rules.Flow(); flow.In.Load() != 1 || flow.Out.Load() != 1 {
+		if flow := r.rules.Stats(); flow.In.Load() != 1 || flow.Out.Load() != 1 {
 			t.Errorf("%d in, %d out", flow.In.Load(), flow.Out.Load())
 		}
 		r.stop()
@@ -128,14 +128,14 @@ func TestARuleThatPanicsIsAskedAgainUntilItAnswers(t *testing.T) {
 
 func TestEveryPartOfARuleIsAskedAgain(t *testing.T) {
 	for name, rule := range map[string]func(panics func()) operators.Rule{
-		"Ignore": func(panics func()) operators.Rule {
-			return operators.Rule{Ignore: func(streams.Change) bool { panics(); return false }}
+		"When": func(panics func()) operators.Rule {
+			return operators.Rule{When: func(streams.Change) bool { panics(); return true }}
 		},
-		"Early": func(panics func()) operators.Rule {
-			return operators.Rule{Early: func(streams.Object) bool { panics(); return true }}
+		"BeforeSync": func(panics func()) operators.Rule {
+			return operators.Rule{BeforeSync: func(streams.Object) bool { panics(); return true }}
 		},
-		"Concerns of the old state": func(panics func()) operators.Rule {
-			return operators.Rule{Concerns: func(object streams.Object) []types.NamespacedName {
+		"Map of the old state": func(panics func()) operators.Rule {
+			return operators.Rule{Map: func(object streams.Object) []types.NamespacedName {
 				if object.GetResourceVersion() == "old" {
 					panics()
 				}
@@ -232,7 +232,7 @@ func TestARuleThatIsRemovedWhileItIsAskedIsNotAskedAgain(t *testing.T) {
 		var r *retried
 		times := 0
 		rule := self
-		rule.Ignore = func(streams.Change) bool {
+		rule.When = func(streams.Change) bool {
 			if times++; times == 2 {
 				r.rules.Remove("pods")
 			}
@@ -250,7 +250,7 @@ func TestARuleThatIsRemovedBeforeItPanicsIsNotAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *retried
 		rule := self
-		rule.Ignore = func(streams.Change) bool {
+		rule.When = func(streams.Change) bool {
 			r.rules.Remove("pods")
 			panic(errFailed)
 		}
@@ -296,20 +296,20 @@ func TestAChangeDuringTheAskIsAskedAboutToo(t *testing.T) {
 		var r *retried
 		times := 0
 		rule := self
-		rule.Ignore = func(streams.Change) bool {
+		rule.When = func(streams.Change) bool {
 			if times++; times == 2 { // The first ask again: it takes a while, and answers.
 				<-time.After(10 * time.Second)
-				return false
+				return true
 			}
 			if times < 4 {
 				panic(errFailed)
 			}
-			return false
+			return true
 		}
 		r = newRetried(t, rule)
 		r.in.send(change(1, nil, owned("a")))
 		pass(5 * time.Second)
-		if flow := r.rules.Flow(); flow.Waiting.Load()+flow.Running.Load() == 0 {
+		if flow := r.rules.Stats(); flow.Waiting.Load()+flow.Running.Load() == 0 {
 			t.Error("nothing seems to wait during the ask")
 		}
 		r.in.send(change(2, nil, owned("a")))

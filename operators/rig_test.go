@@ -41,7 +41,7 @@ type rig struct {
 	t           *testing.T
 	in          feed[operators.Request]
 	controllers *operators.Controllers
-	flow        *operators.Flow
+	flow        *operators.StageStats
 	started     time.Time
 	attempts    *log // object, and when its attempt started
 	results     []operators.Result
@@ -61,10 +61,10 @@ func newRigOf(t *testing.T, controllers map[string]operators.Controller, options
 	for name, controller := range controllers {
 		b.controllers.Set(name, b.noting(controller))
 	}
-	if options.Flow == nil {
-		options.Flow = &operators.Flow{}
+	if options.Stats == nil {
+		options.Stats = &operators.StageStats{}
 	}
-	b.flow = options.Flow
+	b.flow = options.Stats
 	options.Backoff.Jitter = -1
 	stream := operators.Reconcile(b.in.stream(), b.controllers, options)
 	ctx, end := context.WithCancel(t.Context())

@@ -50,11 +50,11 @@ func (s *schedule) clear(of *line) {
 		case stateHeld:
 			s.release(waiting)
 			s.waiting--
-			of.controller.Flow.Waiting.Add(-1)
+			of.controller.Stats.Waiting.Add(-1)
 		case stateQueued:
 			s.queued--
 			s.waiting--
-			of.controller.Flow.Waiting.Add(-1)
+			of.controller.Stats.Waiting.Add(-1)
 		case stateBackoff, stateRequeue:
 			heap.Remove(&s.delays, waiting.position)
 			s.awaken(waiting)

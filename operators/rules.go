@@ -70,11 +70,11 @@ func (r *Rules) Of(controller string) *Rules {
 	return part
 }
 
-// Flow counts what rules are asked again: In are the objects for which a rule panicked first,
+// Stats counts what rules are asked again: In are the objects for which a rule panicked first,
 // Waiting those that wait for the rule to be asked again, Running those that it is asked about
 // now, and Out the requests that come of it. An object for which a rule has panicked
 // FailingAfter times in a row no longer counts as Waiting. See [Retries].
-func (r *Rules) Flow() *Flow { return &r.asks.flow }
+func (r *Rules) Stats() *StageStats { return &r.asks.flow }
 
 // Unanswered returns for how many objects a rule is to be asked again, each rule by itself, and
 // for how many of them it has panicked FailingAfter times in a row or more. See [Retries].

@@ -119,7 +119,7 @@ func (s *schedule) line(name string) *line {
 		}
 		unknown := controller == nil
 		if unknown {
-			controller = &Controller{Reconcile: missing(name), Flow: &Flow{}}
+			controller = &Controller{Reconcile: missing(name), Stats: &StageStats{}}
 		}
 		known = &line{name: name, controller: controller, unknown: unknown}
 		known.gate.open = !s.roster.shut[name]
@@ -139,7 +139,7 @@ func (s *schedule) add(request *Request, now time.Time) {
 		return
 	}
 	s.take(to, request, now)
-	to.controller.Flow.In.Add(1) // Last: see Flow.
+	to.controller.Stats.In.Add(1) // Last: see Flow.
 }
 
 // take takes in a request for a controller.
@@ -163,7 +163,7 @@ func (s *schedule) take(to *line, request *Request, now time.Time) {
 			s.mend(known, request.Received, now)
 		}
 	case stateHeld:
-		if known.request = joined(known.request, *request); request.Early {
+		if known.request = joined(known.request, *request); request.BeforeSync {
 			s.pass(known, request.Received)
 		}
 	case stateRunning:
@@ -202,7 +202,7 @@ func (s *schedule) newTask(of *line, request *Request) *task {
 
 func joined(first, second Request) Request {
 	first.Causes = streams.JoinCauses(first.Causes, second.Causes)
-	first.Early = first.Early || second.Early
+	first.BeforeSync = first.BeforeSync || second.BeforeSync
 	first.Mended = first.Mended || second.Mended
 	if !second.Received.IsZero() && second.Received.Before(first.Received) {
 		first.Received = second.Received
@@ -237,10 +237,10 @@ func (s *schedule) start() *task {
 	s.runs(line, line.running+1)
 	next.state, next.by = stateRunning, line.controller
 	s.running++
-	line.controller.Flow.Running.Add(1)
+	line.controller.Stats.Running.Add(1)
 	s.queued--
 	s.waiting--
-	line.controller.Flow.Waiting.Add(-1)
+	line.controller.Stats.Waiting.Add(-1)
 	return next
 }
 
@@ -291,8 +291,8 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	if stays {
 		s.runs(line, line.running-1)
 	}
-	by.Flow.Out.Add(1)
-	by.Flow.Running.Add(-1) // Last, so that at no time nothing seems to be left.
+	by.Stats.Out.Add(1)
+	by.Stats.Running.Add(-1) // Last, so that at no time nothing seems to be left.
 }
 
 // soon is the time within which a task that asked to be looked at again counts as waiting:
@@ -306,7 +306,7 @@ func (s *schedule) delay(next *task, state taskState, now, due time.Time) {
 		next.pending = true
 		next.line.backing++
 		s.waiting++
-		next.line.controller.Flow.Waiting.Add(1)
+		next.line.controller.Stats.Waiting.Add(1)
 	}
 	s.delayed++
 	next.delayed = s.delayed
@@ -319,7 +319,7 @@ func (s *schedule) awaken(next *task) {
 		next.pending = false
 		next.line.backing--
 		s.waiting--
-		next.line.controller.Flow.Waiting.Add(-1)
+		next.line.controller.Stats.Waiting.Add(-1)
 	}
 }
 
@@ -344,7 +344,7 @@ func (s *schedule) tick(now time.Time) {
 // abandon gives up what waits.
 func (s *schedule) abandon() {
 	for _, line := range s.lines {
-		line.controller.Flow.Waiting.Add(-int64(line.held + line.queue.len() + line.backing))
+		line.controller.Stats.Waiting.Add(-int64(line.held + line.queue.len() + line.backing))
 	}
 	s.waiting = 0
 	s.untrackAll()

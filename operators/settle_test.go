@@ -35,7 +35,7 @@ func TestSettleTellsWhenNothingCameForTheQuietTime(t *testing.T) {
 
 func TestNothingIsQuietWhileSomethingIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		flow := &operators.Flow{}
+		flow := &operators.StageStats{}
 		flow.Running.Add(1)
 		parallel(t, func(ctx context.Context) {
 			wait(ctx, 4200*time.Millisecond)

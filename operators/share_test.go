@@ -11,12 +11,12 @@ import (
 )
 
 // hanging is a rig with controllers whose attempts take an hour each, and their flows.
-func hanging(t *testing.T, workers int, names ...string) (*rig, map[string]*operators.Flow) {
-	flows := map[string]*operators.Flow{}
+func hanging(t *testing.T, workers int, names ...string) (*rig, map[string]*operators.StageStats) {
+	flows := map[string]*operators.StageStats{}
 	controllers := map[string]operators.Controller{}
 	for _, name := range names {
-		flows[name] = &operators.Flow{}
-		controllers[name] = operators.Controller{Reconcile: takes(time.Hour), Flow: flows[name]}
+		flows[name] = &operators.StageStats{}
+		controllers[name] = operators.Controller{Reconcile: takes(time.Hour), Stats: flows[name]}
 	}
 	return newRigOf(t, controllers, operators.ReconcileOptions{Workers: workers, Timeout: 2 * time.Hour}), flows
 }
@@ -92,8 +92,8 @@ func TestAttemptsThatHangOfAControllerThatWasReplacedTakeNothingFromTheNextOne(t
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := hanging(t, 16, "greedy", "idle")
 		b.in.send(many("greedy", 10)...)
-		next := &operators.Flow{}
-		b.controllers.Set("greedy", b.noting(operators.Controller{Reconcile: takes(time.Minute), Flow: next}))
+		next := &operators.StageStats{}
+		b.controllers.Set("greedy", b.noting(operators.Controller{Reconcile: takes(time.Minute), Stats: next}))
 		var others []operators.Request
 		for i := range 20 {
 			others = append(others, request(fmt.Sprintf("greedy/other%d", i)))

@@ -99,7 +99,7 @@ func TestTheStreamEndsWithTheLastOfManyAttemptsThatOutlastTheGrace(t *testing.T)
 		}
 		return 0, ctx.Err()
 	}
-	options := operators.ReconcileOptions{Workers: attempts, Grace: 5 * time.Second, Flow: &operators.Flow{}}
+	options := operators.ReconcileOptions{Workers: attempts, Grace: 5 * time.Second, Stats: &operators.StageStats{}}
 	requests := func() (all []operators.Request) {
 		for i := range attempts {
 			all = append(all, request(string(rune('a'+i))))
@@ -125,7 +125,7 @@ func TestTheStreamEndsWithTheLastOfManyAttemptsThatOutlastTheGrace(t *testing.T)
 		in.send(requests()...)
 		cancel()
 		pass(want - time.Millisecond)
-		if running := options.Flow.Running.Load(); running != 1 {
+		if running := options.Stats.Running.Load(); running != 1 {
 			t.Errorf("%d attempts are in flight, want the last", running)
 		}
 		pass(time.Millisecond)

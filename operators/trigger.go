@@ -15,12 +15,12 @@ import (
 type Request struct {
 	Controller string
 	types.NamespacedName
-	Causes []streams.Cause // what happened, oldest first; empty for a timer
-	Early  bool            // it waits neither for ReconcileOptions.Start nor for Controllers.Open
-	Mended bool            // the object itself was changed such that an attempt may succeed that failed before: see Trigger
+	Causes     []streams.Cause // what happened, oldest first; empty for a timer
+	BeforeSync bool            // it waits neither for ReconcileOptions.Start nor for Controllers.Open
+	Mended     bool            // the object itself was changed such that an attempt may succeed that failed before: see Trigger
 
 	// Received is when the oldest cause was received; of a retry or a timer, when it was due;
-	// of a request that waited for a gate, when that opened, or when an Early one for the
+	// of a request that waited for a gate, when that opened, or when a BeforeSync one for the
 	// same object was received.
 	Received time.Time
 }
@@ -30,21 +30,22 @@ type Rule struct {
 	Controller string
 	Kind       schema.GroupKind // of the objects whose changes count
 
-	// Concerns names the controller's objects that a state of such an object concerns; nil
+	// Map names the controller's objects that a state of such an object concerns; nil
 	// is for the object itself. It is called with the old state and with the new one, so
 	// that an object that changes hands concerns both owners. It must be fast, and safe for
 	// use by many goroutines.
-	Concerns func(object streams.Object) []types.NamespacedName
+	Map func(object streams.Object) []types.NamespacedName
 
-	// Ignore, if set, says of a change that it concerns nobody.
-	Ignore func(change streams.Change) bool
+	// When, if set, reports whether a change makes requests. It must be fast, and safe for use
+	// by many goroutines.
+	When func(change streams.Change) bool
 
-	// Early, if set, says of an object that its request does not wait for
+	// BeforeSync, if set, says of an object that its request does not wait for
 	// ReconcileOptions.Start. It must be fast, and safe for use by many goroutines.
-	Early func(object streams.Object) bool
+	BeforeSync func(object streams.Object) bool
 }
 
-// Owner returns a Concerns for objects that are controlled, by owner reference, by an object of
+// Owner returns a Map for objects that are controlled, by owner reference, by an object of
 // a kind in their own namespace.
 func Owner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
 	return func(object streams.Object) []types.NamespacedName {
@@ -55,7 +56,7 @@ func Owner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
 	}
 }
 
-// ClusterOwner returns a Concerns for objects that are controlled, by owner reference, by an
+// ClusterOwner returns a Map for objects that are controlled, by owner reference, by an
 // object of a kind without namespaces. The objects themselves may have namespaces.
 func ClusterOwner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
 	return func(object streams.Object) []types.NamespacedName {
@@ -84,7 +85,7 @@ func ownerOf(object streams.Object, kind schema.GroupKind) string {
 // behind the requests of its batch; see [Retries] for what becomes of the change. It is done by the
 // receiver, as that of [streams.MapBatches].
 //
-// The request for an object itself, of a rule without Concerns, is Mended if the object was
+// The request for an object itself, of a rule without Map, is Mended if the object was
 // added, recreated, or has another generation; of a kind without generations, if it was
 // changed at all.
 //
@@ -112,11 +113,11 @@ func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Req
 // they are not among those of the change, which are the last from before on.
 func concerned(rule *Rule, change *streams.Change, requests *[]Request, before int) error {
 	return lifecycle.Guard(func() error {
-		if rule.Ignore != nil && rule.Ignore(*change) {
+		if rule.When != nil && !rule.When(*change) {
 			return nil
 		}
-		early := rule.Early != nil && change.New != nil && rule.Early(change.New)
-		if rule.Concerns == nil {
+		early := rule.BeforeSync != nil && change.New != nil && rule.BeforeSync(change.New)
+		if rule.Map == nil {
 			*requests = asked(*requests, before, rule.Controller, change.Key.NamespacedName, change, early, mends(change))
 			return nil
 		}
@@ -124,7 +125,7 @@ func concerned(rule *Rule, change *streams.Change, requests *[]Request, before i
 			if state == nil {
 				continue
 			}
-			for _, object := range rule.Concerns(state) {
+			for _, object := range rule.Map(state) {
 				*requests = asked(*requests, before, rule.Controller, object, change, early, false)
 			}
 		}
@@ -136,7 +137,7 @@ func concerned(rule *Rule, change *streams.Change, requests *[]Request, before i
 func asked(requests []Request, before int, controller string, object types.NamespacedName, change *streams.Change, early, mended bool) []Request {
 	for i := before; i < len(requests); i++ {
 		if requests[i].NamespacedName == object && requests[i].Controller == controller {
-			requests[i].Early = requests[i].Early || early
+			requests[i].BeforeSync = requests[i].BeforeSync || early
 			requests[i].Mended = requests[i].Mended || mended
 			return requests
 		}
@@ -146,7 +147,7 @@ func asked(requests []Request, before int, controller string, object types.Names
 		NamespacedName: object,
 		Causes:         change.Causes,
 		Received:       change.Received,
-		Early:          early,
+		BeforeSync:     early,
 		Mended:         mended,
 	})
 }

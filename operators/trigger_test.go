@@ -68,7 +68,7 @@ func triggered(t *testing.T, changes []streams.Change, rules ...operators.Rule) 
 
 var (
 	self   = operators.Rule{Controller: "pods", Kind: podKind}
-	owners = operators.Rule{Controller: "sets", Kind: podKind, Concerns: operators.Owner(setKind)}
+	owners = operators.Rule{Controller: "sets", Kind: podKind, Map: operators.Owner(setKind)}
 )
 
 func TestTriggerAsksForWhomAChangeConcerns(t *testing.T) {
@@ -85,8 +85,8 @@ func TestTriggerAsksForWhomAChangeConcerns(t *testing.T) {
 		"the owner that is no more":      {[]streams.Change{change(1, a, owned("a"))}, []operators.Rule{owners}, "[sets/x(1)]"},
 		"the owner that is new":          {[]streams.Change{change(1, owned("a"), a)}, []operators.Rule{owners}, "[sets/x(1)]"},
 		"nobody without an owner":        {[]streams.Change{change(1, nil, owned("a", "x"))}, []operators.Rule{owners}, "[]"},
-		"nobody by an owner of a kind":   {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: podKind, Concerns: operators.Owner(schema.GroupKind{Group: "apps", Kind: "ReplicaSet"})}}, "[]"},
-		"nor of a group":                 {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: podKind, Concerns: operators.Owner(schema.GroupKind{Group: "x", Kind: "StatefulSet"})}}, "[]"},
+		"nobody by an owner of a kind":   {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: podKind, Map: operators.Owner(schema.GroupKind{Group: "apps", Kind: "ReplicaSet"})}}, "[]"},
+		"nor of a group":                 {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: podKind, Map: operators.Owner(schema.GroupKind{Group: "x", Kind: "StatefulSet"})}}, "[]"},
 		"nobody by a kind without rules": {[]streams.Change{change(1, nil, a)}, []operators.Rule{{Controller: "c", Kind: setKind}}, "[]"},
 		"in the order of the changes": {
 			[]streams.Change{change(1, nil, a), change(2, nil, b), change(3, a, a)},
@@ -104,9 +104,9 @@ func TestTriggerAsksForWhomAChangeConcerns(t *testing.T) {
 
 func TestAnOwnerWithoutNamespacesIsAskedForWithoutOne(t *testing.T) {
 	cluster := owners
-	cluster.Concerns = operators.ClusterOwner(setKind)
+	cluster.Map = operators.ClusterOwner(setKind)
 	other := owners
-	other.Concerns = operators.ClusterOwner(schema.GroupKind{Group: "x", Kind: "StatefulSet"})
+	other.Map = operators.ClusterOwner(schema.GroupKind{Group: "x", Kind: "StatefulSet"})
 	changes := []streams.Change{change(1, nil, owned("a", "!x")), change(2, owned("b", "!x"), owned("b")), change(3, nil, owned("c", "x"))}
 	requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(changes...), operators.NewRules(cluster, other)))
 	var got []string
@@ -121,9 +121,9 @@ func TestAnOwnerWithoutNamespacesIsAskedForWithoutOne(t *testing.T) {
 	}
 }
 
-func TestTriggerIgnoresWhatARuleIgnores(t *testing.T) {
+func TestTriggerMakesNoRequestWhereWhenIsFalse(t *testing.T) {
 	deaf := self
-	deaf.Ignore = func(change streams.Change) bool { return change.New == nil }
+	deaf.When = func(change streams.Change) bool { return change.New != nil }
 	got := triggered(t, []streams.Change{change(1, nil, owned("a")), change(2, owned("a"), nil)}, deaf, owners)
 	if want := []string{"pods/a(1)"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -132,13 +132,13 @@ func TestTriggerIgnoresWhatARuleIgnores(t *testing.T) {
 
 func TestTheRequestForAnObjectIsEarlyIfARuleSaysSoOfItsNewState(t *testing.T) {
 	fresh := self
-	fresh.Early = func(object streams.Object) bool { return object.GetName() == "fresh" }
+	fresh.BeforeSync = func(object streams.Object) bool { return object.GetName() == "fresh" }
 	changes := []streams.Change{change(1, nil, owned("fresh", "!x")), change(2, nil, owned("old")), change(3, owned("fresh"), nil)}
 	for _, rules := range [][]operators.Rule{{fresh, self, owners}, {self, fresh, owners}} {
 		requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(changes...), operators.NewRules(rules...)))
 		var early []string
 		for _, request := range requests {
-			if request.Early {
+			if request.BeforeSync {
 				early = append(early, requested(request))
 			}
 		}
@@ -162,7 +162,7 @@ func TestRequestsThatAreJoinedWereReceivedWithTheOldestOfTheirCauses(t *testing.
 func TestTriggerLeavesWhatRulesReturnAlone(t *testing.T) {
 	// A rule may return a part of what it keeps: here the owners of all pods.
 	kept := []types.NamespacedName{podName("x"), podName("y")}
-	rule := operators.Rule{Controller: "sets", Kind: podKind, Concerns: func(object streams.Object) []types.NamespacedName {
+	rule := operators.Rule{Controller: "sets", Kind: podKind, Map: func(object streams.Object) []types.NamespacedName {
 		if object.GetResourceVersion() == "1" {
 			return kept[:1]
 		}
@@ -178,7 +178,7 @@ func TestTriggerLeavesWhatRulesReturnAlone(t *testing.T) {
 }
 
 func TestARuleThatPanicsIsAnErrorAndTheOtherRulesGoOn(t *testing.T) {
-	bad := operators.Rule{Controller: "bad", Kind: podKind, Concerns: func(streams.Object) []types.NamespacedName { panic("broken") }}
+	bad := operators.Rule{Controller: "bad", Kind: podKind, Map: func(streams.Object) []types.NamespacedName { panic("broken") }}
 	good := operators.Rule{Controller: "good", Kind: podKind}
 	changes := streams.Of(change(2, nil, pod("a", "a", "1")), change(3, nil, pod("b", "b", "1")))
 	requests, errs := streams.Collect(t.Context(), operators.Trigger(changes, operators.NewRules(bad, good)))

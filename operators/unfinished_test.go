@@ -53,8 +53,8 @@ func (w *willing) reconcile(_ context.Context, request operators.Request) (time.
 
 func TestAKeyThatFailedThreeTimesNoLongerCountsAsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		flow := &operators.Flow{}
-		b := newRigOf(t, map[string]operators.Controller{"pods": {Reconcile: failing(4, errFailed), Flow: flow}}, backoff(time.Second, time.Hour))
+		flow := &operators.StageStats{}
+		b := newRigOf(t, map[string]operators.Controller{"pods": {Reconcile: failing(4, errFailed), Stats: flow}}, backoff(time.Second, time.Hour))
 		b.in.send(request("a"))
 		pass(1500 * time.Millisecond)
 		b.wantFlow("after two failures", 1, 0)

@@ -242,7 +242,7 @@ func TestAnObservationEndsNoSoonerThanItsPlainList(t *testing.T) {
 	})
 }
 
-// A panic of the user's Keep must end neither the process nor the stream: other objects of
+// A panic of the user's Transform must end neither the process nor the stream: other objects of
 // the kind would go unwatched for ever.
 func TestAfterAPanicInKeepTheWatchBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestAfterAPanicInKeepTheWatchBeginsAnew(t *testing.T) {
 				panic("boom")
 			}
 		}
-		seen := observe(t, watching(t, server, sources.WatchOptions{Keep: keep}))
+		seen := observe(t, watching(t, server, sources.WatchOptions{Transform: keep}))
 		server.next(t).open().send(t, "ADDED", configMap("a", "x", "5"))
 		same(t, "failures", seen.failures(), []string{"watch of ConfigMap: panic: boom"})
 		if seen.ended {

@@ -85,7 +85,7 @@ func Files(root string, options FilesOptions) streams.Stream[FileEvent] {
 			rules:   rules,
 			options: options,
 			name:    "files of " + root,
-			inlet:   streams.NewInlet[FileEvent](),
+			inlet:   streams.NewQueue[FileEvent](),
 		}
 		group := lifecycle.New(ctx)
 		group.Go(w.name, w.run)
@@ -122,7 +122,7 @@ type fileWatch struct {
 	rules   []ignoreRule
 	options FilesOptions
 	name    string
-	inlet   *streams.Inlet[FileEvent]
+	inlet   *streams.Queue[FileEvent]
 }
 
 // errListAnew ends a session whose notifications are incomplete.

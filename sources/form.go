@@ -197,9 +197,9 @@ func (k Kind) complete(made, whole streams.Object) streams.Object {
 	return made
 }
 
-// Kept brings an object into the form that a watch of the kind with these options keeps.
+// AsWatched brings an object into the form that a watch of the kind with these options keeps.
 // See [Kind.Projected].
-func Kept(kind Kind, options WatchOptions, object streams.Object) (streams.Object, error) {
+func AsWatched(kind Kind, options WatchOptions, object streams.Object) (streams.Object, error) {
 	kept, err := kind.Projected(object)
 	if err != nil {
 		return nil, err

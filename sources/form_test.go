@@ -256,11 +256,11 @@ func TestAWatchTellsWhatIsKeptHoweverItIsListed(t *testing.T) {
 				server.next(t)
 				check("listed", seen, "5")
 
-				kept, err := sources.Kept(test.kind, sources.WatchOptions{}, owned("6"))
+				kept, err := sources.AsWatched(test.kind, sources.WatchOptions{}, owned("6"))
 				if want := test.want("6"); err != nil || !reflect.DeepEqual(kept, want) {
 					t.Errorf("of a whole one, kept is\n%#v, want\n%#v: %v", kept, want, err)
 				}
-				again, err := sources.Kept(test.kind, sources.WatchOptions{}, kept)
+				again, err := sources.AsWatched(test.kind, sources.WatchOptions{}, kept)
 				if err != nil || again != kept {
 					t.Errorf("what is kept, kept again, is %#v: %v", again, err)
 				}

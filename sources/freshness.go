@@ -86,7 +86,7 @@ func (f *freshness) wrote(version string) {
 
 // name notes a version that the server named. The lock is held.
 func (f *freshness) name(version string) {
-	if f.named == "" || streams.Older(f.named, version) {
+	if f.named == "" || streams.OlderVersion(f.named, version) {
 		f.named = version
 	}
 }
@@ -122,7 +122,7 @@ func (f *freshness) saw(version string, at time.Time, patience time.Duration) (m
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.active = at
-	if streams.Older(f.newest, version) || f.newest == "" {
+	if streams.OlderVersion(f.newest, version) || f.newest == "" {
 		f.newest = version
 		f.name(version)
 	}
@@ -130,7 +130,7 @@ func (f *freshness) saw(version string, at time.Time, patience time.Duration) (m
 	case !f.listed || f.lost:
 		return false
 	case f.required != "":
-		mark = !streams.Older(version, f.required)
+		mark = !streams.OlderVersion(version, f.required)
 	default:
 		mark = patience > 0 && at.Sub(f.confirmed) > patience/2 // The server sends no bookmarks, or few.
 	}
@@ -143,7 +143,7 @@ func (f *freshness) saw(version string, at time.Time, patience time.Duration) (m
 // mark notes that all up to a version was emitted.
 func (f *freshness) mark(version string, at time.Time) {
 	f.confirmed = at
-	if f.required != "" && !streams.Older(version, f.required) {
+	if f.required != "" && !streams.OlderVersion(version, f.required) {
 		f.required = ""
 	}
 }
@@ -154,7 +154,7 @@ func (f *freshness) bookmarked(version string, at time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.active = at
-	if f.listed && streams.Older(version, f.newest) {
+	if f.listed && streams.OlderVersion(version, f.newest) {
 		f.relist = true
 		return false
 	}
@@ -172,15 +172,15 @@ func (f *freshness) replaced(version, head, known string, asked time.Time) (rese
 	if head == "" {
 		head = version
 	}
-	if reset = f.listed && streams.Older(head, known); reset {
+	if reset = f.listed && streams.OlderVersion(head, known); reset {
 		f.newest, f.named = "", ""
 	}
-	if streams.Older(f.newest, version) || f.newest == "" {
+	if streams.OlderVersion(f.newest, version) || f.newest == "" {
 		f.newest = version
 	}
 	f.name(head)
 	f.required, f.confirmed, f.active, f.streaming = "", asked, time.Now(), false
-	if streams.Older(version, head) {
+	if streams.OlderVersion(version, head) {
 		f.required = head
 	}
 	f.listed, f.lost, f.relist = true, false, false
@@ -310,7 +310,7 @@ func (f *freshness) probed(open *openWatch, head, known string, now time.Time, p
 	switch {
 	case f.open != open || !f.streaming && now.Sub(f.confirmed) < patience:
 		return isAnswered
-	case f.listed && !f.lost && head != "" && !streams.Older(f.newest, head) && !streams.Older(head, known):
+	case f.listed && !f.lost && head != "" && !streams.OlderVersion(f.newest, head) && !streams.OlderVersion(head, known):
 		f.mark(head, now)
 		return isConfirmed
 	}

@@ -116,7 +116,7 @@ func BenchmarkHeapOfAStatefulSet(b *testing.B) {
 				if err := decode(wire[round%objects], object); err != nil {
 					b.Fatal(err)
 				}
-				made, err := sources.Kept(form.kind, sources.WatchOptions{Keep: form.keep}, object)
+				made, err := sources.AsWatched(form.kind, sources.WatchOptions{Transform: form.keep}, object)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -110,7 +110,7 @@ func (w *watcher) kept(list runtime.Object) (*internalversion.List, error) {
 			return fmt.Errorf("%w: it holds a %v", errNoList, kind)
 		}
 		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // Some lists repeat it, events do not have it.
-		kept, err := Kept(w.kind, w.options, object)
+		kept, err := AsWatched(w.kind, w.options, object)
 		made.Items = append(made.Items, kept)
 		return err
 	})

@@ -41,11 +41,11 @@ type WatchOptions struct {
 	// bookmarks is in doubt for a part of the time, and so is one with bookmarks below a minute.
 	MaxStaleness time.Duration
 
-	// Keep changes an object before it enters the stream, to keep only what is read of
+	// Transform changes an object before it enters the stream, to keep only what is read of
 	// it. The default drops the managed fields, half of many an object. It must be fast
 	// and must come to the same when it is applied twice. Of a kind that is kept as metadata
 	// or as a projection it gets that.
-	Keep func(object streams.Object)
+	Transform func(object streams.Object)
 
 	// Status, if set, tells how the watch is doing. Give it to one watch alone.
 	Status *Status
@@ -84,10 +84,10 @@ func (o WatchOptions) Validate() error {
 }
 
 func (o WatchOptions) keep() func(streams.Object) {
-	if o.Keep == nil {
+	if o.Transform == nil {
 		return dropManagedFields
 	}
-	return o.Keep
+	return o.Transform
 }
 
 func dropManagedFields(object streams.Object) { object.SetManagedFields(nil) }

@@ -39,7 +39,7 @@ func (s *sink) kept(object any) (streams.Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: a %T is not a Kubernetes object", s.watcher.name, object)
 	}
-	return Kept(s.watcher.kind, s.watcher.options, given)
+	return AsWatched(s.watcher.kind, s.watcher.options, given)
 }
 
 func (s *sink) Bookmark(resourceVersion string) error {

@@ -57,10 +57,10 @@ func (s *Status) Held() int {
 	return held
 }
 
-// Wrote notes that the server has answered a write to a namespace, with a version. If what it
+// RecordWrite notes that the server has answered a write to a namespace, with a version. If what it
 // says is current later is older than that, its versions went back. It may be called from any
 // goroutine.
-func (s *Status) Wrote(namespace, version string) {
+func (s *Status) RecordWrite(namespace, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for each := range s.states {

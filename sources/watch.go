@@ -73,7 +73,7 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 			options:   options,
 			status:    options.Status,
 			name:      "watch of " + kind.GroupKind().String(),
-			inlet:     streams.NewInlet[streams.Event](),
+			inlet:     streams.NewQueue[streams.Event](),
 			listing:   make(chan struct{}, 1),
 		}
 		w.inlet.Held = &w.held
@@ -105,7 +105,7 @@ func (w *watcher) reflect(ctx context.Context) error {
 	reflector.WatchListPageSize = int64(w.options.PageSize)
 	for ctx.Err() == nil {
 		// It returns at the end of ctx only, and panics where the decoding of an object, its
-		// projection or Keep does: the stream must not end of one object that is bad.
+		// projection or Transform does: the stream must not end of one object that is bad.
 		err := lifecycle.Guard(func() error { reflector.RunWithContext(ctx); return nil })
 		if err != nil {
 			w.asked = false

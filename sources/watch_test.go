@@ -221,7 +221,7 @@ func TestKeepIsAppliedToAllThatEntersTheStream(t *testing.T) {
 				t.Errorf("%v of %v holds %v", event.Type, event.Key, data)
 			}
 			if len(event.Object.GetManagedFields()) != 1 {
-				t.Errorf("a Keep of the user's comes on top of the default")
+				t.Errorf("a Transform of the user's comes on top of the default")
 			}
 		}
 		if objects != want {
@@ -231,7 +231,7 @@ func TestKeepIsAppliedToAllThatEntersTheStream(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
-		seen := observe(t, watching(t, server, sources.WatchOptions{Keep: keep}))
+		seen := observe(t, watching(t, server, sources.WatchOptions{Transform: keep}))
 		connection := started(t, server, "8", configMap("a", "x", "5"))
 		for _, kind := range []string{"ADDED", "MODIFIED", "DELETED"} {
 			connection.send(t, kind, configMap("a", "x", "9"))
@@ -239,7 +239,7 @@ func TestKeepIsAppliedToAllThatEntersTheStream(t *testing.T) {
 		check(t, seen, 4)
 		seen.stop(t)
 
-		seen = observe(t, watching(t, server, sources.WatchOptions{Keep: keep}))
+		seen = observe(t, watching(t, server, sources.WatchOptions{Transform: keep}))
 		server.next(t).refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "no")
 		server.next(t).list("7")
 		server.next(t).list("8", configMap("a", "x", "5"))
@@ -269,7 +269,7 @@ func TestManagedFieldsAreDroppedByDefault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := sources.Kept(kind, sources.WatchOptions{}, configMap("a", "x", "10"))
+		own, err := sources.AsWatched(kind, sources.WatchOptions{}, configMap("a", "x", "10"))
 		if err != nil || len(own.GetManagedFields()) > 0 {
 			t.Errorf("Kept does not do what the watch does: %v", err)
 		}

@@ -29,7 +29,7 @@ type watcher struct {
 	options   WatchOptions
 	status    *Status
 	name      string
-	inlet     *streams.Inlet[streams.Event]
+	inlet     *streams.Queue[streams.Event]
 	listing   chan struct{} // is full while a plain list is under way
 
 	fresh    freshness
@@ -168,7 +168,7 @@ func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch
 		if err != nil {
 			return nil, w.fail(ctx, "watch", err)
 		}
-		if streams.Older(head, known) { // Its versions went back.
+		if streams.OlderVersion(head, known) { // Its versions went back.
 			return nil, errRelist
 		}
 		connected.ResourceVersion = head

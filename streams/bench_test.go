@@ -86,12 +86,12 @@ func BenchmarkBatch(b *testing.B) {
 // BenchmarkInlet puts values one by one, as the callbacks of a watch do, while a receiver
 // takes what is there.
 func BenchmarkInlet(b *testing.B) {
-	inlet := streams.NewInlet[int]()
+	queue := streams.NewQueue[int]()
 	ctx, cancel := context.WithCancel(b.Context())
 	group := lifecycle.New(ctx)
 	received := 0
 	group.Go("receiver", func(ctx context.Context) error {
-		return streams.ForEach(ctx, streams.Create(inlet.Drain), func(batch []int) {
+		return streams.ForEach(ctx, streams.Create(queue.Drain), func(batch []int) {
 			if received += len(batch); received == b.N {
 				cancel()
 			}
@@ -100,7 +100,7 @@ func BenchmarkInlet(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		inlet.Put(ctx, i)
+		queue.Put(ctx, i)
 	}
 	if err := group.Wait(); err != nil {
 		b.Fatal(err)

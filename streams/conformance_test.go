@@ -88,9 +88,9 @@ var operatorCases = []operatorCase{{
 		return streams.Merge(streams.Stream[int]{}, in)
 	},
 }, {
-	name: "Beside",
+	name: "MergeWith",
 	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] {
-		return streams.Beside(in, streams.Create(func(ctx context.Context, _ streams.Sink[int]) { <-ctx.Done() }))
+		return streams.MergeWith(in, streams.Create(func(ctx context.Context, _ streams.Sink[int]) { <-ctx.Done() }))
 	},
 }, {
 	name: "Stream", // of Inputs
@@ -164,20 +164,20 @@ func visitAll(batch []int, visit func(int)) {
 	}
 }
 
-// throughInlet puts a stream into an inlet and drains that. Drain ends with its context
+// throughInlet puts a stream into a queue and drains that. Drain ends with its context
 // only, so that an error marks the end.
 func throughInlet(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 	end := errors.New("end")
 	return until(end, streams.Create(func(ctx context.Context, out streams.Sink[int]) {
-		inlet := streams.NewInlet[int]()
+		queue := streams.NewQueue[int]()
 		group := lifecycle.New(ctx)
 		group.Go("put", func(ctx context.Context) error {
-			defer inlet.Error(ctx, end)
+			defer queue.Error(ctx, end)
 			return streams.ForEach(ctx, in,
-				func(batch []int) { inlet.Put(ctx, batch...) },
-				func(err error) { inlet.Error(ctx, err) })
+				func(batch []int) { queue.Put(ctx, batch...) },
+				func(err error) { queue.Error(ctx, err) })
 		})
-		inlet.Drain(group.Context(), out)
+		queue.Drain(group.Context(), out)
 		group.Stop()
 		_ = group.Wait()
 	}))
@@ -220,7 +220,7 @@ func forEachOperator(t *testing.T, test func(t *testing.T, c operatorCase)) {
 func ignore(int) {}
 
 func TestEveryOperatorHasACase(t *testing.T) {
-	takesNoStream := []string{"NewBatch", "Recycle", "NewInputs", "Add", "NewInlet", "Put", "Send", "Error", "Item", "Channel", "Values", "Observe"}
+	takesNoStream := []string{"NewBatch", "Recycle", "NewInputs", "Add", "NewQueue", "Put", "Send", "Error", "Item", "Channel", "Values", "Observe"}
 	for _, name := range exported(t) {
 		known := slices.ContainsFunc(operatorCases, func(c operatorCase) bool { return c.name == name })
 		if !known && !slices.Contains(takesNoStream, name) {

@@ -98,8 +98,8 @@ type Event struct {
 	Key             Key    // of events without an object: the kind and the namespace that they speak for
 	Object          Object // of Listed, Applied and Deleted
 	ResourceVersion string
-	Received        time.Time // when the source got it, or the first of those in Folded
-	Folded          []Cause   // the events that this one replaced on the way, oldest first
+	Received        time.Time // when the source got it, or the first of those in Coalesced
+	Coalesced       []Cause   // the events that this one replaced on the way, oldest first
 }
 
 // Cause is what is left of an event when only its effects matter.
@@ -112,7 +112,7 @@ type Cause struct {
 
 // Causes is the event as causes: what it replaced on its way, then itself.
 func (e Event) Causes() []Cause {
-	return JoinCauses(e.Folded, []Cause{e.cause()})
+	return JoinCauses(e.Coalesced, []Cause{e.cause()})
 }
 
 // maxCauses bounds the causes of one event or request: enough to tell a person what
@@ -138,13 +138,13 @@ func JoinCauses(first, second []Cause) []Cause {
 	return joined
 }
 
-// Fold makes a later event out of what an event of the same key and the later one come to:
+// Coalesce makes a later event out of what an event of the same key and the later one come to:
 // the later, with the causes of both, received when the first was. It may use the memory
-// of Folded of the first, which must have come of Fold, or be nil.
-func (e *Event) Fold(later *Event) {
-	folded, received := appendCauses(e.Folded, e.cause()), e.Received
+// of Coalesced of the first, which must have come of Coalesce, or be nil.
+func (e *Event) Coalesce(later *Event) {
+	folded, received := appendCauses(e.Coalesced, e.cause()), e.Received
 	*e = *later
-	e.Folded, e.Received = appendCauses(folded, later.Folded...), received
+	e.Coalesced, e.Received = appendCauses(folded, later.Coalesced...), received
 }
 
 func (e *Event) cause() Cause { return Cause{e.Type, e.Key, e.ResourceVersion, e.Received} }
@@ -159,9 +159,9 @@ func appendCauses(causes []Cause, more ...Cause) []Cause {
 	return causes
 }
 
-// Older says whether resource version a is older than b. Kubernetes promises since 1.35
+// OlderVersion says whether resource version a is older than b. Kubernetes promises since 1.35
 // that versions of one kind are comparable; what is not in their form is never older.
-func Older(a, b string) bool {
+func OlderVersion(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }
@@ -171,13 +171,13 @@ type ChangeType uint8
 
 // The vocabulary of the cache.
 const (
-	Added   ChangeType = iota + 1
-	Updated            // Old became New
-	Removed            // Old is gone
-	Touched            // the cache is as it was, yet something happened to the key
+	Added     ChangeType = iota + 1
+	Updated              // Old became New
+	Removed              // Old is gone
+	Unchanged            // the cache is as it was, yet something happened to the key
 )
 
-var changeTypes = [...]string{"Unknown", "Added", "Updated", "Removed", "Touched"}
+var changeTypes = [...]string{"Unknown", "Added", "Updated", "Removed", "Unchanged"}
 
 func (t ChangeType) String() string {
 	if int(t) >= len(changeTypes) {

@@ -32,7 +32,7 @@ func TestTypesHaveNames(t *testing.T) {
 		streams.Applied: "Applied", streams.Deleted: "Deleted", streams.Bookmark: "Bookmark", streams.Disconnected: "Disconnected",
 		streams.Connected: "Connected", streams.EventType(9): "Unknown",
 		streams.ChangeType(0): "Unknown", streams.Added: "Added", streams.Updated: "Updated", streams.Removed: "Removed",
-		streams.Touched: "Touched", streams.ChangeType(5): "Unknown",
+		streams.Unchanged: "Unchanged", streams.ChangeType(5): "Unknown",
 	} {
 		if got.String() != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -49,7 +49,7 @@ func TestOlderComparesVersionsAsNumbers(t *testing.T) {
 		{"123456789012345678901234567890", "123456789012345678901234567891", true},
 		{"", "1", false}, {"1", "", false}, {"0", "1", false}, {"abc", "abd", false}, {"01", "2", false},
 	} {
-		if got := streams.Older(test.a, test.b); got != test.want {
+		if got := streams.OlderVersion(test.a, test.b); got != test.want {
 			t.Errorf("Older(%q, %q) = %v, want %v", test.a, test.b, got, test.want)
 		}
 	}
@@ -75,7 +75,7 @@ func causes(from, to int) (made []streams.Cause) {
 }
 
 func TestCausesAreWhatAnEventReplacedThenItself(t *testing.T) {
-	event := streams.Event{Type: streams.Deleted, ResourceVersion: "3", Folded: causes(1, 2)}
+	event := streams.Event{Type: streams.Deleted, ResourceVersion: "3", Coalesced: causes(1, 2)}
 	got := event.Causes()
 	if versions(got) != "1 2 3 " || got[2].Type != streams.Deleted {
 		t.Errorf("got %v", got)

@@ -61,10 +61,10 @@ func problemOf(pod *corev1.Pod) *problem {
 	return nil
 }
 
-// ignorePod says of a change of a pod that it is news for nobody: the StatefulSet counts
-// the ready ones.
-func ignorePod(change streams.Change) bool {
-	return worry(change.Old) == worry(change.New)
+// troubleChanges reports whether a change of a pod changes what troubles it. The rest needs no
+// reconcile: the StatefulSet counts the ready pods.
+func troubleChanges(change streams.Change) bool {
+	return worry(change.Old) != worry(change.New)
 }
 
 func worry(object streams.Object) problem {

@@ -29,12 +29,12 @@ func AddTo(manager *controller.Manager) error {
 		late: newLate(func(wanted bool) bool { return controller.Demand[*pod](client, wanted) }),
 	}
 	return manager.Add(Name, r.reconcile,
-		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes"), controller.Early(isNew, newFields)),
-		controller.Owns(&config{}, controller.Project(keepConfig), controller.Labelled(selector)),
-		controller.Owns(&service{}, controller.Project(keepService), controller.Labelled(selector)),
-		controller.Owns(&servers{}, controller.Project(keepServers), controller.Labelled(selector)),
+		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes"), controller.ReconcileBeforeSync(isNew, newFields)),
+		controller.Owns(&config{}, controller.Project(keepConfig), controller.LabelSelector(selector)),
+		controller.Owns(&service{}, controller.Project(keepService), controller.LabelSelector(selector)),
+		controller.Owns(&servers{}, controller.Project(keepServers), controller.LabelSelector(selector)),
 		controller.Watches(&pod{}, heroOfPod,
-			controller.Project(keepPod), controller.Labelled(selector), controller.Ignore(ignorePod), controller.OnDemand()),
+			controller.Project(keepPod), controller.LabelSelector(selector), controller.When(troubleChanges), controller.OnDemand()),
 		controller.IgnoreEchoes(), // One call does all that the state allows.
 	)
 }
@@ -90,7 +90,7 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		r.forget(request.NamespacedName)
 		return 0, nil // The garbage collector deletes what it owns.
 	}
-	unlisted := request.Early && r.cache.Level() < cache.Current
+	unlisted := request.BeforeSync && r.cache.Level() < cache.Current
 	servers, done := ensureAll(ctx, r.client, hero, unlisted)
 	seen := r.podsOf(hero, servers)
 	r.tell(hero, done)

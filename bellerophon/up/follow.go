@@ -187,7 +187,7 @@ func (b *board) unsettled() string {
 
 func (b *board) loop() string {
 	loop := b.run.manager.Cache().Loop()
-	return fmt.Sprintf("loop %v, calm after %v", loop.Duration().Round(100*time.Microsecond), loop.Quiet().Round(time.Millisecond))
+	return fmt.Sprintf("loop %v, calm after %v", loop.Duration().Round(100*time.Microsecond), loop.QuietPeriod().Round(time.Millisecond))
 }
 
 func (b *board) sorted() []Row {
@@ -231,7 +231,7 @@ func (b *board) show() {
 	if b.level >= cache.Settled {
 		level = s.Paint(screen.Green, b.level.String())
 	}
-	if kinds := b.run.manager.Cache().Uncounted(); len(kinds) > 0 {
+	if kinds := b.run.manager.Cache().NotCounted(); len(kinds) > 0 {
 		level += " without " + strings.Join(kinds, ", ")
 	}
 	lines = append(lines, "", fmt.Sprintf("%d of %d Ready · cache %s · %s · Ctrl-C ends and cleans up", b.ready(), b.run.options.Sheroes, level, b.loop()))
@@ -244,9 +244,9 @@ func (b *board) finish() {
 	report := &b.run.report
 	report.Objects = b.sorted()
 	report.Level = b.level
-	report.NotCounted = b.run.manager.Cache().Uncounted()
+	report.NotCounted = b.run.manager.Cache().NotCounted()
 	report.LoopSeconds = b.run.manager.Cache().Loop().Duration().Seconds()
-	report.QuietSeconds = b.run.manager.Cache().Loop().Quiet().Seconds()
+	report.QuietSeconds = b.run.manager.Cache().Loop().QuietPeriod().Seconds()
 }
 
 // rowOf is an object as a row.

@@ -25,11 +25,11 @@ func bellerophon(name string, window time.Duration) side {
 		var rules []operators.Rule
 		for i, feed := range world.feeds {
 			kind := feed.script.kind
-			watches = append(watches, sources.Watch(world.clients[i], kind, sources.WatchOptions{Keep: world.keep}))
+			watches = append(watches, sources.Watch(world.clients[i], kind, sources.WatchOptions{Transform: world.keep}))
 			stores = append(stores, held.Add(kind.GroupKind(), cache.ByOwner))
 			rule := operators.Rule{Controller: "shero", Kind: kind.GroupKind()}
 			if i > 0 {
-				rule.Concerns = operators.Owner(world.feeds[0].script.kind.GroupKind())
+				rule.Map = operators.Owner(world.feeds[0].script.kind.GroupKind())
 			}
 			rules = append(rules, rule)
 		}

@@ -6,29 +6,29 @@ import (
 	"sync/atomic"
 )
 
-// maxGuess bounds what an inlet sets aside for the next batch.
+// maxGuess bounds what a queue sets aside for the next batch.
 const maxGuess = 1 << 12
 
-// inletLimit is how many values an inlet holds before Put waits. Behind a merge that
+// queueLimit is how many values a queue holds before Put waits. Behind a merge that
 // conflates, as the pipeline's does, it is never reached for long.
-const inletLimit = 1 << 14
+const queueLimit = 1 << 14
 
-// Inlet is where values enter a stream from callbacks: what is put until the receiver
-// takes it is one batch. Make it with [NewInlet]. Put and Error may be called from any
+// Queue is where values enter a stream from callbacks: what is put until the receiver
+// takes it is one batch. Make it with [NewQueue]. Put and Error may be called from any
 // goroutine.
 //
-// An inlet has no goroutine between those who put and the receiver: who puts first sends
+// A queue has no goroutine between those who put and the receiver: who puts first sends
 // an item that stands for a part, and the receiver finds in it all that is there by then.
-type Inlet[T any] struct {
-	// Held, if it is set before the inlet is used, is how many values and errors nobody has
+type Queue[T any] struct {
+	// Held, if it is set before the queue is used, is how many values and errors nobody has
 	// taken yet.
 	Held *atomic.Int64
 
 	mu    sync.Mutex
-	parts []part[T] // each has one item on its way, while the inlet is drained
+	parts []part[T] // each has one item on its way, while the queue is drained
 	held  int       // values and errors in parts
 	size  int       // of the part taken last, as a guess for the next
-	out   *Sink[T]  // while the inlet is drained
+	out   *Sink[T]  // while the queue is drained
 	sends sync.WaitGroup
 	room  chan struct{} // is closed when there is room; nil while nobody waits for that
 }
@@ -39,12 +39,12 @@ type part[T any] struct {
 	err    error
 }
 
-// NewInlet makes an empty inlet.
-func NewInlet[T any]() *Inlet[T] { return &Inlet[T]{} }
+// NewQueue makes an empty queue.
+func NewQueue[T any]() *Queue[T] { return &Queue[T]{} }
 
-// Put hands over values. It waits only while the inlet is full, or the receiver has not
+// Put hands over values. It waits only while the queue is full, or the receiver has not
 // taken what others sent it; it is false when ctx ended before there was room.
-func (i *Inlet[T]) Put(ctx context.Context, values ...T) bool {
+func (i *Queue[T]) Put(ctx context.Context, values ...T) bool {
 	return i.add(ctx, func(last *part[T]) int {
 		if last.values == nil {
 			last.values = NewBatch[T](max(len(values), min(i.size, maxGuess)))
@@ -55,7 +55,7 @@ func (i *Inlet[T]) Put(ctx context.Context, values ...T) bool {
 }
 
 // Error hands over a notification of a failure. It waits as Put does.
-func (i *Inlet[T]) Error(ctx context.Context, err error) bool {
+func (i *Queue[T]) Error(ctx context.Context, err error) bool {
 	return i.add(ctx, func(last *part[T]) int {
 		last.err = err
 		return 1
@@ -63,9 +63,9 @@ func (i *Inlet[T]) Error(ctx context.Context, err error) bool {
 }
 
 // add adds to the last part, or to a new one, for which it sends an item.
-func (i *Inlet[T]) add(ctx context.Context, to func(last *part[T]) int) bool {
+func (i *Queue[T]) add(ctx context.Context, to func(last *part[T]) int) bool {
 	i.mu.Lock()
-	for i.held >= inletLimit {
+	for i.held >= queueLimit {
 		if i.room == nil {
 			i.room = make(chan struct{})
 		}
@@ -98,18 +98,18 @@ func (i *Inlet[T]) add(ctx context.Context, to func(last *part[T]) int) bool {
 }
 
 // hold counts what is held. The lock is held.
-func (i *Inlet[T]) hold(more int) {
+func (i *Queue[T]) hold(more int) {
 	i.held += more
 	if i.Held != nil {
 		i.Held.Add(int64(more))
 	}
 }
 
-// partOf stands for the first part of an inlet when it is taken apart.
-type partOf[T any] struct{ inlet *Inlet[T] }
+// partOf stands for the first part of a queue when it is taken apart.
+type partOf[T any] struct{ queue *Queue[T] }
 
 func (p partOf[T]) take() ([]T, error) {
-	i := p.inlet
+	i := p.queue
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	first := i.parts[0]
@@ -128,8 +128,8 @@ func (p partOf[T]) take() ([]T, error) {
 }
 
 // Drain sends what is put to a sink, until ctx ends. One observation at a time drains an
-// inlet. What its receiver has not taken is for the next.
-func (i *Inlet[T]) Drain(ctx context.Context, out Sink[T]) {
+// queue. What its receiver has not taken is for the next.
+func (i *Queue[T]) Drain(ctx context.Context, out Sink[T]) {
 	i.mu.Lock()
 	i.out = &out
 	parts := len(i.parts)

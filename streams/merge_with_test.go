@@ -14,7 +14,7 @@ func TestAStreamEndsWhatIsBesideItWhenItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := time.Now()
 		first := script[int](1500*time.Millisecond, []int{10}, errFirst)
-		got := flat(t.Context(), streams.Beside(first, every(1)))
+		got := flat(t.Context(), streams.MergeWith(first, every(1)))
 		slices.Sort(got)
 		if want := []string{"!first", "1", "1", "10"}; !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
@@ -29,7 +29,7 @@ func TestWhatIsBesideAStreamMayEndBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := script[int](time.Second, []int{10})
 		for name, other := range map[string]streams.Stream[int]{"ends": script[int](errFirst), "panics": script[int]("broken")} {
-			got := flat(t.Context(), streams.Beside(first, other))
+			got := flat(t.Context(), streams.MergeWith(first, other))
 			if len(got) != 2 || got[1] != "10" {
 				t.Errorf("beside one that %s came %v", name, got)
 			}
@@ -40,7 +40,7 @@ func TestWhatIsBesideAStreamMayEndBeforeIt(t *testing.T) {
 func TestAStreamWaitsForTheReturnOfWhatIsBesideIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool
-		flat(t.Context(), streams.Beside(script[int](time.Second), slowToEnd(&ended)))
+		flat(t.Context(), streams.MergeWith(script[int](time.Second), slowToEnd(&ended)))
 		if !ended.Load() {
 			t.Error("it has ended before")
 		}

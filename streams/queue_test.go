@@ -12,21 +12,21 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-func drained(inlet *streams.Inlet[int]) streams.Stream[int] { return streams.Create(inlet.Drain) }
+func drained(queue *streams.Queue[int]) streams.Stream[int] { return streams.Create(queue.Drain) }
 
 func TestAnInletJoinsWhatIsPutWhileTheReceiverIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inlet := streams.NewInlet[int]()
-		inlet.Put(t.Context(), 1)
-		inlet.Put(t.Context(), 2, 3)
-		inlet.Error(t.Context(), errFirst)
-		inlet.Error(t.Context(), errSecond)
-		inlet.Put(t.Context(), 4)
-		inlet.Put(t.Context(), 5)
+		queue := streams.NewQueue[int]()
+		queue.Put(t.Context(), 1)
+		queue.Put(t.Context(), 2, 3)
+		queue.Error(t.Context(), errFirst)
+		queue.Error(t.Context(), errSecond)
+		queue.Put(t.Context(), 4)
+		queue.Put(t.Context(), 5)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		want := []string{"[1 2 3] !first", "!second", "[4 5]"}
-		if got := observed(ctx, drained(inlet)); !slices.Equal(got, want) {
+		if got := observed(ctx, drained(queue)); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
@@ -34,10 +34,10 @@ func TestAnInletJoinsWhatIsPutWhileTheReceiverIsBusy(t *testing.T) {
 
 func TestAnInletSendsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inlet := streams.NewInlet[int]()
-		items := drained(inlet).Observe(t.Context())
+		queue := streams.NewQueue[int]()
+		items := drained(queue).Observe(t.Context())
 		for i := range 3 {
-			inlet.Put(t.Context(), i)
+			queue.Put(t.Context(), i)
 			synctest.Wait()
 			if len(items) != 1 {
 				t.Fatalf("%d items are there after Put", len(items))
@@ -50,26 +50,26 @@ func TestAnInletSendsAtOnce(t *testing.T) {
 }
 
 func TestAnInletCopiesWhatIsPut(t *testing.T) {
-	inlet := streams.NewInlet[int]()
+	queue := streams.NewQueue[int]()
 	values := []int{1, 2}
-	inlet.Put(t.Context(), values...)
+	queue.Put(t.Context(), values...)
 	values[0] = 99
-	if got := taken[int](<-drained(inlet).Observe(t.Context())); got != "[1 2]" {
+	if got := taken[int](<-drained(queue).Observe(t.Context())); got != "[1 2]" {
 		t.Errorf("got %v, want what was put", got)
 	}
 }
 
 func TestAFullInletWaitsForRoomOrForItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inlet := streams.NewInlet[int]()
-		if !inlet.Put(t.Context(), make([]int, 1<<14)...) {
+		queue := streams.NewQueue[int]()
+		if !queue.Put(t.Context(), make([]int, 1<<14)...) {
 			t.Fatal("the first Put was refused")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		started := time.Now()
-		if inlet.Put(ctx, 1) || inlet.Error(ctx, errFirst) {
-			t.Error("a full inlet took more")
+		if queue.Put(ctx, 1) || queue.Error(ctx, errFirst) {
+			t.Error("a full queue took more")
 		}
 		if waited := time.Since(started); waited != time.Second {
 			t.Errorf("Put waited %v, want 1s", waited)
@@ -77,7 +77,7 @@ func TestAFullInletWaitsForRoomOrForItsContext(t *testing.T) {
 		var puts atomic.Int64
 		for i := range 3 {
 			parallel(t, func(ctx context.Context) {
-				if inlet.Put(ctx, i) {
+				if queue.Put(ctx, i) {
 					puts.Add(1)
 				}
 			})
@@ -87,7 +87,7 @@ func TestAFullInletWaitsForRoomOrForItsContext(t *testing.T) {
 			t.Fatal("Put did not wait")
 		}
 		observation, end := context.WithCancel(t.Context())
-		items := drained(inlet).Observe(observation)
+		items := drained(queue).Observe(observation)
 		values := 0
 		for range 2 {
 			batch, _ := streams.Values[int](<-items)
@@ -105,18 +105,18 @@ func TestAFullInletWaitsForRoomOrForItsContext(t *testing.T) {
 
 func TestManyMayPutAtOnce(t *testing.T) {
 	const writers, each = 8, 1000
-	inlet := streams.NewInlet[int]()
+	queue := streams.NewQueue[int]()
 	for w := range writers {
 		parallel(t, func(ctx context.Context) {
 			for i := range each {
-				inlet.Put(ctx, w*each+i)
+				queue.Put(ctx, w*each+i)
 			}
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	next := make([]int, writers)
 	left := writers * each
-	err := streams.ForEach(ctx, drained(inlet), func(batch []int) {
+	err := streams.ForEach(ctx, drained(queue), func(batch []int) {
 		for _, value := range batch {
 			if w := value / each; value%each != next[w] {
 				t.Errorf("writer %d: got %d, want %d", w, value%each, next[w])
