@@ -2,7 +2,7 @@ package operators
 
 // roomKept is how much room maps and slices keep after a burst. Those with more are replaced
 // when they are much emptier than they were, as Go's maps and slices never shrink.
-const roomKept = 1 << 12
+const roomKept = 1 << 14
 
 // sparse reports whether something with some items has far too much room. It is at most an
 // eighth full, so that replacing it costs little for each item that left.
