@@ -2,15 +2,12 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/operators"
 )
-
-// errRemoved is in the result of an attempt that did not begin, as its controller is removed.
-var errRemoved = errors.New("the controller is removed")
 
 // attempts knows the reconciles of one controller that run now.
 type attempts struct {
@@ -31,7 +28,7 @@ func (a *attempts) counting(reconcile operators.Reconciler) operators.Reconciler
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
 		a.stir()
 		if !a.begin(&request) {
-			return 0, operators.Terminal(errRemoved)
+			return 0, operators.Terminal(pipeline.ErrRemoved)
 		}
 		defer a.end(&request)
 		return reconcile(ctx, request)

@@ -3,14 +3,11 @@ package controller
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/operators"
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 )
 
 // A worker may take a request just before its controller is removed.
@@ -26,7 +23,7 @@ func TestAnAttemptThatComesAfterTheRemovalDoesNotBegin(t *testing.T) {
 	}
 	idle := made.close()
 	_, err := reconcile(t.Context(), operators.Request{})
-	if !errors.Is(err, errRemoved) || begun != 1 {
+	if !errors.Is(err, pipeline.ErrRemoved) || begun != 1 {
 		t.Errorf("%d attempts have begun, and the last ended with %v", begun, err)
 	}
 	select {
@@ -36,27 +33,4 @@ func TestAnAttemptThatComesAfterTheRemovalDoesNotBegin(t *testing.T) {
 	}
 	made.told()
 	<-idle
-}
-
-func TestAnAttemptThatDidNotBeginIsNotTold(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	manager, err := NewManager(&rest.Config{}, scheme.Scheme, Options{
-		Registry: registry, Logger: slog.New(slog.DiscardHandler),
-		OnResult: func(result operators.Result) { t.Errorf("told %+v", result) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	manager.onResults([]operators.Result{{
-		Request: operators.Request{Controller: "removed"}, Outcome: operators.Ended, Err: operators.Terminal(errRemoved),
-	}})
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if name := family.GetName(); name == "controller_runtime_reconcile_total" {
-			t.Errorf("it is in %s", name)
-		}
-	}
 }

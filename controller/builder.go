@@ -19,6 +19,7 @@ type definition struct {
 	reconciles   *input
 	inputs       []*input
 	ignoreEchoes bool
+	feeds        []feed
 }
 
 // input is a kind whose changes concern the controller.

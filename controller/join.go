@@ -40,10 +40,12 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 	ctx, cancel := context.WithCancel(m.group.Context())
 	added.leave = cancel
 	added.joins.Store(true)
-	m.stir() // It is not calm before the controller has joined.
+	m.cache.MarkActive() // It is not calm before the controller has joined.
 	m.group.Go("controller "+name, func(context.Context) error {
 		defer cancel()
-		m.join(ctx, added)
+		if m.join(ctx, added) {
+			m.followFeeds(ctx, added)
+		}
 		return nil
 	})
 	return nil
@@ -56,28 +58,26 @@ func (m *Manager) install(added *member) {
 	m.rules.Add(added.rules...)
 }
 
-// join has a controller take part when its kinds are current.
-func (m *Manager) join(ctx context.Context, added *member) {
-	defer m.stir()
+// join has a controller take part when its kinds are current. It returns false if the controller
+// is removed before, or the manager ends.
+func (m *Manager) join(ctx context.Context, added *member) bool {
+	defer m.cache.MarkActive()
 	defer added.joins.Store(false)
 	if m.cache.Wait(ctx, cache.Current, kindsOf(added.watches)...) != nil {
-		return // It is removed, or the manager ends.
+		return false
 	}
 	if !m.installUnlessLeaving(added) {
-		return
+		return false
 	}
 	// After that: what comes to the cache from now on makes requests by itself.
 	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(existing(added)...), m.rules.Of(added.name)))
 	for _, err := range errs {
-		m.asked.Error(ctx, err)
+		m.pipeline.Fail(ctx, err)
 	}
-	if len(requests) == 0 {
-		return
+	if len(requests) > 0 {
+		m.pipeline.Ask(ctx, requests...)
 	}
-	m.joining.Add(int64(len(requests)))
-	if !m.asked.Put(ctx, requests...) {
-		m.joining.Add(-int64(len(requests)))
-	}
+	return ctx.Err() == nil
 }
 
 func (m *Manager) installUnlessLeaving(added *member) bool {
@@ -106,12 +106,4 @@ func existing(added *member) (changes []streams.Change) {
 		}
 	}
 	return changes
-}
-
-// joined is what is asked for when controllers join.
-func (m *Manager) joined() streams.Stream[operators.Request] {
-	return streams.MapBatches(streams.Create(m.asked.Drain), func(requests []operators.Request) ([]operators.Request, error) {
-		m.intake.joined += int64(len(requests))
-		return requests, nil
-	})
 }

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
-	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -17,37 +16,27 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Manager runs controllers over one pipeline. Make it with [NewManager], add
+// Manager runs controllers over one pipeline. Create it with [NewManager], add
 // controllers, then call Run, once. Controllers may come and go while it runs.
 type Manager struct {
-	scheme      *runtime.Scheme
-	options     Options
-	config      *rest.Config
-	http        *http.Client
-	log         *slog.Logger
-	cache       *cache.Cache
-	client      *Client
+	options Options
+	scheme  *runtime.Scheme
+	config  *rest.Config
+	http    *http.Client
+	log     *slog.Logger
+
+	cache    *cache.Cache
+	client   *Client
+	recorder *Recorder
+	metrics  *metrics
+
 	inputs      *streams.Inputs[streams.Event]
 	rules       *operators.Rules
 	controllers *operators.Controllers
-	asked       *streams.Queue[operators.Request] // when controllers join
-	joining     atomic.Int64                      // requests that controllers make when they join, until they are taken in
-	debounce    operators.StageStats
-	intake      intake
-	changes     atomic.Int64 // that the cache has made
-	reconcile   operators.StageStats
-	unfinished  operators.Unfinished
-	told        atomic.Int64  // results that were handled
-	activity    chan struct{} // has a token when something happened
-	demanded    chan struct{} // has a token when a demand has changed
-	metrics     *metrics
-	recorder    *Recorder
-	present     atomic.Pointer[present]
+	pipeline    *pipeline.Pipeline
 
-	counting sync.Mutex       // of who says which kinds count
-	changing sync.Mutex       // of who changes present, and of what follows
-	group    *lifecycle.Group // of Run, while it runs
-	ended    bool
+	demanded chan struct{} // has a token when a demand has changed
+	membership
 }
 
 // NewManager makes a manager for the API server of a configuration. The scheme knows
@@ -73,27 +62,48 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	}
 	held.SetMaxStaleness(options.MaxStaleness)
 	m := &Manager{
-		scheme:      scheme,
 		options:     options,
+		scheme:      scheme,
 		config:      config,
 		http:        client,
 		log:         options.Logger,
 		cache:       held,
+		recorder:    &Recorder{},
 		inputs:      streams.NewInputs[streams.Event](),
 		rules:       operators.NewRules(),
 		controllers: operators.NewControllers(nil),
-		asked:       streams.NewQueue[operators.Request](),
-		activity:    make(chan struct{}, 1),
 		demanded:    make(chan struct{}, 1),
-		recorder:    &Recorder{},
 	}
 	m.present.Store(&present{members: map[string]*member{}})
-	held.Follow(&work{m})
+	if m.pipeline, err = m.assemble(); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	held.Follow(m.pipeline)
 	m.client = newClient(m)
 	if m.metrics, err = newMetrics(m); err != nil {
 		return nil, fmt.Errorf("registering metrics; give each manager a Registry of its own: %w", err)
 	}
 	return m, nil
+}
+
+// assemble makes the pipeline of the manager's inputs.
+func (m *Manager) assemble() (*pipeline.Pipeline, error) {
+	return pipeline.New(m.inputs.Stream(), pipeline.Options{
+		Cache:       m.cache,
+		Rules:       m.rules,
+		Controllers: m.controllers,
+		Window:      m.options.Window,
+		Burst:       operators.DefaultBurst,
+		Stages:      m.options.Stages,
+		Reconcile: operators.ReconcileOptions{
+			Workers: m.options.Workers,
+			Backoff: m.options.Backoff,
+			Timeout: m.options.Timeout,
+			Grace:   m.options.Grace,
+		},
+		Sources:  m.heldBySources,
+		Attempts: m.heldByControllers,
+	})
 }
 
 // Client reads from the cache and writes to the API server.
@@ -144,14 +154,14 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	for _, member := range now.members {
 		m.awaitKinds(group, member)
 	}
-	group.Go("settle", m.followSettled)
+	group.Go("settle", m.pipeline.FollowCalm)
 	group.Go("demand", m.followDemand)
 	group.Go("events", m.record)
 	group.Go("pipeline", func(ctx context.Context) error {
 		defer m.end()
 		defer group.Stop()
 		var last error
-		err := streams.ForEach(ctx, m.results(), m.onResults, func(err error) { last = err; m.onError(err) })
+		err := m.pipeline.Run(ctx, m.onResults, func(err error) { last = err; m.onError(err) })
 		if err == nil && ctx.Err() == nil {
 			return fmt.Errorf("it ended by itself: %w", last) // Sources never end: an operator panicked.
 		}
@@ -169,6 +179,7 @@ func (m *Manager) awaitKinds(group *lifecycle.Group, of *member) {
 		defer cancel()
 		if m.cache.Wait(ctx, cache.Current, kindsOf(of.watches)...) == nil && ctx.Err() == nil {
 			m.controllers.Open(of.name)
+			m.followFeeds(ctx, of)
 		}
 		return nil // It ends with the manager, or the controller is removed.
 	})
@@ -181,82 +192,11 @@ func (m *Manager) end() {
 	m.group, m.ended = nil, true
 }
 
-// results is the pipeline.
-func (m *Manager) results() streams.Stream[operators.Result] {
-	events := operators.Debounce(m.inputs.Stream(), operators.DebounceOptions{
-		Window: m.options.Window,
-		Burst:  operators.DefaultBurst,
-		Stats:  &m.debounce,
-	})
-	changes := streams.MapBatches(events, m.apply)
-	requests := streams.MergeWith(operators.Trigger(changes, m.rules), streams.Merge(m.joined(), m.retried()))
-	return operators.Reconcile(requests, m.controllers, operators.ReconcileOptions{
-		Workers:    m.options.Workers,
-		Backoff:    m.options.Backoff,
-		Timeout:    m.options.Timeout,
-		Grace:      m.options.Grace,
-		Stats:      &m.reconcile,
-		Received:   m.received,
-		Unfinished: &m.unfinished,
-	})
-}
-
-// apply brings events into the cache.
-func (m *Manager) apply(events []streams.Event) ([]streams.Change, error) {
-	m.intake.events += int64(len(events))
-	for i := range events {
-		if events[i].Reset {
-			m.controllers.ForgetEchoes()
-		}
-	}
-	changes := m.cache.Apply(events) // It ends the calm before readers see anything.
-	m.changes.Add(int64(len(changes)))
-	streams.Recycle(events) // Last: from here on they are somebody else's.
-	return changes, nil
-}
-
-// stir tells that something happened, which ends a calm.
-func (m *Manager) stir() { m.cache.MarkActive() }
-
-// wake has Settle look at the calm anew. What ends a calm must be noted in the cache before.
-func (m *Manager) wake() {
-	select {
-	case m.activity <- struct{}{}:
-	default:
-	}
-}
-
-// followSettled keeps the cache's level in step with the calm of the pipeline.
-func (m *Manager) followSettled(ctx context.Context) error {
-	activity := streams.Create(func(ctx context.Context, out streams.Sink[struct{}]) {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-m.activity:
-				out.Send([]struct{}{{}})
-			}
-		}
-	})
-	settled := operators.Settle(activity, operators.SettleOptions{Quiet: m.cache.Loop().QuietPeriod, Busy: m.busy})
-	return streams.ForEach(ctx, settled, func(states []bool) {
-		// The cache has the last word: it knows of what has happened since Settle looked.
-		if states[len(states)-1] && !m.cache.Settle(m.cache.Loop().QuietPeriod()) {
-			m.wake()
-		}
-	}, m.onError)
-}
-
+// onResults takes results into metrics and logs.
 func (m *Manager) onResults(results []operators.Result) {
 	members := m.present.Load().members
 	for _, result := range results {
-		if errors.Is(result.Err, errRemoved) {
-			continue // There was no attempt.
-		}
 		m.metrics.result(result)
-		if len(result.Writes) == 0 && result.Err == nil && len(result.Causes) > 0 {
-			m.cache.Loop().Observe(result.Started.Add(result.Duration).Sub(result.Received))
-		}
 		m.logResult(result)
 		if m.options.OnResult != nil {
 			m.options.OnResult(result)
@@ -265,9 +205,6 @@ func (m *Manager) onResults(results []operators.Result) {
 			by.attempts.told()
 		}
 	}
-	m.stir()
-	m.told.Add(int64(len(results))) // Before it, something is left to do.
-	streams.Recycle(results)
 }
 
 func (m *Manager) logResult(result operators.Result) {

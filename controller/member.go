@@ -6,9 +6,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -16,6 +18,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
+
+// membership is the controllers of a manager, and what changes with them.
+type membership struct {
+	present  atomic.Pointer[present]
+	counting sync.Mutex       // held while the kinds that count are chosen
+	changing sync.Mutex       // held while present and what follows change
+	group    *lifecycle.Group // of Run, while it runs
+	ended    bool
+}
 
 // member is a controller of a manager.
 type member struct {
@@ -25,6 +36,7 @@ type member struct {
 	rules      []operators.Rule
 	controller operators.Controller
 	attempts   *attempts
+	feeds      []feed
 	joins      atomic.Bool // it was added while the manager runs, and its kinds are not current yet
 
 	leaving bool          // it is being removed
@@ -108,7 +120,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	case taken != nil:
 		return nil, nil, errors.New("the name is taken")
 	}
-	made = &member{name: name, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts(m.stir)}
+	made = &member{name: name, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts(m.cache.MarkActive)}
 	forms = maps.Clone(*m.client.forms.Load())
 	var reconciled sources.Kind
 	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
@@ -139,6 +151,12 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	if m.options.DetectMutations {
 		reconciler = detecting(m.cache, reconciler)
 	}
+	for _, feed := range definition.feeds {
+		if feed.name == "" {
+			return nil, nil, errors.New("a stream of From has no name; name it")
+		}
+	}
+	made.feeds = definition.feeds
 	made.controller = operators.Controller{
 		Reconcile:    made.attempts.counting(reconciler),
 		IgnoreEchoes: definition.ignoreEchoes,

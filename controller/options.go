@@ -28,6 +28,7 @@ type Options struct {
 	Grace   time.Duration     // for reconciles in flight at the end
 	Window  time.Duration     // see operators.DebounceOptions; default 10 ms; negative for none
 	Loop    cache.LoopOptions // how the loop duration is measured, and what counts as calm
+	Stages  []Stage           // of your own, between the debounce and the cache, in this order
 
 	// MaxStaleness is how long ago the server may have confirmed a version for it to count as
 	// current: see cache.Current. 1 s to 24 h; default 90 s, which suits servers that send a

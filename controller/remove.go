@@ -59,7 +59,7 @@ func (m *Manager) dismiss(name string) (*member, error) {
 	m.rules.Remove(name)
 	m.controllers.Remove(name)
 	idle := leaving.attempts.close()
-	m.stir() // What it held is looked at anew.
+	m.cache.MarkActive() // What it held is looked at anew.
 	if m.group == nil {
 		m.forget(leaving)
 		close(leaving.gone)

@@ -57,26 +57,17 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		gauge(maxConcurrent, float64(m.options.Workers), name)
 		gauge(activeWorkers, float64(running), name)
 		gauge(queueDepth, float64(member.controller.Stats.Waiting.Load()), name, name, "0")
-		count := m.unfinished.CountOf(name)
+		count := m.pipeline.CountUnfinished(name)
 		gauge(unfinishedKeys, float64(count.Failing), name, "failing")
 		gauge(unfinishedKeys, float64(count.Terminal), name, "terminal")
 		gauge(unfinishedKeys, float64(count.Keys-count.Failing-count.Terminal), name, "other")
 		gauge(unfinished, total.Seconds(), name, name)
 		gauge(longestRunning, longest.Seconds(), name, name)
 	}
-	for _, stage := range []struct {
-		name    string
-		in, out int64
-		waiting int64
-	}{ // Whatever comes out of one stage goes into the next.
-		{"debounce", m.debounce.In.Load(), m.debounce.Out.Load(), m.debounce.Waiting.Load()},
-		{"cache", m.debounce.Out.Load(), m.changes.Load(), 0},
-		{"trigger", m.changes.Load(), m.reconcile.In.Load(), 0},
-		{"reconcile", m.reconcile.In.Load(), m.reconcile.Out.Load(), m.reconcile.Waiting.Load()},
-	} {
-		counter(stageItems, stage.in, stage.name, "in")
-		counter(stageItems, stage.out, stage.name, "out")
-		gauge(stageWaiting, float64(stage.waiting), stage.name)
+	for _, stage := range m.pipeline.Counts() {
+		counter(stageItems, stage.In, stage.Name, "in")
+		counter(stageItems, stage.Out, stage.Name, "out")
+		gauge(stageWaiting, float64(stage.Waiting), stage.Name)
 	}
 	gauge(syncLevel, float64(m.cache.Level()))
 	gauge(loopDuration, m.cache.Loop().Duration().Seconds())

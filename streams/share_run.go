@@ -102,6 +102,21 @@ func (r *shareRun[T, S]) publish(ctx context.Context, entry shareEntry[T]) {
 			return
 		}
 	}
+	r.append(entry)
+}
+
+// force appends an entry without waiting: observers that have not read the oldest entries lag.
+func (r *shareRun[T, S]) force(entry shareEntry[T]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.log) > 0 && r.held+entry.size() > r.options.Buffer {
+		r.dropOldest()
+	}
+	r.append(entry)
+}
+
+// append appends an entry, for which there is room. The run is locked.
+func (r *shareRun[T, S]) append(entry shareEntry[T]) {
 	if entry.err != nil {
 		r.errors++
 	} else {

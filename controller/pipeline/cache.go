@@ -1,0 +1,37 @@
+package pipeline
+
+import (
+	"sync/atomic"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// applyToCache brings events into the cache, and returns what they changed.
+func (p *Pipeline) applyToCache(events streams.Stream[streams.Event]) streams.Stream[streams.Change] {
+	var in, out atomic.Int64
+	sent := p.sent
+	p.add(&stage{
+		name: "cache", in: in.Load, out: out.Load, waiting: none,
+		held: func(hold Hold) { hold("", between(sent(), p.intake.taken.Load())) },
+	})
+	p.sent = out.Load
+	return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) {
+		in.Add(int64(len(batch)))
+		p.intake.events.Add(int64(len(batch)))
+		for i := range batch {
+			if batch[i].Reset {
+				p.options.Controllers.ForgetEchoes()
+			}
+		}
+		if p.events.Observed() {
+			p.events.Send(batch)
+		}
+		changes := p.options.Cache.Apply(batch) // It ends the calm before readers see anything.
+		out.Add(int64(len(changes)))
+		if p.changes.Observed() {
+			p.changes.Send(changes)
+		}
+		streams.Recycle(batch) // Last: NewBatch may hand it out again from here on.
+		return changes, nil
+	})
+}

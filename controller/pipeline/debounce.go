@@ -1,0 +1,21 @@
+package pipeline
+
+import (
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// debounce coalesces the events of busy keys.
+func (p *Pipeline) debounce(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
+	stats := &operators.StageStats{}
+	p.add(&stage{
+		name: "debounce", in: stats.In.Load, out: stats.Out.Load, waiting: stats.Waiting.Load,
+		held: func(hold Hold) {
+			if stats.Busy() {
+				hold("", max(1, stats.Waiting.Load()))
+			}
+		},
+	})
+	p.sent = stats.Out.Load
+	return operators.Debounce(events, operators.DebounceOptions{Window: p.options.Window, Burst: p.options.Burst, Stats: stats})
+}

@@ -1,0 +1,22 @@
+// Package pipeline assembles the stages that an event passes, in one function: [New].
+//
+//	sources ─► debounce ─► stages of the user ─► cache ─► trigger ─► reconcile ─► results
+//	                                                         ▲
+//	                      requests of [Pipeline.Ask] and of rules that are asked again
+//
+// The manager, the models in its tests and the benchmarks run the same pipeline. Each stage is a
+// function in a file of its own and an entry in one list. Metrics, [Pipeline.Busy] and
+// [Pipeline.Pending] read that list. To add a stage, write its file and call it in [New].
+//
+// # Goroutines
+//
+// The debounce has one goroutine, and Reconcile has one for its intake and one for each worker.
+// The stages between them only compute. They run in the goroutine of the intake when it takes an
+// item apart: see [streams.MapBatches] and docs/decisions.md.
+//
+// # What the pipeline holds
+//
+// Each stage reports what it holds, and the pipeline adds it up. Stages are asked in the order in
+// which things pass them. At each hand-over the receiver counts an item before its sender stops
+// counting it. So an item that was inside when the first stage was asked is always found.
+package pipeline

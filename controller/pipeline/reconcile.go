@@ -1,0 +1,61 @@
+package pipeline
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// ErrRemoved is the error of an attempt that did not begin, because its controller was removed.
+// Its result goes no further.
+var ErrRemoved = errors.New("the controller is removed")
+
+// reconcile runs the reconcilers.
+func (p *Pipeline) reconcile(requests streams.Stream[operators.Request]) streams.Stream[operators.Result] {
+	stats := &p.reconciles
+	held := p.options.Attempts
+	if held == nil {
+		held = func(hold Hold) {
+			if stats.Busy() {
+				hold("", max(1, stats.Waiting.Load()+stats.Running.Load()))
+			}
+		}
+	}
+	p.add(&stage{name: "reconcile", in: stats.In.Load, out: stats.Out.Load, waiting: stats.Waiting.Load, held: held})
+	p.sent = stats.Out.Load
+	options := p.options.Reconcile
+	options.Stats, options.Received, options.Unfinished = stats, p.received, &p.unfinished
+	return operators.Reconcile(requests, p.options.Controllers, options)
+}
+
+// finish adds the end of the pipeline: results that were sent, but not handled yet.
+func (p *Pipeline) finish() {
+	sent := p.sent
+	p.add(&stage{name: "results", held: func(hold Hold) { hold("", between(sent(), p.handled.Load())) }})
+}
+
+// handle handles results. They count as held until all that they change can be seen.
+func (p *Pipeline) handle(results []operators.Result, onResults func([]operators.Result)) {
+	handled := int64(len(results))
+	results = slices.DeleteFunc(results, func(result operators.Result) bool { return errors.Is(result.Err, ErrRemoved) })
+	for i := range results {
+		p.measure(&results[i])
+	}
+	if len(results) > 0 {
+		onResults(results)
+		p.results.Send(results)
+	}
+	p.options.Cache.MarkActive()
+	p.handled.Add(handled)
+	streams.Recycle(results)
+}
+
+// measure takes the time of an attempt into the loop duration if it ended its loop without a
+// write. The cache measures the others, by the echo of the write.
+func (p *Pipeline) measure(result *operators.Result) {
+	if len(result.Writes) == 0 && result.Err == nil && len(result.Causes) > 0 {
+		p.options.Cache.Loop().Observe(result.Started.Add(result.Duration).Sub(result.Received))
+	}
+}

@@ -1,0 +1,35 @@
+package pipeline
+
+import (
+	"sync/atomic"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+)
+
+// trigger turns changes into requests, by the rules of the controllers. Requests of Ask and of
+// rules that are asked again join them.
+func (p *Pipeline) trigger(changes streams.Stream[streams.Change]) streams.Stream[operators.Request] {
+	rules := p.options.Rules
+	again := rules.Stats()
+	var others atomic.Int64 // requests that no change made
+	p.add(&stage{
+		name: "trigger", in: p.sent, waiting: again.Waiting.Load,
+		out: func() int64 { return max(0, p.reconciles.In.Load()-others.Load()) },
+		held: func(hold Hold) {
+			hold("map functions that failed", again.Waiting.Load()+again.Running.Load())
+			hold("map functions that were asked again", between(again.Out.Load(), p.intake.retries.Load()))
+			hold("requests of controllers that join", p.intake.asking.Load())
+		},
+	})
+	count := func(requests streams.Stream[operators.Request], takenApart *atomic.Int64) streams.Stream[operators.Request] {
+		return streams.MapBatches(requests, func(batch []operators.Request) ([]operators.Request, error) {
+			takenApart.Add(int64(len(batch)))
+			others.Add(int64(len(batch)))
+			return batch, nil
+		})
+	}
+	asked := count(streams.Create(p.asked.Drain), &p.intake.asked)
+	retried := count(operators.Retries(rules, p.options.Reconcile.Backoff), &p.intake.retried)
+	return streams.MergeWith(operators.Trigger(changes, rules), streams.Merge(asked, retried))
+}

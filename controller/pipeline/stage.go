@@ -1,0 +1,66 @@
+package pipeline
+
+// stage is an entry of the list of stages.
+type stage struct {
+	name string
+
+	// in, out and waiting count items: received, sent and held back. They are nil for a stage that
+	// is not shown, such as a hand-over.
+	in, out, waiting func() int64
+
+	// held calls hold if the stage holds anything that has to be done before the pipeline is calm.
+	held func(hold Hold)
+}
+
+// StageCount is what a stage has done so far.
+type StageCount struct {
+	Name    string
+	In, Out int64 // items received and sent: events, changes, requests or results
+	Waiting int64 // items that the stage holds back now
+}
+
+// Counts returns what each stage has done so far, in the order of the pipeline. In of a stage is
+// Out of the stage before it; In of reconcile also counts requests of Ask and of rules that are
+// asked again.
+func (p *Pipeline) Counts() []StageCount {
+	var counts []StageCount
+	for _, stage := range p.stages {
+		if stage.in != nil {
+			counts = append(counts, StageCount{stage.name, stage.in(), stage.out(), stage.waiting()})
+		}
+	}
+	return counts
+}
+
+// eachHeld calls visit with what each stage holds, until visit returns false. It reports whether
+// any stage holds anything.
+func (p *Pipeline) eachHeld(visit func(stage, of string, held int64) bool) (found bool) {
+	goOn := true
+	for _, stage := range p.stages {
+		stage.held(func(of string, held int64) {
+			if goOn && held > 0 {
+				found, goOn = true, visit(stage.name, of, held)
+			}
+		})
+		if !goOn {
+			break
+		}
+	}
+	return found
+}
+
+// add adds a stage to the list. Stages are added in the order in which things pass them.
+func (p *Pipeline) add(added *stage) { p.stages = append(p.stages, added) }
+
+// sources adds what comes before the pipeline.
+func (p *Pipeline) sources() {
+	if held := p.options.Sources; held != nil {
+		p.add(&stage{name: "sources", held: held})
+	}
+}
+
+// between returns how many items are between a sender and a receiver. The receiver may count an
+// item before its sender has.
+func between(sent, received int64) int64 { return max(sent-received, received-sent) }
+
+func none() int64 { return 0 }
