@@ -7,9 +7,9 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// Batch joins batches into larger ones while the receiver is busy, and splits those with
-// more than most values. It delays nothing: when the receiver is ready, what is there
-// goes. Errors keep their place. It panics unless most is at least 1.
+// Batch joins batches into larger ones while the receiver is busy, and splits batches with more
+// than most values. It delays nothing: when the receiver is ready, it sends all that it holds.
+// Errors keep their place. It panics unless most is at least 1.
 //
 //	[a] [b] [c], receiver busy during b and c  =>  [a] [b c]
 func Batch[T any](in Stream[T], most int) Stream[T] {
@@ -17,7 +17,7 @@ func Batch[T any](in Stream[T], most int) Stream[T] {
 		panic("streams.Batch: most must be at least 1")
 	}
 	return Lift(in, func(ctx context.Context, in <-chan rxgo.Item, out Sink[T]) {
-		var batch []T // Longer than most only where a batch of the input was.
+		var batch []T // Longer than most only if a batch of the input was.
 		flush := func() bool {
 			for chunk := range slices.Chunk(batch, most) {
 				if !out.Send(chunk) {

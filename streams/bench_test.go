@@ -24,8 +24,8 @@ func consume(b *testing.B, stream streams.Stream[int]) {
 	}
 }
 
-// BenchmarkSend sends a value through a channel to a reader: with the select that also
-// waits for the end of the context, and with a Sink, which tries without it first.
+// BenchmarkSend sends values through a channel to a reader: with a select that also waits for the
+// end of the context, and with a Sink, which first tries without that select.
 func BenchmarkSend(b *testing.B) {
 	batch := []int{1}
 	b.Run("select", func(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkSend(b *testing.B) {
 	})
 }
 
-// BenchmarkMerge takes a value from one of four sources through Merge.
+// BenchmarkMerge sends values from four sources through Merge.
 func BenchmarkMerge(b *testing.B) {
 	for _, size := range []int{1, 64} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
@@ -72,7 +72,7 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
-// BenchmarkBatch takes values that come one by one through Batch.
+// BenchmarkBatch sends values one by one through Batch.
 func BenchmarkBatch(b *testing.B) {
 	consume(b, streams.Batch(streams.Create(func(_ context.Context, out streams.Sink[int]) {
 		for range b.N {
@@ -83,9 +83,9 @@ func BenchmarkBatch(b *testing.B) {
 	}), 64))
 }
 
-// BenchmarkInlet puts values one by one, as the callbacks of a watch do, while a receiver
-// takes what is there.
-func BenchmarkInlet(b *testing.B) {
+// BenchmarkQueue puts values one by one, as the callbacks of a watch do, while a receiver takes
+// batches.
+func BenchmarkQueue(b *testing.B) {
 	queue := streams.NewQueue[int]()
 	ctx, cancel := context.WithCancel(b.Context())
 	group := lifecycle.New(ctx)
@@ -107,8 +107,8 @@ func BenchmarkInlet(b *testing.B) {
 	}
 }
 
-// BenchmarkShare takes batches of 64 values through one Share to several observers, as
-// ns per value of the input. A stuck one reads nothing.
+// BenchmarkShare sends batches of 64 values through one Share to several observers, and reports
+// ns per value of the input. A stuck observer reads nothing.
 func BenchmarkShare(b *testing.B) {
 	for _, test := range []struct {
 		name             string

@@ -19,20 +19,20 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// operatorCase is one way from a stream to a stream through what this package exports.
-// Each has to pass the tests of this file.
+// operatorCase is one way from a stream to a stream through an exported function of this package.
+// Each case has to pass the tests of this file.
 type operatorCase struct {
 	name string
-	// over is the operator over an input. It calls visit for each value in user code of
-	// the operator, if it has any.
+	// over applies the stage to an input. If the stage calls user code, that code calls visit for
+	// each value.
 	over func(in streams.Stream[int], visit func(int)) streams.Stream[int]
-	// userCode says that over calls visit.
+	// userCode is true if over calls visit.
 	userCode bool
-	// whole says that nothing comes out before the input has ended.
+	// whole is true if the stage sends nothing before the input has ended.
 	whole bool
-	// foreign says that RxGo is in between, which waits for nobody.
+	// foreign is true if RxGo is in between, which does not wait for its input to end.
 	foreign bool
-	// constant says that what comes out does not depend on the input.
+	// constant is true if the output does not depend on the input.
 	constant bool
 }
 
@@ -56,7 +56,7 @@ var operatorCases = []operatorCase{{
 	over: func(streams.Stream[int], func(int)) streams.Stream[int] {
 		return streams.MapBatches(streams.Of(1, 2, 3), func(batch []int) ([]int, error) {
 			for i := range batch {
-				batch[i] *= 10 // The batch is ours: the next observation must not see this.
+				batch[i] *= 10 // The next observation must not see this.
 			}
 			return batch, nil
 		})
@@ -113,7 +113,7 @@ var operatorCases = []operatorCase{{
 	userCode: true,
 }, {
 	name: "Drain",
-	over: throughInlet,
+	over: throughQueue,
 }, {
 	name: "Observable",
 	over: func(in streams.Stream[int], _ func(int)) streams.Stream[int] {
@@ -147,7 +147,7 @@ var operatorCases = []operatorCase{{
 	whole: true,
 }}
 
-// forward is the least an operator can do.
+// forward does what every stage must do at least.
 func forward(in <-chan rxgo.Item, out streams.Sink[int], visit func(int)) {
 	for item := range in {
 		batch, err := streams.Values[int](item)
@@ -164,9 +164,9 @@ func visitAll(batch []int, visit func(int)) {
 	}
 }
 
-// throughInlet puts a stream into a queue and drains that. Drain ends with its context
-// only, so that an error marks the end.
-func throughInlet(in streams.Stream[int], _ func(int)) streams.Stream[int] {
+// throughQueue puts a stream into a queue and drains the queue. An error marks the end, because
+// Drain ends only with its context.
+func throughQueue(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 	end := errors.New("end")
 	return until(end, streams.Create(func(ctx context.Context, out streams.Sink[int]) {
 		queue := streams.NewQueue[int]()
@@ -183,7 +183,7 @@ func throughInlet(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 	}))
 }
 
-// throughInputs has a stream as an input. As with Drain, an error marks the end.
+// throughInputs adds a stream to Inputs. As with Drain, an error marks the end.
 func throughInputs(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 	end := errors.New("end")
 	inputs := streams.NewInputs[int]()
@@ -197,7 +197,7 @@ func throughInputs(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 	return until(end, inputs.Stream())
 }
 
-// until is a stream up to an error.
+// until returns a stream up to an error.
 func until(end error, in streams.Stream[int]) streams.Stream[int] {
 	return streams.Lift(in, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[int]) {
 		for item := range in {
@@ -209,8 +209,8 @@ func until(end error, in streams.Stream[int]) streams.Stream[int] {
 	})
 }
 
-// forEachOperator runs a test for every case, in virtual time; a goroutine that is left
-// at its end fails it.
+// forEachOperator runs a test for every case, in virtual time. The test fails if a goroutine is left
+// at its end.
 func forEachOperator(t *testing.T, test func(t *testing.T, c operatorCase)) {
 	for _, c := range operatorCases {
 		bubble(t, c.name, func(t *testing.T) { test(t, c) })
@@ -229,8 +229,8 @@ func TestEveryOperatorHasACase(t *testing.T) {
 	}
 }
 
-// exported names the package's functions and methods that have to do with streams: by
-// their type parameters, which nothing else here has.
+// exported returns the names of the package's exported generic functions and methods. All functions
+// that make or take a stream are generic, and hardly any other is.
 func exported(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -253,7 +253,7 @@ func exported(t *testing.T) []string {
 	return names
 }
 
-// functions is the functions and methods of the package.
+// functions returns the functions and methods of the package.
 func functions(t *testing.T) (all []*ast.FuncDecl) {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
@@ -325,7 +325,7 @@ func TestOperatorsEndWhenTheyAreCancelledHalfWay(t *testing.T) {
 		}
 		<-time.After(10 * time.Millisecond)
 		cancel()
-		synctest.Wait() // All goroutines of the observation are gone or wait for nothing but us.
+		synctest.Wait() // All goroutines of the observation have returned, or wait for the reader alone.
 		left := 0
 		for range items {
 			left++
@@ -339,7 +339,7 @@ func TestOperatorsEndWhenTheyAreCancelledHalfWay(t *testing.T) {
 func TestOperatorsEndWhenTheirReaderIsGone(t *testing.T) {
 	forEachOperator(t, func(t *testing.T, c operatorCase) {
 		if c.whole {
-			return // It would collect for ever.
+			return // It would collect forever.
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		items := c.over(endless(), ignore).Observe(ctx)
@@ -347,7 +347,7 @@ func TestOperatorsEndWhenTheirReaderIsGone(t *testing.T) {
 		if !c.constant && len(items) != cap(items) {
 			t.Errorf("%d of %d items wait for the reader", len(items), cap(items))
 		}
-		cancel() // Nobody reads: bubble sees to it that nothing is left.
+		cancel() // Without a reader. The bubble fails the test if a goroutine is left.
 	})
 }
 

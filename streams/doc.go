@@ -1,24 +1,23 @@
-// Package streams is the carrier of Bellerophon: typed, batched event streams over
-// RxGo observables, and the vocabulary that travels on them.
+// Package streams provides typed, batched event streams on top of RxGo observables, and the
+// events that Bellerophon's streams carry.
 //
 // # Guarantees
 //
-// A [Stream] is cold: each observation builds a pipeline of its own, with state of its
-// own. It ends when its source ends or when the context of the observation does. When
-// the channel of an observation is closed, everything upstream of it has returned.
+// A [Stream] is cold: each observation builds its own pipeline with its own state. An observation
+// ends when its source ends or when its context ends. When the channel of an observation is
+// closed, everything upstream of it has returned.
 //
-// Values travel in batches, in order. An error is a notification that takes its place
-// in that order: it names what failed (see [Error]) and ends nothing. The end of a
-// stream is its closed channel. A panic in an operator becomes an error too, and ends
-// the observation, because the operator's state can no longer be trusted.
+// Values are sent in batches, in order. An error is a notification with a place in that order: it
+// names what failed (see [Error]) and does not end the stream. A stream ends when its channel is
+// closed. A panic in a stage becomes an error too. It ends the observation, because the state of
+// the stage can no longer be trusted.
 //
-// Nothing is dropped, except after the end of the observation's context. [Share] alone
-// lets an observer miss what others have read long ago; it says so, and how much.
+// Nothing is dropped before the observation's context ends. [Share] is the one exception: an
+// observer that falls behind the others misses values, and receives their number in a [Lagged].
 //
 // # Why not RxGo's own operators
 //
-// RxGo is the interface here: an [rxgo.Observable] goes in by [From] and comes out by
-// [Stream.Observable], so users plug in operators of their own. Its stateful operators
-// lose items, leak goroutines or panic when cancelled, so Bellerophon has its own, all
-// of one shape: see [Lift].
+// RxGo is the interface: [From] accepts an [rxgo.Observable] and [Stream.Observable] returns one,
+// so users can plug in operators of their own. The stateful operators of RxGo lose items, leak
+// goroutines or panic when cancelled. Bellerophon therefore has its own stages: see [Lift].
 package streams

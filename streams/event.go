@@ -12,20 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// Object is a Kubernetes object. Once it travels on a stream it is immutable: many
-// readers hold it at once. Whoever wants to change it changes a deep copy.
+// Object is a Kubernetes object. An object that was sent on a stream is immutable, because many
+// readers hold it at once. A reader that needs to change it must change a deep copy.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Key names one object of the cluster: its kind and its "metanamespace" key.
+// Key identifies one object of the cluster by its kind, namespace and name.
 type Key struct {
 	schema.GroupKind
 	types.NamespacedName
 }
 
-// String is the key for people, such as "StatefulSet.apps default/pegasus".
+// String formats the key for people, such as "StatefulSet.apps default/pegasus".
 func (k Key) String() string {
 	if k.Namespace == "" {
 		return k.GroupKind.String() + " " + k.Name
@@ -33,51 +33,52 @@ func (k Key) String() string {
 	return k.GroupKind.String() + " " + k.NamespacedName.String()
 }
 
-// KeyOf is the key of an object of a kind.
+// KeyOf returns the key of an object of a kind.
 func KeyOf(kind schema.GroupKind, object metav1.Object) Key {
 	return Key{kind, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}}
 }
 
-// EventType says what an event tells. 0 is no event: see [JoinCauses].
+// EventType is the type of an [Event]. The zero EventType is no event: see [JoinCauses].
 type EventType uint8
 
-// The vocabulary of a source. A list is a ListStart, its Listed objects and a ListEnd,
-// with nothing of the same source between them; it replaces all that the source said
-// before. A source that starts a list anew has given up the one before.
+// The events that a source emits.
 //
-// A source covers one namespace, or all. Its list events, bookmarks, Disconnected and
-// Connected have that namespace in Key.Namespace, empty for all, and no name: a list of a
-// namespace replaces what was said of that namespace, and of no other.
+// A list is one ListStart, its Listed objects and one ListEnd, with no other event of the same
+// source in between. It replaces everything that the source emitted before. A source that starts
+// a new list has abandoned the unfinished one before it.
 //
-// Disconnected is told once, when the source has lost the API server or is refused: what it
-// told may be outdated from then on. It is never told before the first list. It ends with
-// what comes first:
+// A source covers one namespace, or all. Its list events, bookmarks, Disconnected and Connected
+// carry that namespace in Key.Namespace (empty for all), and no name. The list of a namespace
+// replaces the objects of that namespace only.
 //
-//   - Connected: the source goes on from where it was. What it missed follows, and all that
-//     it told is current once a bookmark or a list has reached the ResourceVersion of
-//     Connected, which the API server reported as current then.
-//   - A ListStart, of a list that replaces all that was told. There is no Connected then.
+// A source emits Disconnected once, when it loses the API server or is refused. The objects that it
+// emitted may be stale from then on. Disconnected never precedes the first list. The state ends
+// with the first of these events:
 //
-// While it is disconnected, a source tells of no objects. That a connection ends and is
-// opened again at once is no loss, and not told.
+//   - Connected: the source resumes from where it was, and the events that it missed follow.
+//     ResourceVersion is the version that the API server reported as current at that time. The
+//     objects are current again once a bookmark or a list has reached that version.
+//   - ListStart: the list replaces everything that the source emitted. There is no Connected then.
 //
-// A ListStart has Reset set if the current version of the server is older than one that the
-// source has seen: the cluster was restored from a backup. Versions from before it do not
-// compare with those that follow. The list replaces all that the source said, also objects that
-// seem newer.
+// A disconnected source emits no objects. A connection that ends and is reopened at once is not a
+// loss, and causes no event.
 //
-// Received of ListStart is when the source asked for the list, and Received of
-// ListEnd, Bookmark and Connected when the server answered: the source vouches for the
-// version as of that time.
+// A ListStart has Reset set if the server's current version is older than a version that the
+// source has seen, because the cluster was restored from a backup. Versions from before the Reset
+// cannot be compared with later versions. The list replaces all objects of the source, even objects
+// that seem newer.
+//
+// The source vouches for its version as of the Received time. For ListStart, that is when the
+// source requested the list. For ListEnd, Bookmark and Connected, it is when the server answered.
 const (
-	ListStart    EventType = iota + 1 // ResourceVersion was current when the list was asked for; without one, the list is current
-	Listed                            // an object that the list holds
+	ListStart    EventType = iota + 1 // ResourceVersion was current when the list was requested; if it is empty, the list is current
+	Listed                            // an object of the list
 	ListEnd                           // the list is complete, at ResourceVersion
 	Applied                           // an object was created or changed
 	Deleted                           // an object is gone; Object is its last state
 	Bookmark                          // the source has seen everything up to ResourceVersion
-	Disconnected                      // the source has lost what it tells of
-	Connected                         // the source has it back; ResourceVersion was current then
+	Disconnected                      // the source has lost the API server, or is refused
+	Connected                         // the source has resumed; ResourceVersion was current then
 )
 
 var eventTypes = [...]string{"Unknown", "ListStart", "Listed", "ListEnd", "Applied", "Deleted", "Bookmark", "Disconnected", "Connected"}
@@ -89,20 +90,21 @@ func (t EventType) String() string {
 	return eventTypes[t]
 }
 
-// Event is something that a source saw. The events of one key come in the order in
-// which the API server made them.
+// Event is one observation made by a source. The events of one key arrive in the order in which
+// the API server produced them.
 type Event struct {
 	Type            EventType
-	Reset           bool   // of ListStart: the server's versions went back
-	Source          string // which source saw it, for people and metrics
-	Key             Key    // of events without an object: the kind and the namespace that they speak for
-	Object          Object // of Listed, Applied and Deleted
+	Reset           bool   // ListStart only: the server's versions went back
+	Source          string // the name of the source, for people and metrics
+	Key             Key    // without an object: the kind and the namespace that the event covers
+	Object          Object // Listed, Applied and Deleted only
 	ResourceVersion string
-	Received        time.Time // when the source got it, or the first of those in Coalesced
-	Coalesced       []Cause   // the events that this one replaced on the way, oldest first
+	Received        time.Time // when the source received the event, or the first event in Coalesced
+	Coalesced       []Cause   // the events that this one replaced, oldest first
 }
 
-// Cause is what is left of an event when only its effects matter.
+// Cause identifies an event that led to a later event, a change or a request. It carries no
+// object.
 type Cause struct {
 	Type            EventType
 	Key             Key
@@ -110,18 +112,18 @@ type Cause struct {
 	Received        time.Time
 }
 
-// Causes is the event as causes: what it replaced on its way, then itself.
+// Causes returns the events that this event replaced, and then the event itself.
 func (e Event) Causes() []Cause {
 	return JoinCauses(e.Coalesced, []Cause{e.cause()})
 }
 
-// maxCauses bounds the causes of one event or request: enough to tell a person what
-// happened, and independent of how long a reader stalls.
+// maxCauses bounds the causes of one event or request. They are enough to explain to a person what
+// happened, and the bound keeps memory independent of how long a reader stalls.
 const maxCauses = 16
 
-// JoinCauses is first and second, in order, in a slice that may be one of theirs and is
-// not to be changed. Beyond 16 the oldest are left out; a cause of type 0, with nothing
-// else in it, stands for those.
+// JoinCauses returns first followed by second, in a slice that may be one of the two and must not
+// be changed. It returns at most 16 causes. If there are more, the oldest are left out, and one
+// zero Cause in front stands for them.
 func JoinCauses(first, second []Cause) []Cause {
 	switch {
 	case len(first) == 0:
@@ -138,9 +140,9 @@ func JoinCauses(first, second []Cause) []Cause {
 	return joined
 }
 
-// Coalesce makes a later event out of what an event of the same key and the later one come to:
-// the later, with the causes of both, received when the first was. It may use the memory
-// of Coalesced of the first, which must have come of Coalesce, or be nil.
+// Coalesce replaces the event with a later event of the same key. The result is the later event
+// with the causes of both, and with the Received time of the first. Coalesce may reuse the memory
+// of e.Coalesced, which must be nil or the result of an earlier Coalesce.
 func (e *Event) Coalesce(later *Event) {
 	folded, received := appendCauses(e.Coalesced, e.cause()), e.Received
 	*e = *later
@@ -149,7 +151,7 @@ func (e *Event) Coalesce(later *Event) {
 
 func (e *Event) cause() Cause { return Cause{e.Type, e.Key, e.ResourceVersion, e.Received} }
 
-// appendCauses is JoinCauses in the memory of the first.
+// appendCauses joins causes as JoinCauses does, but in the memory of the first slice.
 func appendCauses(causes []Cause, more ...Cause) []Cause {
 	causes = append(causes, more...)
 	if excess := len(causes) - maxCauses; excess > 0 {
@@ -159,22 +161,22 @@ func appendCauses(causes []Cause, more ...Cause) []Cause {
 	return causes
 }
 
-// OlderVersion says whether resource version a is older than b. Kubernetes promises since 1.35
-// that versions of one kind are comparable; what is not in their form is never older.
+// OlderVersion reports whether resource version a is older than b. Versions of one kind are
+// comparable since Kubernetes 1.35. The result is false if either one is malformed.
 func OlderVersion(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }
 
-// ChangeType says what a change did to the cache.
+// ChangeType is the type of a [Change].
 type ChangeType uint8
 
-// The vocabulary of the cache.
+// The changes that the cache emits.
 const (
 	Added     ChangeType = iota + 1
 	Updated              // Old became New
 	Removed              // Old is gone
-	Unchanged            // the cache is as it was, yet something happened to the key
+	Unchanged            // the cache did not change, but something happened to the key
 )
 
 var changeTypes = [...]string{"Unknown", "Added", "Updated", "Removed", "Unchanged"}
@@ -186,20 +188,20 @@ func (t ChangeType) String() string {
 	return changeTypes[t]
 }
 
-// Change is what an event did to the cache. The changes of one key come in order, after
-// readers of the cache can see them.
+// Change is the effect of an event on the cache. The changes of one key are emitted in order, after
+// they have become visible to readers of the cache.
 type Change struct {
 	Type     ChangeType
 	Key      Key
 	Old, New Object    // nil where there is none
-	Causes   []Cause   // the events it is made of, oldest first
-	Received time.Time // when the oldest of them was received
+	Causes   []Cause   // the events behind the change, oldest first
+	Received time.Time // when the oldest of these events was received
 }
 
-// Error is a failure on a stream: of a source, or of the handling of one object.
+// Error is an error notification on a stream: a source failed, or the processing of one object.
 type Error struct {
-	Source string // the source or operator
-	Key    Key    // empty where the failure is of no single object
+	Source string // the source or stage
+	Key    Key    // empty if the failure concerns no single object
 	Err    error
 }
 
@@ -210,5 +212,5 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %v", e.Source, e.Key, e.Err)
 }
 
-// Unwrap is the failure itself.
+// Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }

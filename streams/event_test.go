@@ -50,7 +50,7 @@ func TestOlderComparesVersionsAsNumbers(t *testing.T) {
 		{"", "1", false}, {"1", "", false}, {"0", "1", false}, {"abc", "abd", false}, {"01", "2", false},
 	} {
 		if got := streams.OlderVersion(test.a, test.b); got != test.want {
-			t.Errorf("Older(%q, %q) = %v, want %v", test.a, test.b, got, test.want)
+			t.Errorf("OlderVersion(%q, %q) = %v, want %v", test.a, test.b, got, test.want)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestBeyondSixteenTheOldestCausesAreLeftOut(t *testing.T) {
 	if got, want := versions(joined), "...3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 "; got != want {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	// And again: one mark stands for all that are left out.
+	// Joined once more, one zero Cause still stands for all causes that are left out.
 	if got, want := versions(streams.JoinCauses(joined, causes(18, 18))), "...4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 "; got != want {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}

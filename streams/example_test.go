@@ -10,7 +10,8 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// Merge keeps the order within each input. An error of one ends neither it nor the others.
+// Merge keeps the order within each input. An error of one input ends neither that input nor the
+// others.
 func ExampleMerge() {
 	horses := streams.Of("pegasus", "arion")
 	monsters := streams.Of("chimera", "hydra")
@@ -32,8 +33,8 @@ func ExampleBatch() {
 	// [5]
 }
 
-// Share lets several observers share one observation. Each gets the state so far and
-// then what follows.
+// Share lets several observers share one observation. Each gets a snapshot of the state so far, and
+// then the values that follow.
 func ExampleShare() {
 	horses := make(chan string)
 	source := streams.Create(func(_ context.Context, out streams.Sink[string]) {
@@ -64,7 +65,7 @@ func ExampleShare() {
 	// first: [arion] second: [arion]
 }
 
-// MapBatches makes an operator of a function over batches.
+// MapBatches creates a stage from a function over batches.
 func ExampleMapBatches() {
 	shout := streams.MapBatches(streams.Of("fly", "pegasus"), func(batch []string) ([]string, error) {
 		for i := range batch {
@@ -77,7 +78,7 @@ func ExampleMapBatches() {
 	// [FLY PEGASUS] []
 }
 
-// Lift makes an operator of a function. Its state, here a sum, belongs to one observation.
+// Lift creates a stage from a function. Its state, here a sum, belongs to one observation.
 func ExampleLift() {
 	sums := streams.Lift(streams.Of(1, 2, 3), func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[int]) {
 		sum := 0
@@ -101,7 +102,7 @@ func ExampleLift() {
 	// [1 3 6] []
 }
 
-// A stream goes through operators of RxGo by Observable, and comes back by From.
+// Observable passes a stream to RxGo operators, and From turns the result into a stream again.
 func ExampleFrom() {
 	plain := streams.Of(1, 2, 3, 4).Observable().
 		Filter(func(value any) bool { return value.(int)%2 == 0 }).

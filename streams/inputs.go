@@ -8,11 +8,11 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// Inputs is a [Merge] whose inputs come and go. Make it with [NewInputs]. Its methods may
-// be called from any goroutine, whether its stream is observed or not.
+// Inputs is a [Merge] whose inputs can be added and removed at any time. Create it with
+// [NewInputs]. Its methods may be called from any goroutine, whether its stream is observed or not.
 type Inputs[T any] struct {
 	mu           sync.Mutex
-	streams      []*Stream[T] // in the order in which they were added
+	streams      []*Stream[T] // in the order of Add
 	observations []*inputsObservation[T]
 }
 
@@ -21,16 +21,18 @@ type inputsObservation[T any] struct {
 	ctx     context.Context
 	out     Sink[T]
 	running map[*Stream[T]]*lifecycle.Group
-	ending  bool // no further input starts
+	ending  bool // no more inputs start
 }
 
-// NewInputs makes a merge without inputs.
+// NewInputs creates a merge without inputs.
 func NewInputs[T any]() *Inputs[T] { return &Inputs[T]{} }
 
-// Add adds an input, which starts at once where the stream is observed. Remove takes it
-// away again: it cancels the input, and returns when the input has returned, after which
-// it sends nothing. What it has sent before may still be on its way. An input must not
-// remove itself: it would wait for its own return. It may be called again.
+// Add adds an input. If the stream is observed, the input starts at once.
+//
+// The returned function removes the input: it cancels the input and waits for it to return. After
+// that the input sends nothing more; items that it sent before may still be in flight. An input
+// must not call the function itself, because it would wait for its own return. The function may be
+// called more than once.
 func (i *Inputs[T]) Add(input Stream[T]) (remove func()) {
 	added := &input
 	i.mu.Lock()
@@ -56,24 +58,24 @@ func (i *Inputs[T]) remove(input *Stream[T]) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, observed := range i.observations {
-		delete(observed.running, input) // Not before: the end of an observation waits for it as well.
+		delete(observed.running, input) // Not earlier, because the end of an observation waits for it too.
 	}
 }
 
-// stop ends inputs and waits for them.
+// stop cancels inputs and waits for them.
 func stop(groups []*lifecycle.Group) {
 	for _, group := range groups {
 		group.Stop()
 	}
 	for _, group := range groups {
-		_ = group.Wait() // produce turns panics into errors, so nothing is left to fail.
+		_ = group.Wait() // Always nil: produce turns panics into errors.
 	}
 }
 
-// Stream is what the inputs send. The order within each input is kept; batches of
-// different inputs interleave. An error of one input ends neither it nor the others. The
-// stream ends with its context only, as there may be further inputs. Each observation
-// observes each input.
+// Stream returns the merged stream. The order within each input is kept; batches of different
+// inputs interleave. An error of one input ends neither that input nor the others. The stream ends
+// only when its context ends, because more inputs may be added. Each observation observes each
+// input.
 //
 //	[a1] (add b) [a2]  and  [b1] (remove b) [b2]  =>  [a1] [b1] [a2]
 func (i *Inputs[T]) Stream() Stream[T] {
@@ -94,7 +96,8 @@ func (i *Inputs[T]) begin(observed *inputsObservation[T]) {
 	}
 }
 
-// end waits for the inputs of an observation. Until then remove finds them and waits too.
+// end cancels the inputs of an observation and waits for them. Until it returns, remove still finds
+// them, and waits too.
 func (i *Inputs[T]) end(observed *inputsObservation[T]) {
 	var groups []*lifecycle.Group
 	i.mu.Lock()
@@ -109,8 +112,8 @@ func (i *Inputs[T]) end(observed *inputsObservation[T]) {
 	i.observations = slices.DeleteFunc(i.observations, func(known *inputsObservation[T]) bool { return known == observed })
 }
 
-// start runs an input, which sends to the sink of the observation itself, as in Merge, but
-// only until it is cancelled. The lock is held.
+// start runs an input. The input sends directly to the sink of the observation, as in Merge, but
+// only until it is cancelled. The caller holds the lock.
 func (o *inputsObservation[T]) start(input *Stream[T]) {
 	if o.ending {
 		return

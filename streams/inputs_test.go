@@ -15,7 +15,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// reading observes a stream until stop, and says what has come by now.
+// reading observes a stream until stop, and collects the items that it received so far.
 type reading struct {
 	t     *testing.T
 	group *lifecycle.Group
@@ -40,13 +40,13 @@ func (r *reading) add(item string) {
 	r.came = append(r.came, item)
 }
 
-// want compares what came since the last time.
+// want compares the items that came since the last call.
 func (r *reading) want(when string, want ...string) {
 	r.t.Helper()
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slices.Sort(r.came) // Inputs interleave as they like.
+	slices.Sort(r.came) // Inputs interleave in any order.
 	if !slices.Equal(r.came, want) {
 		r.t.Errorf("%s %v came, want %v", when, r.came, want)
 	}
@@ -73,7 +73,7 @@ func TestInputsComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inputs := streams.NewInputs[int]()
 		removeOne := inputs.Add(every(1))
-		synctest.Wait() // An input that nobody observes does not run.
+		synctest.Wait() // An input without an observer does not run.
 		r := read(t, inputs.Stream())
 		r.want("with the input that was there before", "[1]")
 		removeTwo := inputs.Add(every(2))
@@ -106,17 +106,17 @@ func TestRemoveReturnsWhenTheInputHas(t *testing.T) {
 			parallel(t, func(context.Context) {
 				remove()
 				if !ended.Load() {
-					t.Error("it returned before its input")
+					t.Error("remove returned before its input")
 				}
 			})
 		}
-		inputs.Add(every(2)) // Nobody waits for one that is slow to end.
+		inputs.Add(every(2)) // Add must not wait for an input that is slow to end.
 		r.want("meanwhile", "[1]", "[2]")
 		r.stop()
 		if !ended.Load() {
 			t.Error("the observation ended before an input that is being removed")
 		}
-		remove() // Once more does nothing.
+		remove() // A second call does nothing.
 	})
 }
 
@@ -141,7 +141,7 @@ func TestRemoveDoesNotWaitForTheReceiver(t *testing.T) {
 		remove := inputs.Add(endless())
 		ctx, cancel := context.WithCancel(t.Context())
 		items := inputs.Stream().Observe(ctx)
-		synctest.Wait() // The channel is full, and nobody reads.
+		synctest.Wait() // The channel is full, because it has no reader.
 		remove()
 		left := len(items)
 		for range left {
@@ -152,7 +152,7 @@ func TestRemoveDoesNotWaitForTheReceiver(t *testing.T) {
 			t.Errorf("%d items were left, and %d came after the removal", left, len(items))
 		}
 		cancel()
-		for range items { // It ends.
+		for range items { // Until it is closed.
 		}
 	})
 }

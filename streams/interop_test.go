@@ -13,14 +13,14 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// goOn makes an operator of RxGo forward errors: by default they end it.
+// goOn makes an RxGo operator forward errors, which end the operator by default.
 var goOn = rxgo.WithErrorStrategy(rxgo.ContinueOnError)
 
 func timesTen(_ context.Context, value any) (any, error) { return value.(int) * 10, nil }
 
 func isOdd(value any) bool { return value.(int)%2 == 1 }
 
-// channel is a channel with items in it: an error, or a value.
+// channel returns a channel that holds an item for each error or value.
 func channel(items ...any) chan rxgo.Item {
 	ch := make(chan rxgo.Item, len(items))
 	for _, item := range items {
@@ -105,7 +105,7 @@ func TestFromTakesSlicesApartWhereAnythingGoes(t *testing.T) {
 
 func TestFromFreesAnObservableThatItCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ch := make(chan rxgo.Item) // Nobody closes it.
+		ch := make(chan rxgo.Item) // Never closed.
 		parallel(t, func(ctx context.Context) {
 			for i, sent := 0, true; sent; i++ {
 				sent = rxgo.Of(i).SendContext(ctx, ch)
@@ -120,7 +120,7 @@ func TestFromFreesAnObservableThatItCancels(t *testing.T) {
 		cancel()
 		for range items { //nolint:revive // Until it is closed.
 		}
-		// t.Context ends now, and with it the sender. Map, Filter and Map have to be gone.
+		// t.Context ends next, and with it the sender. Map, Filter and Map must have returned.
 	})
 }
 
@@ -142,7 +142,7 @@ func TestObservableIsAPlainObservableOfSingleValues(t *testing.T) {
 		plain := script[int]([]int{1, 2}, errFirst, time.Second, []int{3, 4, 5}).Observable().
 			Filter(isOdd, goOn).Map(timesTen, goOn)
 		want := []string{"10", "!first", "30", "50"}
-		for range 2 { // It is as cold as the stream.
+		for range 2 { // The observable is cold, as the stream is.
 			var got []string
 			for item := range plain.Observe(rxgo.WithContext(t.Context())) {
 				if item.E != nil {
@@ -180,7 +180,7 @@ func TestObservableFreesTheStreamWhenItIsCancelled(t *testing.T) {
 			if item := <-items; item.E != nil {
 				t.Fatal(item.E)
 			}
-			synctest.Wait() // All of it waits for us.
+			synctest.Wait() // Everything waits for the reader.
 			cancel()
 			for range items { //nolint:revive // Until it is closed.
 			}
@@ -193,7 +193,7 @@ func TestWhenAnObservableHasEndedItsStreamHasToo(t *testing.T) {
 		var ended atomic.Bool
 		ctx, cancel := context.WithCancel(t.Context())
 		items := slowToEnd(&ended).Observable().Observe(rxgo.WithContext(ctx))
-		synctest.Wait() // Its first value waits for us.
+		synctest.Wait() // The first value waits for the reader.
 		cancel()
 		for range items { //nolint:revive // Until it is closed.
 		}

@@ -7,13 +7,13 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// Lift makes an operator of a plain function from an input channel to a sink. All
-// operators of Bellerophon have this one shape.
+// Lift creates a stage from a plain function that reads an input channel and sends to a sink.
+// [Batch] is built with it, and so is each stage of package operators that needs a goroutine.
 //
-// The function is called once per observation, so that state in its variables belongs
-// to that observation. It reads batches and errors (see [Values]) and returns when the
-// input is closed, when ctx ends or when sending fails. Errors that it does not handle
-// it forwards. When it returns, its input is cancelled and waited for.
+// The function is called once per observation, so the state in its variables belongs to that
+// observation. It reads batches and errors (see [Values]). It must return when the input is closed,
+// when ctx ends or when sending fails, and must forward the errors that it does not handle. When it
+// returns, Lift cancels its input and waits for it.
 func Lift[T, U any](in Stream[T], run func(ctx context.Context, in <-chan rxgo.Item, out Sink[U])) Stream[U] {
 	return Create(func(ctx context.Context, out Sink[U]) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -24,11 +24,12 @@ func Lift[T, U any](in Stream[T], run func(ctx context.Context, in <-chan rxgo.I
 	})
 }
 
-// MapBatches makes a stateless operator of a function over batches; it forwards errors.
-// The function may reuse the batch it gets. An error that it returns goes on behind the
-// batch; a panic becomes an error and ends the stream. The function is called by whoever
-// receives, one batch at a time, when it takes an item apart (see [Values]): that costs
-// neither a goroutine nor a hop.
+// MapBatches creates a stateless stage from a function over batches; errors are forwarded. The
+// function may reuse the batch that it gets. An error that it returns follows the batch. A panic
+// becomes an error and ends the stream.
+//
+// The receiver of the stream calls the function, one batch at a time, when it unpacks an item (see
+// [Values]). The stage therefore costs neither a goroutine nor a hop.
 //
 //	[a b] [c]  =>  [f(a) f(b)] [f(c)]
 func MapBatches[T, U any](in Stream[T], apply func(batch []T) ([]U, error)) Stream[U] {
@@ -42,14 +43,14 @@ func MapBatches[T, U any](in Stream[T], apply func(batch []T) ([]U, error)) Stre
 	})
 }
 
-// mapping is one observation of MapBatches.
+// mapping is the state of one observation of MapBatches.
 type mapping[T, U any] struct {
 	apply  func(batch []T) ([]U, error)
 	cancel func() // ends the input
 	broken bool   // apply has panicked
 }
 
-// mapped is a batch, or one that is made later, that a mapping is applied to.
+// mapped is a batch, or a later one, with the mapping to apply to it.
 type mapped[T, U any] struct {
 	value any
 	by    *mapping[T, U]

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errFirst, errSecond = errors.New("first"), errors.New("second")
 
-// script is a stream that sends what it is given: []T is a batch, an error is an error,
-// a time.Duration is a wait, and a string is what it panics with.
+// script creates a stream that runs the steps: []T is a batch to send, an error is an error to
+// send, a time.Duration is a wait, and a string is a panic.
 func script[T any](steps ...any) streams.Stream[T] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[T]) {
 		for _, step := range steps {
@@ -44,7 +44,7 @@ func script[T any](steps ...any) streams.Stream[T] {
 	})
 }
 
-// endless sends 0, 1, 2, ... in batches of two, as fast as they are taken.
+// endless sends 0, 1, 2, ... in batches of two, as fast as the receiver takes them.
 func endless() streams.Stream[int] {
 	return streams.Create(func(_ context.Context, out streams.Sink[int]) {
 		for i, sent := 0, true; sent; i += 2 {
@@ -53,9 +53,9 @@ func endless() streams.Stream[int] {
 	})
 }
 
-// wait waits and is false if ctx ends before. It makes no timer that is due at once: when
-// two goroutines of a bubble run one at the same time, the race detector of Go 1.26 may
-// crash, since the bubble has one context for both.
+// wait waits for d and returns false if ctx ends first. It creates no timer that is due at once.
+// When two goroutines of a bubble run such timers at the same time, the race detector of Go 1.26 may
+// crash, because the bubble has one context for both.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -84,14 +84,14 @@ func taken[T any](item rxgo.Item) string {
 func observed[T any](ctx context.Context, stream streams.Stream[T]) []string {
 	var items []string
 	for item := range stream.Observe(ctx) {
-		if text := taken[T](item); text != "[]" { // What nothing came of.
+		if text := taken[T](item); text != "[]" { // A batch that MapBatches emptied.
 			items = append(items, text)
 		}
 	}
 	return items
 }
 
-// flat renders everything of a stream value by value, whatever the batches.
+// flat renders everything of a stream value by value, regardless of batches.
 func flat[T any](ctx context.Context, stream streams.Stream[T]) []string {
 	var values []string
 	for item := range stream.Observe(ctx) {
@@ -119,7 +119,7 @@ func parallel(t *testing.T, run func(ctx context.Context)) *lifecycle.Group {
 	return group
 }
 
-// bubble runs a test in virtual time. It fails if a goroutine is left at its end.
+// bubble runs a test in virtual time. The test fails if a goroutine is left at its end.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -137,10 +137,10 @@ func ticking() streams.Stream[int] {
 	})
 }
 
-// itemOf is a batch of one value, as it travels.
+// itemOf returns the item of a batch with one value.
 func itemOf[T any](value T) rxgo.Item { return rxgo.Item{V: []T{value}} }
 
-// slowToEnd sends a value, then has something to clean up when its context has ended.
+// slowToEnd sends a value, and takes a minute to clean up after its context has ended.
 func slowToEnd(ended *atomic.Bool) streams.Stream[int] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[int]) {
 		out.Send([]int{1})

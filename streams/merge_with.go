@@ -6,8 +6,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// MergeWith is a stream with another beside it, as in [Merge], but that it ends with the first:
-// then the other is cancelled and waited for.
+// MergeWith merges two streams as [Merge] does, but ends with the first one. It then cancels the
+// other and waits for it.
 //
 //	[a1] [a2] (end)  and  [b1] [b2] ...  =>  [a1] [b1] [a2] (end)
 func MergeWith[T any](first, other Stream[T]) Stream[T] {
@@ -19,8 +19,8 @@ func MergeWith[T any](first, other Stream[T]) Stream[T] {
 			other.produce(ctx, beside)
 			return nil
 		})
-		first.produce(ctx, out) // It turns panics into errors.
+		first.produce(ctx, out)
 		group.Stop()
-		_ = group.Wait()
+		_ = group.Wait() // Always nil: produce turns panics into errors.
 	})
 }

@@ -31,7 +31,7 @@ func TestWhatIsBesideAStreamMayEndBeforeIt(t *testing.T) {
 		for name, other := range map[string]streams.Stream[int]{"ends": script[int](errFirst), "panics": script[int]("broken")} {
 			got := flat(t.Context(), streams.MergeWith(first, other))
 			if len(got) != 2 || got[1] != "10" {
-				t.Errorf("beside one that %s came %v", name, got)
+				t.Errorf("merged with a stream that %s: got %v", name, got)
 			}
 		}
 	})
@@ -42,7 +42,7 @@ func TestAStreamWaitsForTheReturnOfWhatIsBesideIt(t *testing.T) {
 		var ended atomic.Bool
 		flat(t.Context(), streams.MergeWith(script[int](time.Second), slowToEnd(&ended)))
 		if !ended.Load() {
-			t.Error("it has ended before")
+			t.Error("the merged stream ended before the other one had returned")
 		}
 	})
 }

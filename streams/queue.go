@@ -6,142 +6,142 @@ import (
 	"sync/atomic"
 )
 
-// maxGuess bounds what a queue sets aside for the next batch.
+// maxGuess bounds the capacity that a queue allocates for the next batch.
 const maxGuess = 1 << 12
 
-// queueLimit is how many values a queue holds before Put waits. Behind a merge that
-// conflates, as the pipeline's does, it is never reached for long.
+// queueLimit is the number of values that a queue holds before Put waits. In the pipeline, the
+// queue never stays full for long, because the stage behind it conflates.
 const queueLimit = 1 << 14
 
-// Queue is where values enter a stream from callbacks: what is put until the receiver
-// takes it is one batch. Make it with [NewQueue]. Put and Error may be called from any
-// goroutine.
+// Queue passes values from callbacks into a stream. Values that are put before the receiver takes
+// them form one batch. Create it with [NewQueue]. Put and Error may be called from any goroutine.
 //
-// A queue has no goroutine between those who put and the receiver: who puts first sends
-// an item that stands for a part, and the receiver finds in it all that is there by then.
+// A queue has no goroutine of its own. The first Put after the receiver took a batch sends an item
+// that stands for the next batch. Later calls of Put add to that batch until the receiver takes it.
 type Queue[T any] struct {
-	// Held, if it is set before the queue is used, is how many values and errors nobody has
-	// taken yet.
+	// Held counts the values and errors that the receiver has not taken yet. It is optional, and
+	// must be set before the queue is used.
 	Held *atomic.Int64
 
 	mu    sync.Mutex
-	parts []part[T] // each has one item on its way, while the queue is drained
+	parts []part[T] // each has one item in flight while the queue is drained
 	held  int       // values and errors in parts
-	size  int       // of the part taken last, as a guess for the next
-	out   *Sink[T]  // while the queue is drained
+	size  int       // values in the part that was taken last, as a guess for the next
+	out   *Sink[T]  // nil unless the queue is drained
 	sends sync.WaitGroup
-	room  chan struct{} // is closed when there is room; nil while nobody waits for that
+	room  chan struct{} // closed when there is room; nil while no Put waits for room
 }
 
-// part is values, and perhaps an error behind them, which ends it.
+// part is a batch in the making. An error follows its values and completes it.
 type part[T any] struct {
 	values []T
 	err    error
 }
 
-// NewQueue makes an empty queue.
+// NewQueue creates an empty queue.
 func NewQueue[T any]() *Queue[T] { return &Queue[T]{} }
 
-// Put hands over values. It waits only while the queue is full, or the receiver has not
-// taken what others sent it; it is false when ctx ended before there was room.
-func (i *Queue[T]) Put(ctx context.Context, values ...T) bool {
-	return i.add(ctx, func(last *part[T]) int {
+// Put adds values. It waits only while the queue is full, or while the channel of the receiver is
+// full of other items. It returns false if ctx ended before there was room.
+func (q *Queue[T]) Put(ctx context.Context, values ...T) bool {
+	return q.add(ctx, func(last *part[T]) int {
 		if last.values == nil {
-			last.values = NewBatch[T](max(len(values), min(i.size, maxGuess)))
+			last.values = NewBatch[T](max(len(values), min(q.size, maxGuess)))
 		}
 		last.values = grown(last.values, values...)
 		return len(values)
 	})
 }
 
-// Error hands over a notification of a failure. It waits as Put does.
-func (i *Queue[T]) Error(ctx context.Context, err error) bool {
-	return i.add(ctx, func(last *part[T]) int {
+// Error adds an error notification. It waits, and returns false, as Put does.
+func (q *Queue[T]) Error(ctx context.Context, err error) bool {
+	return q.add(ctx, func(last *part[T]) int {
 		last.err = err
 		return 1
 	})
 }
 
-// add adds to the last part, or to a new one, for which it sends an item.
-func (i *Queue[T]) add(ctx context.Context, to func(last *part[T]) int) bool {
-	i.mu.Lock()
-	for i.held >= queueLimit {
-		if i.room == nil {
-			i.room = make(chan struct{})
+// add calls to with the last part. If that is complete or absent, add starts a new part and sends
+// an item for it.
+func (q *Queue[T]) add(ctx context.Context, to func(last *part[T]) int) bool {
+	q.mu.Lock()
+	for q.held >= queueLimit {
+		if q.room == nil {
+			q.room = make(chan struct{})
 		}
-		room := i.room
-		i.mu.Unlock()
+		room := q.room
+		q.mu.Unlock()
 		select {
 		case <-room:
 		case <-ctx.Done():
 			return false
 		}
-		i.mu.Lock()
+		q.mu.Lock()
 	}
-	if last := len(i.parts) - 1; last >= 0 && i.parts[last].err == nil {
-		i.hold(to(&i.parts[last]))
-		i.mu.Unlock()
+	if last := len(q.parts) - 1; last >= 0 && q.parts[last].err == nil {
+		q.hold(to(&q.parts[last]))
+		q.mu.Unlock()
 		return true
 	}
-	i.parts = append(i.parts, part[T]{})
-	i.hold(to(&i.parts[len(i.parts)-1]))
-	out := i.out
+	q.parts = append(q.parts, part[T]{})
+	q.hold(to(&q.parts[len(q.parts)-1]))
+	out := q.out
 	if out != nil {
-		i.sends.Add(1)
+		q.sends.Add(1)
 	}
-	i.mu.Unlock()
+	q.mu.Unlock()
 	if out != nil {
-		defer i.sends.Done()
-		out.forward(out.item(partOf[T]{i}))
+		defer q.sends.Done()
+		out.forward(out.item(partOf[T]{q}))
 	}
 	return true
 }
 
-// hold counts what is held. The lock is held.
-func (i *Queue[T]) hold(more int) {
-	i.held += more
-	if i.Held != nil {
-		i.Held.Add(int64(more))
+// hold adds to the count of held values and errors. The caller holds the lock.
+func (q *Queue[T]) hold(more int) {
+	q.held += more
+	if q.Held != nil {
+		q.Held.Add(int64(more))
 	}
 }
 
-// partOf stands for the first part of a queue when it is taken apart.
+// partOf stands for the part of a queue that is the first one when the receiver unpacks the item.
 type partOf[T any] struct{ queue *Queue[T] }
 
 func (p partOf[T]) take() ([]T, error) {
-	i := p.queue
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	first := i.parts[0]
-	i.parts[0] = part[T]{}
-	if i.parts = i.parts[1:]; len(i.parts) == 0 {
-		i.parts = nil
+	q := p.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := q.parts[0]
+	q.parts[0] = part[T]{}
+	if q.parts = q.parts[1:]; len(q.parts) == 0 {
+		q.parts = nil
 	}
-	i.size = len(first.values)
+	q.size = len(first.values)
 	held := len(first.values)
 	if first.err != nil {
 		held++
 	}
-	i.hold(-held)
-	wake(&i.room)
+	q.hold(-held)
+	wake(&q.room)
 	return first.values, first.err
 }
 
-// Drain sends what is put to a sink, until ctx ends. One observation at a time drains an
-// queue. What its receiver has not taken is for the next.
-func (i *Queue[T]) Drain(ctx context.Context, out Sink[T]) {
-	i.mu.Lock()
-	i.out = &out
-	parts := len(i.parts)
-	i.mu.Unlock()
+// Drain sends the values of the queue to a sink until ctx ends. Only one observation at a time may
+// drain a queue. Values that its receiver has not taken are left to the next observation.
+func (q *Queue[T]) Drain(ctx context.Context, out Sink[T]) {
+	q.mu.Lock()
+	q.out = &out
+	parts := len(q.parts)
+	q.mu.Unlock()
 	for range parts {
-		if !out.forward(out.item(partOf[T]{i})) {
+		if !out.forward(out.item(partOf[T]{q})) {
 			break
 		}
 	}
 	<-ctx.Done()
-	i.mu.Lock()
-	i.out = nil
-	i.mu.Unlock()
-	i.sends.Wait() // A sink is not to be used after its observation.
+	q.mu.Lock()
+	q.out = nil
+	q.mu.Unlock()
+	q.sends.Wait() // A sink must not be used after its observation.
 }

@@ -14,7 +14,7 @@ import (
 
 func drained(queue *streams.Queue[int]) streams.Stream[int] { return streams.Create(queue.Drain) }
 
-func TestAnInletJoinsWhatIsPutWhileTheReceiverIsBusy(t *testing.T) {
+func TestAQueueJoinsWhatIsPutWhileTheReceiverIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := streams.NewQueue[int]()
 		queue.Put(t.Context(), 1)
@@ -32,7 +32,7 @@ func TestAnInletJoinsWhatIsPutWhileTheReceiverIsBusy(t *testing.T) {
 	})
 }
 
-func TestAnInletSendsAtOnce(t *testing.T) {
+func TestAQueueSendsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := streams.NewQueue[int]()
 		items := drained(queue).Observe(t.Context())
@@ -49,7 +49,7 @@ func TestAnInletSendsAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnInletCopiesWhatIsPut(t *testing.T) {
+func TestAQueueCopiesWhatIsPut(t *testing.T) {
 	queue := streams.NewQueue[int]()
 	values := []int{1, 2}
 	queue.Put(t.Context(), values...)
@@ -59,7 +59,7 @@ func TestAnInletCopiesWhatIsPut(t *testing.T) {
 	}
 }
 
-func TestAFullInletWaitsForRoomOrForItsContext(t *testing.T) {
+func TestAFullQueueWaitsForRoomOrForItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := streams.NewQueue[int]()
 		if !queue.Put(t.Context(), make([]int, 1<<14)...) {
@@ -95,7 +95,7 @@ func TestAFullInletWaitsForRoomOrForItsContext(t *testing.T) {
 			synctest.Wait()
 		}
 		end()
-		for range items { // It ends.
+		for range items { // Until it is closed.
 		}
 		if puts.Load() != 3 || values != 1<<14+3 {
 			t.Errorf("with room %d of 3 values were put, and %d values came", puts.Load(), values)

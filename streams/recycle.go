@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// Batches with room for 1<<leastClass to 1<<mostClass values are kept for use again.
+// Batches with a capacity of 1<<leastClass to 1<<mostClass values are recycled.
 const (
 	leastClass = 3
 	mostClass  = 14
 )
 
-// batches is the batches of one type that are kept, by class: those of class n have room for
-// 1<<(n+leastClass) values, or more.
+// batches holds the free batches of one type in pools. Pool n has batches with a capacity of at
+// least 1<<(n+leastClass) values.
 type batches [mostClass - leastClass + 1]sync.Pool
 
-// recycled is the batches of each type of values.
+// recycled maps the type of the values to the *batches of that type.
 var recycled sync.Map
 
 func recycledOf[T any]() *batches {
@@ -28,7 +28,7 @@ func recycledOf[T any]() *batches {
 	return known.(*batches)
 }
 
-// NewBatch is an empty batch with room for some values, perhaps a recycled one.
+// NewBatch returns an empty batch with a capacity of at least room values, perhaps a recycled one.
 func NewBatch[T any](room int) []T {
 	class := max(bits.Len(uint(max(room, 1)-1)), leastClass)
 	if class > mostClass {
@@ -40,9 +40,9 @@ func NewBatch[T any](room int) []T {
 	return make([]T, 0, 1<<class)
 }
 
-// Recycle gives a batch back to [NewBatch]. Who has received a batch may do so, once, when
-// nobody uses the slice any more; its values may live on. It halves what a busy pipeline
-// allocates, and with that the work of the garbage collector.
+// Recycle gives a batch back to [NewBatch]. The receiver of a batch may call it once, when the
+// slice is no longer in use; the values may live on. Recycling halves the allocations of a busy
+// pipeline, and with them the work of the garbage collector.
 func Recycle[T any](batch []T) {
 	class := bits.Len(uint(cap(batch))) - 1
 	if class < leastClass || class > mostClass {
@@ -53,8 +53,8 @@ func Recycle[T any](batch []T) {
 	recycledOf[T]()[class-leastClass].Put(&batch)
 }
 
-// grown is a batch with values appended, in which there is room for twice as many if there
-// was not enough.
+// grown appends values to a batch. A batch that is too small is recycled and replaced by one of at
+// least twice its length.
 func grown[T any](batch []T, values ...T) []T {
 	if len(batch)+len(values) > cap(batch) {
 		larger := append(NewBatch[T](max(2*len(batch), len(batch)+len(values))), batch...)

@@ -11,27 +11,27 @@ const (
 	maxShareBuffer     = 1 << 20
 )
 
-// ShareOptions set up [Share]. Fold and Replay belong together: with neither, there are
-// no snapshots.
+// ShareOptions configures [Share]. Set both Fold and Replay, or neither; with neither, there are no
+// snapshots.
 type ShareOptions[T, S any] struct {
-	// Fold keeps the state that snapshots are made of, from the zero S on. It may change
-	// and return the state that it gets. The batch is shared: it must neither change nor
-	// keep the slice.
+	// Fold applies a batch to the state that snapshots are made from. The first state is the zero
+	// S. Fold may change and return the state that it gets. The batch is shared: Fold must neither
+	// change nor keep the slice.
 	Fold func(state S, batch []T) S
 
-	// Replay says a state in values. The slice belongs to the receiver. Nothing is
-	// published meanwhile, so it should do no more than copy.
+	// Replay returns the values of the snapshot of a state. The slice belongs to the receiver.
+	// Nothing is published while Replay runs, so it should only copy.
 	Replay func(state S) []T
 
-	// Buffer is how many values may wait for the slowest observer that is not lagging,
-	// from 1 to 1048576; 0 is 1024. Fold, Replay and what waits are all that Share
-	// keeps, whatever the number of observers. A batch that is larger waits alone.
+	// Buffer is the number of values that may wait for the slowest observer that does not lag, from
+	// 1 to 1048576; 0 means 1024. Share keeps these values and the state, regardless of the number
+	// of observers. A batch that is larger than Buffer waits alone.
 	Buffer int
 }
 
-// Lagged tells an observer of [Share] that it has fallen behind the buffer. What it
-// missed will not come one by one. A snapshot follows, which stands for the values; for
-// errors, and without Fold and Replay, nothing does.
+// Lagged is the error that an observer of [Share] gets if it has fallen behind the buffer. The
+// items that it missed are lost. A snapshot follows, which stands for the missed values. Nothing
+// stands for missed errors, or for missed values without Fold and Replay.
 type Lagged struct {
 	Missed int // values
 	Errors int // notifications of failures
@@ -41,20 +41,20 @@ func (l *Lagged) Error() string {
 	return fmt.Sprintf("the observer was too slow and missed %d values and %d errors; read faster or raise the buffer", l.Missed, l.Errors)
 }
 
-// Share lets any number of observers share one observation of the input. It starts with
-// the first observer and has ended when the channel of the last one is closed. The next
-// observer starts another, with a state of its own; two never overlap. What is
-// observed has the values of the first observer's context, but not its end.
+// Share lets any number of observers share one observation of the input. That observation starts
+// with the first observer, and has ended when the channel of the last observer is closed. The next
+// observer starts a new observation with a new state; two observations never overlap. The context
+// of the input has the values of the first observer's context, but does not end with it.
 //
-// An observer gets a snapshot, if it is not empty, and then what follows it: every value
-// and error, in order, none twice. One that falls behind the buffer loses its place: when
-// it reads again it gets a [Lagged], a new snapshot, and what follows that. It keeps
-// nobody waiting. The input waits only while all observers are a buffer behind, so that
-// the fastest of them, and a single one, miss nothing.
+// An observer gets a snapshot, if it is not empty. It then gets every value and error that follows
+// the snapshot, in order, and none twice. An observer that falls behind the buffer loses its place:
+// when it reads again, it gets a [Lagged], a new snapshot, and what follows that snapshot. It never
+// delays the other observers. The input waits only while all observers are a buffer behind, so the
+// fastest observer, or a single one, misses nothing.
 //
-// The end of the input ends all observations, after what waits for them. A panic of Fold
-// becomes an error and ends the input and so all of them. Share panics unless the
-// options are valid.
+// When the input ends, each observation ends after the items that wait for it. A panic of Fold
+// becomes an error and ends the input, and with it all observations. Share panics if the options
+// are invalid.
 //
 //	[a] [b], the first from the start, the second after a  =>  [a] [b] and [snapshot of a] [b]
 func Share[T, S any](in Stream[T], options ShareOptions[T, S]) Stream[T] {
@@ -76,17 +76,17 @@ func Share[T, S any](in Stream[T], options ShareOptions[T, S]) Stream[T] {
 	})
 }
 
-// shared is what the observers of one Share have in common.
+// shared is the state that the observers of one Share have in common.
 type shared[T, S any] struct {
 	in      Stream[T]
 	options ShareOptions[T, S]
 
-	mu  sync.Mutex // Taken before that of a run.
+	mu  sync.Mutex // Locked before the mutex of a run.
 	run *shareRun[T, S]
 }
 
-// join observes the run that is under way, or starts one. It waits for the end of one
-// that the last observer has just left. It is nil when ctx ends.
+// join subscribes to the current run, or starts one. If the last observer has just left the run,
+// join waits for the run to end first. It returns nil if ctx ends.
 func (s *shared[T, S]) join(ctx context.Context) *shareObserver[T, S] {
 	for {
 		o, gone := s.tryJoin(ctx)
@@ -101,7 +101,8 @@ func (s *shared[T, S]) join(ctx context.Context) *shareObserver[T, S] {
 	}
 }
 
-// tryJoin is join without waiting: it gives what to wait for, where that is needed.
+// tryJoin joins without waiting. If it has to wait, it returns a nil observer and the channel to
+// wait for.
 func (s *shared[T, S]) tryJoin(ctx context.Context) (o *shareObserver[T, S], gone <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,13 +110,13 @@ func (s *shared[T, S]) tryJoin(ctx context.Context) (o *shareObserver[T, S], gon
 		return s.run.subscribe(), s.run.gone
 	}
 	run := &shareRun[T, S]{options: s.options, gone: make(chan struct{})}
-	o = run.subscribe() // Before the first value comes.
+	o = run.subscribe() // Before start, so that it misses no value.
 	run.start(ctx, s.in)
 	s.run = run
 	return o, nil
 }
 
-// leave ends an observation. The last one to leave ends the input, and waits for that.
+// leave ends an observation. The last observer to leave ends the input and waits for it.
 func (s *shared[T, S]) leave(o *shareObserver[T, S]) {
 	if !o.unsubscribe() {
 		return

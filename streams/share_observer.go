@@ -10,15 +10,15 @@ import (
 // shareObserver is one observer's place in the log of a run.
 type shareObserver[T, S any] struct {
 	run      *shareRun[T, S]
-	snapshot []T   // to be sent before what is at place
+	snapshot []T   // to send before the entry at place
 	place    int   // of the next entry to read
-	values   int   // that have ever been in the log before place
-	errors   int   // that have ever been in the log before place
-	parts    [][]T // is reused
+	values   int   // total of values that were ever in the log before place
+	errors   int   // total of errors that were ever in the log before place
+	parts    [][]T // reused by take
 }
 
-// toEnd moves the place to the end of the log, with the snapshot that belongs there. The
-// run is locked.
+// toEnd moves the place to the end of the log and takes the snapshot of the current state. The
+// caller holds the lock of the run.
 func (o *shareObserver[T, S]) toEnd() {
 	r := o.run
 	if r.options.Replay != nil {
@@ -27,7 +27,7 @@ func (o *shareObserver[T, S]) toEnd() {
 	o.place, o.values, o.errors = r.first+len(r.log), r.values, r.errors
 }
 
-// serve sends what the observer has before it, to the end of the input or of ctx.
+// serve sends the snapshot and the entries of the log until the input or ctx ends.
 func (o *shareObserver[T, S]) serve(ctx context.Context, out Sink[T]) {
 	for {
 		item, filled, ended := o.take()
@@ -42,7 +42,7 @@ func (o *shareObserver[T, S]) serve(ctx context.Context, out Sink[T]) {
 			}
 		default:
 			if len(o.parts) > 0 {
-				// Others read them too, and a receiver may change its batch.
+				// Copy, because others read the parts too, and a receiver may change its batch.
 				item.V = slices.Concat(o.parts...)
 				clear(o.parts)
 				o.parts = o.parts[:0]
@@ -54,8 +54,8 @@ func (o *shareObserver[T, S]) serve(ctx context.Context, out Sink[T]) {
 	}
 }
 
-// take finds what comes next: an item, batches in parts, or, where there is nothing yet, a
-// channel that is closed when there is.
+// take returns what the observer gets next: an item, or batches in o.parts. If there is nothing
+// yet, it returns a channel that is closed once there is.
 func (o *shareObserver[T, S]) take() (item rxgo.Item, filled <-chan struct{}, ended bool) {
 	r := o.run
 	r.mu.Lock()
@@ -101,7 +101,7 @@ func (o *shareObserver[T, S]) take() (item rxgo.Item, filled <-chan struct{}, en
 	return item, r.filled, false
 }
 
-// unsubscribe gives up the place. It is true for the last observer of the run.
+// unsubscribe gives up the place. It reports whether this was the last observer of the run.
 func (o *shareObserver[T, S]) unsubscribe() bool {
 	r := o.run
 	r.mu.Lock()

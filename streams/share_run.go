@@ -7,12 +7,12 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// shareRun is one observation of the input of a Share: the state, and a log of what
-// some observer has not read yet. The input appends, observers read at their own place.
+// shareRun is one observation of the input of a Share. It has the state, and a log of the entries
+// that some observer has not read yet. The input appends, and each observer reads at its own place.
 type shareRun[T, S any] struct {
 	options ShareOptions[T, S]
 	group   *lifecycle.Group
-	gone    chan struct{} // is closed when the last observer has left and the input has ended
+	gone    chan struct{} // closed when the last observer has left and the input has ended
 
 	mu        sync.Mutex
 	state     S
@@ -21,17 +21,17 @@ type shareRun[T, S any] struct {
 	log       []shareEntry[T]
 	first     int           // the place of log[0]
 	held      int           // values and errors in log
-	values    int           // that have ever been in log
-	errors    int           // that have ever been in log
-	filled    chan struct{} // is closed when there is more to read; nil while nobody waits
-	room      chan struct{} // is closed when log may have room; nil while the input does not wait
+	values    int           // total of values that were ever in log
+	errors    int           // total of errors that were ever in log
+	filled    chan struct{} // closed when there is more to read; nil while no observer waits
+	room      chan struct{} // closed when log may have room; nil while the input does not wait
 }
 
-// shareEntry is a batch or an error. What is in the log does not change.
+// shareEntry is a batch or an error. Neither changes while it is in the log.
 type shareEntry[T any] struct {
 	batch  []T
 	err    error
-	unread int // observers that have it before them
+	unread int // the number of observers that have yet to read it
 }
 
 func (e shareEntry[T]) size() int {
@@ -41,7 +41,7 @@ func (e shareEntry[T]) size() int {
 	return len(e.batch)
 }
 
-// start observes the input, in a goroutine of the run: it outlives its first observer.
+// start observes the input in a goroutine of the run, because the run outlives its first observer.
 func (r *shareRun[T, S]) start(ctx context.Context, in Stream[T]) {
 	r.group = lifecycle.New(context.WithoutCancel(ctx))
 	r.group.Go("share", func(ctx context.Context) error {
@@ -56,10 +56,10 @@ func (r *shareRun[T, S]) start(ctx context.Context, in Stream[T]) {
 	})
 }
 
-// stop ends the input and waits for it.
+// stop cancels the input and waits for it.
 func (r *shareRun[T, S]) stop() {
 	r.group.Stop()
-	_ = r.group.Wait() // Its one function returns no error.
+	_ = r.group.Wait() // Always nil: its one function returns nil.
 }
 
 func (r *shareRun[T, S]) end() {
@@ -75,8 +75,8 @@ func (r *shareRun[T, S]) hasEnded() bool {
 	return r.ended
 }
 
-// publish appends an entry. It waits while the log is full and nobody has read its
-// oldest entry: then all observers are a buffer behind.
+// publish appends an entry. It waits while the log is full and no observer has read the oldest
+// entry, because all observers are then a buffer behind.
 func (r *shareRun[T, S]) publish(ctx context.Context, entry shareEntry[T]) {
 	if entry.size() == 0 {
 		return
@@ -126,7 +126,7 @@ func (r *shareRun[T, S]) append(entry shareEntry[T]) {
 		r.values += len(entry.batch)
 	}
 	if r.observers == 0 {
-		return // The last one has left; the end is near.
+		return // The last observer has left, so the run is about to end.
 	}
 	entry.unread = r.observers
 	r.log = append(r.log, entry)
@@ -134,8 +134,8 @@ func (r *shareRun[T, S]) append(entry shareEntry[T]) {
 	wake(&r.filled)
 }
 
-// read says that one observer has read the entries from one place to another, or does
-// not need them any more. What all have read goes. The run is locked.
+// read marks the entries between two places as read by one observer, or as no longer needed by it.
+// It drops the entries that all observers have read. The caller holds the lock.
 func (r *shareRun[T, S]) read(from, to int) {
 	for place := from; place < to; place++ {
 		r.log[place-r.first].unread--
@@ -153,7 +153,7 @@ func (r *shareRun[T, S]) dropOldest() {
 	r.first++
 }
 
-// wake wakes who waits on a channel, if anyone.
+// wake closes a channel that others wait on, if there is one, and resets it.
 func wake(waiting *chan struct{}) {
 	if *waiting != nil {
 		close(*waiting)
@@ -161,7 +161,7 @@ func wake(waiting *chan struct{}) {
 	}
 }
 
-// subscribe makes an observer whose place is here and now. It is nil when the last
+// subscribe creates an observer whose place is the end of the log. It returns nil if the last
 // observer has left.
 func (r *shareRun[T, S]) subscribe() *shareObserver[T, S] {
 	r.mu.Lock()
@@ -172,6 +172,6 @@ func (r *shareRun[T, S]) subscribe() *shareObserver[T, S] {
 	o := &shareObserver[T, S]{run: r}
 	o.toEnd()
 	r.observers++
-	wake(&r.room) // It is ahead of all that is in the log.
+	wake(&r.room) // The new observer is not behind, so the input need not wait.
 	return o
 }

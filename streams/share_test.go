@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// latest are options whose snapshots are the last value that was published.
+// latest returns options whose snapshot is the last published value.
 func latest(buffer int) streams.ShareOptions[int, []int] {
 	return streams.ShareOptions[int, []int]{
 		Fold:   func(_, batch []int) []int { return batch[len(batch)-1:] },
@@ -26,7 +26,7 @@ func latest(buffer int) streams.ShareOptions[int, []int] {
 	}
 }
 
-// manual is a stream that sends what the test sends on a channel: []int or an error.
+// manual creates a stream that forwards the steps of a channel: []int or an error.
 func manual(steps <-chan any, observations, running *atomic.Int32) streams.Stream[int] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[int]) {
 		observations.Add(1)
@@ -37,7 +37,7 @@ func manual(steps <-chan any, observations, running *atomic.Int32) streams.Strea
 		for {
 			select {
 			case <-ctx.Done():
-				<-time.After(time.Second) // It is slow to end.
+				<-time.After(time.Second) // The input is slow to end.
 				return
 			case step, open := <-steps:
 				switch step := step.(type) {
@@ -74,7 +74,7 @@ func (s *shared) send(steps ...any) {
 	synctest.Wait()
 }
 
-// there are the items that wait in the channel of an observation.
+// there returns the items that wait in the channel of an observation.
 func there(items <-chan rxgo.Item) (values []string) {
 	synctest.Wait()
 	for len(items) > 0 {
@@ -136,7 +136,7 @@ func TestAStuckObserverOfAShareChangesNothingForTheOthersAndIsResynchronised(t *
 		}
 		s.send(errFirst)
 		there(quick)
-		// 8 are in the channel of the stuck one, the ninth in its hands.
+		// The channel of the stuck observer holds 8 items, and its goroutine waits with the ninth.
 		for i := range 9 {
 			want = append(want, fmt.Sprintf("[%d]", i))
 		}
@@ -163,7 +163,7 @@ func TestAShareWhoseObserversAreAllSlowKeepsItsInputWaiting(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stuck := shared.Observe(ctx)
 		synctest.Wait()
-		fast := shared.Observe(ctx) // It begins where the stuck one is felt.
+		fast := shared.Observe(ctx) // Begins when the stuck observer blocks the input.
 		synctest.Wait()
 		before := published.Load()
 		var got []int
@@ -207,7 +207,7 @@ func TestAShareOutlivesItsFirstObserverAndEndsWithItsLast(t *testing.T) {
 		if s.running.Load() != 1 {
 			t.Error("the input has already ended, which takes a second")
 		}
-		third := s.stream.Observe(t.Context()) // It waits for the end of the input.
+		third := s.stream.Observe(t.Context()) // Waits for the input to end.
 		if _, open := <-second; open || s.running.Load() != 0 && s.observations.Load() == 1 {
 			t.Error("the last observation ended before the input")
 		}
@@ -234,9 +234,9 @@ func TestAnObserverThatWaitsForTheEndOfAShareCanLeave(t *testing.T) {
 		for range s.stream.Observe(short) { //nolint:revive // Until it is closed.
 		}
 		if waited := time.Since(start); waited != time.Millisecond {
-			t.Errorf("it left after %v", waited)
+			t.Errorf("the observer left after %v, want 1ms", waited)
 		}
-		for range first { //nolint:revive // Time stands still when the test has returned.
+		for range first { //nolint:revive // Virtual time stops when the test has returned.
 		}
 	})
 }
@@ -280,12 +280,12 @@ func TestShareRefusesOptionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// keyed is a value of a key, numbered in order of publication.
+// keyed is a value of a key. Values are numbered in order of publication.
 type keyed struct{ key, number int }
 
-// TestObserversOfAShareAgreeWithAModel observes at random times and paces. An observer
-// knows nothing but what it got, and has to end with the state of the input; between a
-// snapshot and the next it gets every value, in order.
+// TestObserversOfAShareAgreeWithAModel observes at random times and paces. The values that an
+// observer gets must add up to the final state of the input. Between two snapshots it must get every
+// value, in order.
 func TestObserversOfAShareAgreeWithAModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		batches := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 5), 1, 6), 1, 60).Draw(rt, "keys of batches")
@@ -326,7 +326,7 @@ func TestObserversOfAShareAgreeWithAModel(t *testing.T) {
 			group := lifecycle.New(t.Context())
 			all := -1
 			if buffer > 6 {
-				all = number // What comes at one time fits, so who keeps the pace gets all of it.
+				all = number // The values of one instant fit, so an observer that keeps pace gets all.
 			}
 			group.Go("first", func(ctx context.Context) error {
 				return checkShared(ctx, shared, 0, model, all)
@@ -344,8 +344,8 @@ func TestObserversOfAShareAgreeWithAModel(t *testing.T) {
 	})
 }
 
-// checkShared observes and compares with the model. Unless all is negative, that many
-// values have to come, without lagging.
+// checkShared observes a stream and compares it with the model. Unless all is negative, exactly that
+// many values must come, and the observer must not lag.
 func checkShared(ctx context.Context, shared streams.Stream[keyed], pace time.Duration, model map[int]keyed, all int) error {
 	state := map[int]keyed{}
 	last, got, lagged := 0, 0, 0

@@ -6,10 +6,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// ForEach observes a stream to its end and calls onBatch and onError, one at a time,
-// in the caller's goroutine. It returns when the stream has ended, which it does soon
-// after ctx does; what still arrives until then is handed over too. A panic of a
-// callback ends the observation and is returned as an error.
+// ForEach observes a stream to its end and calls onBatch and onError, one at a time, in the
+// caller's goroutine. It returns when the stream has ended, which happens soon after ctx ends. Items
+// that still arrive until then are passed to the callbacks too. A panic of a callback ends the
+// observation and is returned as an error.
 func ForEach[T any](ctx context.Context, stream Stream[T], onBatch func([]T), onError func(error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	items := stream.Observe(ctx)

@@ -26,7 +26,7 @@ func TestForEachCallsInOrderAndReturnsAtTheEnd(t *testing.T) {
 
 func TestForEachHandsOverWhatComesAfterTheEndOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// A source that sees to its end, as Reconcile does with attempts in flight.
+		// A source that sends an item after ctx has ended, as Reconcile does for attempts in flight.
 		graceful := streams.Create(func(ctx context.Context, out streams.Sink[string]) {
 			<-ctx.Done()
 			<-time.After(time.Minute)
@@ -65,7 +65,7 @@ func TestWhenForEachReturnsItsStreamHasEnded(t *testing.T) {
 		var ended atomic.Bool
 		err := streams.ForEach(t.Context(), slowToEnd(&ended), func([]int) { panic(errFirst) }, nil)
 		if !errors.Is(err, errFirst) || !ended.Load() {
-			t.Errorf("it returned %v, and that the stream has ended is %v", err, ended.Load())
+			t.Errorf("ForEach returned %v, and the stream had ended: %v; want %v and true", err, ended.Load(), errFirst)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// capacity is how many batches an observation's channel holds: enough to let both
-// sides run, little enough that a slow reader is felt at once.
+// capacity is the number of batches that an observation's channel holds: enough to let both
+// sides run, and few enough that a slow reader blocks the sender at once.
 const capacity = 8
 
 // Stream is a cold stream of T. The zero Stream is empty: it ends at once.
@@ -20,27 +20,27 @@ type Stream[T any] struct {
 	run func(ctx context.Context, out Sink[T])
 }
 
-// Create makes a stream of a function that sends to a sink, which is called once per
-// observation, in a goroutine of the observation, and must return when ctx ends. The
-// stream ends when it returns.
+// Create creates a stream from a function that sends to a sink. The function is called once per
+// observation, in a goroutine of the observation, and must return when ctx ends. The stream ends
+// when the function returns.
 func Create[T any](run func(ctx context.Context, out Sink[T])) Stream[T] {
 	return Stream[T]{run: run}
 }
 
-// Of makes a stream of the given values, in one batch.
+// Of creates a stream of the given values, in one batch.
 func Of[T any](values ...T) Stream[T] {
 	return Create(func(_ context.Context, out Sink[T]) {
 		if len(values) > 0 {
-			out.Send(slices.Clone(values)) // A batch is its receiver's, and there may be several.
+			out.Send(slices.Clone(values)) // The receiver owns its batch, and there may be several receivers.
 		}
 	})
 }
 
-// From makes a stream of a plain observable. Its items are T or []T; one of another
-// type becomes an error. What is there at once becomes one batch.
+// From creates a stream from a plain observable. Its items are T or []T; an item of another type
+// becomes an error. Items that are available at the same time become one batch.
 func From[T any](observable rxgo.Observable) Stream[T] {
 	return Create(func(ctx context.Context, out Sink[T]) {
-		// Not waited for at the end: a foreign observable may well ignore ctx.
+		// From does not wait for the observable to end: foreign code may ignore ctx.
 		in := observable.Observe(rxgo.WithContext(ctx))
 		for {
 			select {
@@ -55,13 +55,13 @@ func From[T any](observable rxgo.Observable) Stream[T] {
 	})
 }
 
-// forwardForeign sends an item, with what else is there at once. It is false at the
-// end of the input or of the observation.
+// forwardForeign sends an item, together with the items that are available at once. It returns
+// false at the end of the input or of the observation.
 func forwardForeign[T any](item rxgo.Item, in <-chan rxgo.Item, out Sink[T]) bool {
 	var batch []T
 	for {
 		switch value := item.V.(type) {
-		case []T: // First: it is a T too, where T is any.
+		case []T: // Before T, because a slice is a T too if T is any.
 			batch = append(batch, value...)
 		case T:
 			batch = append(batch, value)
@@ -84,7 +84,7 @@ func forwardForeign[T any](item rxgo.Item, in <-chan rxgo.Item, out Sink[T]) boo
 		default:
 			return out.Send(batch)
 		}
-		// The input has ended, or the batch is full with one item more in hand.
+		// The input has ended, or the batch is full and item is the next one to send.
 		if !out.Send(batch) || !open {
 			return false
 		}
@@ -92,13 +92,13 @@ func forwardForeign[T any](item rxgo.Item, in <-chan rxgo.Item, out Sink[T]) boo
 	}
 }
 
-// Observe starts an observation and returns its channel. [Values] takes its items apart.
-// Read it until it is closed, also after ctx ended.
+// Observe starts an observation and returns its channel. [Values] unpacks its items. The caller
+// must read the channel until it is closed, even after ctx has ended.
 func (s Stream[T]) Observe(ctx context.Context) <-chan rxgo.Item {
 	return s.batches().Observe(rxgo.WithContext(ctx), rxgo.WithBufferedChannel(capacity))
 }
 
-// batches is the stream as an observable of batches.
+// batches returns the stream as an observable of batches.
 func (s Stream[T]) batches() rxgo.Observable {
 	return rxgo.Defer([]rxgo.Producer{func(ctx context.Context, next chan<- rxgo.Item) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -117,9 +117,9 @@ func (s Stream[T]) produce(ctx context.Context, out Sink[T]) {
 	}
 }
 
-// Observable is the stream as a plain observable of single values, for operators that
-// are written against RxGo. It is as cold as the stream. RxGo's own Map and Filter end at
-// the first error, unless they get rxgo.WithErrorStrategy(rxgo.ContinueOnError).
+// Observable returns the stream as a plain observable of single values, for RxGo operators. The
+// observable is cold, as the stream is. RxGo's own Map and Filter end at the first error, unless
+// they get rxgo.WithErrorStrategy(rxgo.ContinueOnError).
 func (s Stream[T]) Observable() rxgo.Observable {
 	return rxgo.Defer([]rxgo.Producer{func(ctx context.Context, next chan<- rxgo.Item) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -140,10 +140,9 @@ func (s Stream[T]) Observable() rxgo.Observable {
 	}})
 }
 
-// Values takes an item of an observation apart: into a batch, which may be empty, and an
-// error that comes behind it, if there is one. The receiver of an observation calls it
-// once for each item, in order, from one goroutine at a time: what [MapBatches] does to
-// a batch is done by it.
+// Values unpacks an item of an observation into a batch, which may be empty, and an error that
+// follows the batch, or nil. The receiver of an observation must call it once for each item, in
+// order, from one goroutine at a time, because it runs the functions of [MapBatches].
 func Values[T any](item rxgo.Item) ([]T, error) {
 	if item.V == nil {
 		return nil, item.E
@@ -151,7 +150,7 @@ func Values[T any](item rxgo.Item) ([]T, error) {
 	return taken[T](item.V)
 }
 
-// joined is several errors as one, which is the one that there is, if there is one alone.
+// joined joins the errors that are not nil. It returns a single error as it is.
 func joined(errs ...error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) == 1 {
@@ -162,6 +161,6 @@ func joined(errs ...error) error {
 
 // drain waits until the upstream of a cancelled observation has returned.
 func drain(in <-chan rxgo.Item) {
-	for range in { // Waiting is the point.
+	for range in { // Until it is closed.
 	}
 }
