@@ -1,7 +1,7 @@
-// Package lifecycle is the one owner of goroutines: no other package of Bellerophon
-// has a go statement (a lint rule enforces it). Whoever starts a goroutine does so in
-// a [Group], and whoever made the group waits for it, so that when a function of
-// Bellerophon returns, every goroutine that it started has returned too.
+// Package lifecycle starts goroutines and waits for them. No other package of Bellerophon has a go
+// statement; a lint rule enforces this. Each goroutine runs in a [Group], and the function that
+// created the group waits for it. So when a function of Bellerophon returns, every goroutine that
+// it started has returned too.
 package lifecycle
 
 import (
@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// Group runs functions in goroutines of their own and waits for them. The first one
-// that fails stops the others. Make it with [New]; its methods may be called from any
-// goroutine, also from the functions it runs.
+// Group runs functions in goroutines of their own and waits for them. The first function that fails
+// stops the others. Create it with [New]. Its methods may be called from any goroutine, but Wait
+// must not be called from a function of the group.
 type Group struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -24,19 +24,19 @@ type Group struct {
 	err error
 }
 
-// New makes a group whose functions get a context that ends with ctx, with the first
-// failure, or with Stop. Every New needs a Wait: it frees the context.
+// New creates a group. The context of its functions ends when ctx ends, when the first function
+// fails, or on Stop. Each group needs a Wait, which releases the context.
 func New(ctx context.Context) *Group {
 	ctx, cancel := context.WithCancel(ctx)
 	return &Group{ctx: ctx, cancel: cancel}
 }
 
-// Context is the context that the group's functions get.
+// Context returns the context that the group's functions get.
 func (g *Group) Context() context.Context { return g.ctx }
 
-// Go runs a function in a goroutine of its own. Its name says in errors what failed.
-// A panic counts as a failure, with a [PanicError]. context.Canceled after the
-// group's end is the way functions are expected to stop, and no failure.
+// Go runs a function in a goroutine of its own. Errors begin with its name. A panic is a failure
+// with a [PanicError]. A function that returns context.Canceled after the group's context has ended
+// has stopped as expected, and has not failed.
 func (g *Group) Go(name string, run func(ctx context.Context) error) {
 	g.running.Go(func() {
 		err := Guard(func() error { return run(g.ctx) })
@@ -52,11 +52,11 @@ func (g *Group) Go(name string, run func(ctx context.Context) error) {
 	})
 }
 
-// Stop ends the group's context. It does not wait.
+// Stop cancels the group's context. It does not wait.
 func (g *Group) Stop() { g.cancel() }
 
-// Wait returns once every function has returned, with the first failure. It does not
-// stop them: call Stop before, or let ctx end.
+// Wait waits until every function has returned, and returns the first failure. It does not stop the
+// functions: call Stop first, or let ctx end.
 func (g *Group) Wait() error {
 	g.running.Wait()
 	g.cancel()
@@ -65,16 +65,16 @@ func (g *Group) Wait() error {
 	return g.err
 }
 
-// PanicError is a panic that was recovered and became an error.
+// PanicError is the error of a recovered panic.
 type PanicError struct {
-	Value any    // what panic was called with
-	Stack []byte // of the goroutine that panicked, as debug.Stack prints it
+	Value any    // the argument of panic
+	Stack []byte // the stack of the goroutine that panicked, as debug.Stack prints it
 }
 
-// Error says what panic was called with. The stack is for logs: see Stack.
+// Error returns "panic: " and Value. It leaves out the stack, which is for logs.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Unwrap is the error that panic was called with, if it was one.
+// Unwrap returns Value if it is an error, and nil otherwise.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
