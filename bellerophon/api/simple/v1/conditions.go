@@ -2,38 +2,38 @@ package v1
 
 // The types of the conditions in the status of a [BellerophonSimple].
 const (
-	// ConditionReady is true while every wanted server is ready.
+	// ConditionReady is true while every desired server is ready.
 	ConditionReady = "Ready"
-	// ConditionProgressing is true while the servers are on their way to what is wanted.
+	// ConditionProgressing is true while the servers converge to the desired state.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is true while something keeps the servers from what is wanted
-	// that does not go away by waiting.
+	// ConditionDegraded is true while a problem keeps the servers from the desired state, and
+	// waiting alone does not solve it.
 	ConditionDegraded = "Degraded"
 )
 
-// The reasons that the conditions give.
+// The reasons of the conditions.
 const (
-	// ReasonAllReplicasReady means: as many servers are ready as are wanted, at the wanted revision.
+	// ReasonAllReplicasReady means: as many servers are ready as desired, at the desired revision.
 	ReasonAllReplicasReady = "AllReplicasReady"
 	// ReasonRollingOut means: servers are being created, replaced or removed.
 	ReasonRollingOut = "RollingOut"
-	// ReasonScaledToZero means: no server is wanted, and none exists.
+	// ReasonScaledToZero means: no server is desired, and none exists.
 	ReasonScaledToZero = "ScaledToZero"
-	// ReasonReplicasNotReady means: fewer servers are ready than are wanted.
+	// ReasonReplicasNotReady means: fewer servers are ready than desired.
 	ReasonReplicasNotReady = "ReplicasNotReady"
 	// ReasonImagePullFailed means: a node cannot pull the image.
 	ReasonImagePullFailed = "ImagePullFailed"
 	// ReasonUnschedulable means: no node has room for a server.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonCrashLooping means: a server ends again and again after its start.
+	// ReasonCrashLooping means: a server exits repeatedly after its start.
 	ReasonCrashLooping = "CrashLooping"
 	// ReasonCannotStart means: a node cannot start a server's container.
 	ReasonCannotStart = "CannotStart"
-	// ReasonReplicasNotCreated means: servers are missing that something keeps from being
-	// created, such as a quota or a policy.
+	// ReasonReplicasNotCreated means: servers are missing, because something such as a quota or a
+	// policy prevents their creation.
 	ReasonReplicasNotCreated = "ReplicasNotCreated"
-	// ReasonNameConflict means: an object of the same name exists and belongs to someone else.
+	// ReasonNameConflict means: an object of the same name exists, and this object does not own it.
 	ReasonNameConflict = "NameConflict"
-	// ReasonWriteRefused means: the API server refused what the operator wrote.
+	// ReasonWriteRefused means: the API server refused a write of the operator.
 	ReasonWriteRefused = "WriteRefused"
 )

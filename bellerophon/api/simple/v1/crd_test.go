@@ -34,7 +34,7 @@ func TestV1IsStoredBothVersionsAreServedAndNothingConverts(t *testing.T) {
 			t.Errorf("version %s: storage %v, served %v", version.Name, version.Storage, version.Served)
 		}
 	}
-	// A definition without a conversion gets the strategy None from the API server.
+	// The API server sets the strategy None in a definition without a conversion.
 	if crd.Spec.Conversion != nil {
 		t.Errorf("conversion %v, want none", crd.Spec.Conversion)
 	}
@@ -59,7 +59,7 @@ func TestBothVersionsDifferInNothingButTheName(t *testing.T) {
 	first, second := versions[0], versions[1]
 	second.Name, second.Storage = first.Name, first.Storage
 	if !reflect.DeepEqual(first, second) {
-		t.Errorf("the versions differ, so that objects would change on their way between them:\n%+v\n%+v", first, second)
+		t.Errorf("the versions differ, so a conversion would change objects:\n%+v\n%+v", first, second)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestEachLimitSaysWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// definition is the generated definition as the chart installs it.
+// definition returns the generated definition as the chart installs it.
 func definition(t *testing.T) *crdv1.CustomResourceDefinition {
 	t.Helper()
 	manifests, err := charts.Operator("bellerophon", "home", nil)
@@ -175,7 +175,7 @@ func definition(t *testing.T) *crdv1.CustomResourceDefinition {
 	return nil
 }
 
-// internal is the definition as the API server holds it, with the server's defaults.
+// internal returns the definition in the API server's internal form, with the server's defaults.
 func internal(t *testing.T) *apiextensions.CustomResourceDefinition {
 	t.Helper()
 	crd := definition(t)
@@ -189,7 +189,7 @@ func internal(t *testing.T) *apiextensions.CustomResourceDefinition {
 	return converted
 }
 
-// apply sets defaults in a manifest and validates it, with the API server's own code.
+// apply sets the defaults in a manifest and validates the manifest, with the API server's own code.
 func apply(t *testing.T, version, manifest string) (object map[string]any, problems []string) {
 	t.Helper()
 	crd := internal(t)

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kind and Plural name the kind in manifests and in request paths.
+// Kind names the kind in manifests, and Plural names it in request paths.
 const (
 	Kind   = "BellerophonSimple"
 	Plural = "sheroes"
@@ -17,7 +17,7 @@ var GroupVersion = schema.GroupVersion{Group: "stable.simple-bellerophon.io", Ve
 
 var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-// AddToScheme makes the types of this package known to a scheme.
+// AddToScheme adds the types of this package to a scheme.
 var AddToScheme = schemeBuilder.AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {

@@ -2,10 +2,10 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// BellerophonSimple runs a number of equal servers that carry the name of a winged
-// horse. Its StatefulSet, Service and ConfigMap are called like it, which is why its
-// name is limited: the Service needs a DNS label, and each pod has a label with the
-// name and a hash of 11 characters, of 63 at most.
+// BellerophonSimple runs a number of equal servers that carry the name of a winged horse. Its
+// StatefulSet, Service and ConfigMap have its name, which limits the name. The Service needs a DNS
+// label. Each pod has a label with the name and a hash of 11 characters, and a label has at most 63
+// characters.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -17,23 +17,25 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`
 // +kubebuilder:printcolumn:name="Horse",type=string,JSONPath=`.spec.winged_horse_name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+//
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="metadata.name must have at most 52 characters, because the labels of the pods carry it together with a hash"
+//
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must consist of a-z, 0-9 and '-', start with a letter and end with a letter or digit, because the Service carries it"
 type BellerophonSimple struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// What is wanted. Every field has a default.
+	// The desired state. Every field has a default.
 	// +optional
 	// +kubebuilder:default={}
 	Spec BellerophonSimpleSpec `json:"spec,omitzero"`
 
-	// What the operator observed. Only the operator writes it.
+	// The state that the operator observed. Only the operator writes it.
 	// +optional
 	Status BellerophonSimpleStatus `json:"status,omitzero"`
 }
 
-// BellerophonSimpleSpec is what the user wants.
+// BellerophonSimpleSpec is the desired state.
 type BellerophonSimpleSpec struct {
 	// Name of the winged horse that the servers report: 1 to 253 characters.
 	// +optional
@@ -55,9 +57,9 @@ type BellerophonSimpleSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// BellerophonSimpleStatus is what the operator observed.
+// BellerophonSimpleStatus is the state that the operator observed.
 type BellerophonSimpleStatus struct {
-	// The metadata.generation that this status is about.
+	// The metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -73,14 +75,14 @@ type BellerophonSimpleStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// Ready, Progressing and Degraded, each with its reason.
+	// The conditions Ready, Progressing and Degraded, each with its reason.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// BellerophonSimpleList is what a list request returns.
+// BellerophonSimpleList is the result of a list request.
 //
 // +kubebuilder:object:root=true
 type BellerophonSimpleList struct {

@@ -12,7 +12,7 @@ var GroupVersion = schema.GroupVersion{Group: v1.GroupVersion.Group, Version: "v
 
 var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-// AddToScheme makes the types of this package known to a scheme.
+// AddToScheme adds the types of this package to a scheme.
 var AddToScheme = schemeBuilder.AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {
