@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The functions below set, in a copy of what is observed, every field that the operator
-// owns, and no other: what the API server fills in and what other people add stays. The
-// difference is the repair. A field that is set here is one of those in sums.go, which tell
-// whether there is something to repair.
+// The functions below set every field that the operator owns in a copy of the observed object, and
+// no other field. The defaults of the API server and the additions of other clients stay. The
+// difference is the repair. Each field that is set here is also hashed in sums.go, which detects
+// whether a repair is needed.
 
 func adjustConfig(want, seen *corev1.ConfigMap) {
 	adjustMeta(want, seen)
@@ -31,8 +31,9 @@ func adjustService(want, seen *corev1.Service) {
 	}
 }
 
-// isHTTP says whether a port of a Service is ours. Neither a name nor a number may be there
-// twice: whatever has one of ours is ours.
+// isHTTP reports whether a port of a Service is ours. A Service cannot have two ports of one name, or
+// of one number and protocol. A port with our name, or with our number and protocol, is therefore
+// ours.
 func isHTTP(port *corev1.ServicePort) bool {
 	return port.Name == portName || (port.Port == httpPort && port.Protocol == corev1.ProtocolTCP)
 }
@@ -74,7 +75,7 @@ func adjustContainer(want, seen *corev1.Container) {
 	}
 	seen.SecurityContext.AllowPrivilegeEscalation = want.SecurityContext.AllowPrivilegeEscalation
 	seen.SecurityContext.ReadOnlyRootFilesystem = want.SecurityContext.ReadOnlyRootFilesystem
-	seen.SecurityContext.Capabilities = want.SecurityContext.Capabilities // All are dropped.
+	seen.SecurityContext.Capabilities = want.SecurityContext.Capabilities // Drop all; the operator owns the whole field.
 	for _, port := range want.Ports {
 		adjustItem(&seen.Ports, port, func(p *corev1.ContainerPort) bool { return p.Name == port.Name },
 			func(held *corev1.ContainerPort) {
@@ -87,7 +88,7 @@ func adjustContainer(want, seen *corev1.Container) {
 	}
 }
 
-// adjustVolume keeps what the API server fills in of a volume of the same source.
+// adjustVolume sets the source of a volume. If the source has the right type, its defaults stay.
 func adjustVolume(want, seen *corev1.Volume) {
 	switch {
 	case want.ConfigMap != nil && seen.ConfigMap != nil:
@@ -98,7 +99,7 @@ func adjustVolume(want, seen *corev1.Volume) {
 	}
 }
 
-// adjustMeta sets labels and the owner.
+// adjustMeta sets the labels and the owner.
 func adjustMeta(want, seen streams.Object) {
 	seen.SetLabels(with(seen.GetLabels(), want.GetLabels()))
 	owner := metav1.GetControllerOfNoCopy(want)
@@ -108,7 +109,7 @@ func adjustMeta(want, seen streams.Object) {
 	seen.SetOwnerReferences(owners)
 }
 
-// with is held with all that want has.
+// with returns a copy of held with the entries of want.
 func with(held, want map[string]string) map[string]string {
 	joined := maps.Clone(held)
 	if joined == nil {
@@ -118,7 +119,7 @@ func with(held, want map[string]string) map[string]string {
 	return joined
 }
 
-// adjustItem adjusts the item of a list that is ours, or adds it.
+// adjustItem adjusts our item of a list, or adds it.
 func adjustItem[T any](list *[]T, want T, ours func(*T) bool, adjust func(*T)) {
 	for i := range *list {
 		if item := &(*list)[i]; ours(item) {

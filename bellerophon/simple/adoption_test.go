@@ -22,7 +22,7 @@ func commonLabels(more ...string) map[string]string {
 	return labels
 }
 
-// The labels that all objects share say nothing of whose a child is.
+// The labels that the children of all objects share do not identify the owner of a child.
 func TestAChildWithoutAControllerIsAdoptedByItsInstanceLabelOnly(t *testing.T) {
 	w := newWorld(t)
 	client := w.core.CoreV1().ConfigMaps(w.namespace)
@@ -36,7 +36,7 @@ func TestAChildWithoutAControllerIsAdoptedByItsInstanceLabelOnly(t *testing.T) {
 		"another-instance": theirs("another-instance", commonLabels("pegasus")),
 	}
 	theirs("restored", commonLabels("restored"))
-	// They are in the cache: their labels are those that the operator selects.
+	// They are in the cache, because the operator's selector matches their labels.
 	w.operator = w.startOperator()
 	if err := w.operator.manager.Cache().Wait(w.ctx, cache.Current); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAChildWithoutAControllerIsAdoptedByItsInstanceLabelOnly(t *testing.T) {
 	for name, made := range foreign {
 		message := w.awaitDegraded(name, v1.ReasonNameConflict)
 		if !strings.Contains(message, "ConfigMap "+w.namespace+"/"+name) || !strings.Contains(message, labelInstance+"="+name) {
-			t.Errorf("of %s the message is %q, which does not say what to do", name, message)
+			t.Errorf("the message for %s is %q, which does not say what to do", name, message)
 		}
 		now := must(client.Get(w.ctx, name, metav1.GetOptions{}))(t)
 		if now.ResourceVersion != made.ResourceVersion || len(now.OwnerReferences) > 0 {
@@ -60,7 +60,7 @@ func TestAChildWithoutAControllerIsAdoptedByItsInstanceLabelOnly(t *testing.T) {
 	})
 	w.awaitReady("restored", 1)
 
-	// The way out that the message names.
+	// Take the way out that the message names.
 	patch := `{"metadata":{"labels":{"` + labelInstance + `":"no-instance"}}}`
 	must(client.Patch(w.ctx, "no-instance", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}))(t)
 	w.change("no-instance", `{"spec":{"winged_horse_name":"tulpar"}}`)

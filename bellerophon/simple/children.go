@@ -18,29 +18,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// errNameTaken means that an object of the name of a child belongs to somebody else.
-var errNameTaken = errors.New("belongs to somebody else")
+// errNameTaken means that an object with the name of a child exists, and the hero does not own it.
+var errNameTaken = errors.New("is not owned by this object")
 
-// errUnlisted means that a child is there already, before children were listed: an operator that
-// ended before its first status has made it, or it is somebody else's. The list will tell.
-var errUnlisted = errors.New("is there, and was not listed yet")
+// errUnlisted means that a child already exists, although the cache has not listed children yet.
+// Either an earlier operator created it and ended before its first status, or another client did.
+// The list decides.
+var errUnlisted = errors.New("already exists, but has not been listed yet")
 
-// errReplaced means that a child is another one by now than the cache has, or nobody's. The
-// event that says so decides.
+// errReplaced means that the child in the cache was replaced by another object of its name, or that
+// the hero no longer controls it. The event of that change decides.
 var errReplaced = errors.New("was replaced or released meanwhile")
 
-// errUndone means that a repair was carried out, and is not there.
-var errUndone = errors.New("does not keep what is written, as if an admission webhook changed it back")
+// errUndone means that the API server accepted a repair, but did not keep it.
+var errUndone = errors.New("does not keep the written fields; check whether an admission webhook reverts them")
 
-// errLeaving means that a child is still there that is about to be deleted.
+// errLeaving means that a child still exists, but is about to be deleted.
 var errLeaving = errors.New("is being deleted")
 
-// ensured is what came of bringing one child to what is wanted.
+// ensured is the result of bringing one child to the desired state.
 type ensured struct {
-	what   string // its kind, for people
+	what   string // the kind of the child, for people
 	action action
 	err    error
-	write  func(context.Context) (action, error) // what it takes; nil is nothing
+	write  func(context.Context) (action, error) // the write that is needed; nil for none
 }
 
 type action uint8
@@ -51,10 +52,12 @@ const (
 	repaired
 )
 
-// ensureAll brings the children to what is wanted, mostly with one write each, and with none
-// where nothing differs. It returns what is kept of the StatefulSet as it is then, if there is
-// one that belongs to the hero: what was written is in the cache at once. Where children are
-// unlisted, the first of them is created alone: it tells whether the others are there as well.
+// ensureAll brings the children to the desired state, mostly with one write each, and without a
+// write if nothing differs. It returns the projected StatefulSet after the writes, which the cache
+// shows at once, or nil if there is none that the hero owns.
+//
+// While children are unlisted, the first child is created alone. If it already exists, the others
+// are left to a reconcile after the list.
 func ensureAll(ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, unlisted bool) (*servers, []ensured) {
 	want := desiredOf(hero)
 	done := []ensured{
@@ -78,8 +81,8 @@ func ensureAll(ctx context.Context, client *controller.Client, hero *v1.Bellerop
 	return kept, done
 }
 
-// writeAll writes what has to be written, in parallel: the children do not depend on each
-// other, and each is one round trip. The error is a panic's.
+// writeAll does the writes in parallel, because the children do not depend on each other and each
+// write is one round trip. It returns an error only if a write panics.
 func writeAll(ctx context.Context, children []ensured) error {
 	var writes []func(context.Context) error
 	for i := range children {
@@ -98,27 +101,27 @@ func writeAll(ctx context.Context, children []ensured) error {
 	for _, write := range writes[:last] {
 		group.Go("a write", write)
 	}
-	// One in this goroutine: a new one has to make its stack as large as a request takes.
+	// The last write runs in this goroutine. A new goroutine has to grow its stack for a request.
 	err := lifecycle.Guard(func() error { return writes[last](ctx) })
 	return errors.Join(err, group.Wait())
 }
 
-// keptChild is what the cache keeps of a child.
+// keptChild is the projection of a child that the cache keeps.
 type keptChild interface {
 	streams.Object
 	sumOf() sum
 	isLabelled() bool
 }
 
-// ways is how a kind of children is compared and repaired.
+// ways holds the functions that compare and repair a kind of children.
 type ways[Whole streams.Object] struct {
 	what     string // the kind, for people
 	sumOf    func(Whole) sum
 	adjust   func(want, seen Whole)
-	unlisted bool // what the cache does not have may be there
+	unlisted bool // a child that is not in the cache may exist
 }
 
-// compare says what it takes to bring one child to what is wanted.
+// compare determines which write brings one child to the desired state.
 func compare[Kept keptChild, Whole streams.Object](client *controller.Client, hero *v1.BellerophonSimple, want Whole, ways ways[Whole]) ensured {
 	child := ensured{what: ways.what}
 	seen, found := controller.Get[Kept](client, nameOf(want))
@@ -126,12 +129,14 @@ func compare[Kept keptChild, Whole streams.Object](client *controller.Client, he
 	case !found:
 		child.write = func(ctx context.Context) (action, error) { return create(ctx, client, hero, want, ways) }
 	case !isOurs(hero, seen, seen.isLabelled()):
-		child.err = whose(hero, seen, ways.what)
+		child.err = notOurs(hero, seen, ways.what)
 	case seen.sumOf() != ways.sumOf(want):
 		if metav1.IsControlledBy(seen, hero) {
-			want.SetUID(seen.GetUID()) // It may change meanwhile, as the status of a StatefulSet does all the time, but not be another.
+			// The child may change meanwhile, as the status of a StatefulSet often does, but it must
+			// not be replaced.
+			want.SetUID(seen.GetUID())
 		} else {
-			want.SetResourceVersion(seen.GetResourceVersion()) // Nor may somebody else take it.
+			want.SetResourceVersion(seen.GetResourceVersion()) // Another client must not adopt it meanwhile.
 		}
 		child.write = func(ctx context.Context) (action, error) { return repair(ctx, client, hero, want, ways) }
 	}
@@ -147,8 +152,8 @@ func create[Whole streams.Object](ctx context.Context, client *controller.Client
 	if ways.unlisted {
 		return unchanged, fmt.Errorf("%s %s %w", ways.what, nameOf(want), errUnlisted)
 	}
-	// It is not among what the labels select: somebody else's, or one that lost them. Or the watch
-	// is late.
+	// The existing object lacks the labels of the selector, because another client created it or the
+	// child lost them. Or the watch is late.
 	seen, err := controller.Live[Whole](ctx, client, nameOf(want))
 	if err != nil {
 		return unchanged, err
@@ -156,17 +161,17 @@ func create[Whole streams.Object](ctx context.Context, client *controller.Client
 	return adjusted(ctx, client, hero, want, seen, ways)
 }
 
-// repair repairs a child of which an owned field differs. Most differences are mended by
-// what is wanted as it is; only for the others the whole of what is there is needed.
+// repair repairs a child with an owned field that differs. A merge patch of the desired child repairs
+// most differences. Only the others need the whole object as it is on the server.
 func repair[Whole streams.Object](ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, want Whole, ways ways[Whole]) (action, error) {
 	sent, known := want, want.GetUID()
-	if known != "" { // It is the hero's. Who takes it from the hero meanwhile is to keep it.
+	if known != "" { // The hero owns the child. A client that takes it over meanwhile must keep it.
 		sent = want.DeepCopyObject().(Whole)
 		sent.SetOwnerReferences(nil)
 	}
 	seen, err := controller.Merge(ctx, client, sent)
 	merged := err == nil
-	if apierrors.IsInvalid(err) { // Such as a port that another has the name of, or another uid.
+	if apierrors.IsInvalid(err) { // Such as two ports of one name, or another uid.
 		seen, err = controller.Live[Whole](ctx, client, nameOf(want))
 	}
 	switch {
@@ -180,11 +185,11 @@ func repair[Whole streams.Object](ctx context.Context, client *controller.Client
 	return adjusted(ctx, client, hero, want, seen, ways)
 }
 
-// adjusted repairs a child as it was seen. What lists hold of other people is in the patch
-// too, and must not undo a change of theirs: so it is on condition of what was seen.
+// adjusted repairs a child as it was last seen. The patch repeats the list items of other clients,
+// and must not undo their changes. It is therefore conditional on the resource version of seen.
 func adjusted[Whole streams.Object](ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, want, seen Whole, ways ways[Whole]) (action, error) {
 	if !isOurs(hero, seen, isLabelled(seen)) {
-		return unchanged, whose(hero, seen, ways.what)
+		return unchanged, notOurs(hero, seen, ways.what)
 	}
 	after := seen.DeepCopyObject().(Whole)
 	ways.adjust(want, after)
@@ -201,9 +206,10 @@ func adjusted[Whole streams.Object](ctx context.Context, client *controller.Clie
 	return repaired, nil
 }
 
-// isOurs reports whether a child of the name may be changed: it stays, and the hero controls it, or
-// nobody does and its labels say that it is the hero's. Then it has lost its owner, as when a backup
-// brings it back. Labels that all heroes share say no such thing.
+// isOurs reports whether the operator may change an object with the name of a child. It may if the
+// object is not being deleted and the hero controls it. An object without a controller must have
+// the labels of the hero's child: it has lost its owner, such as after a restore from a backup. The
+// labels that the children of all heroes share are not enough.
 func isOurs(hero *v1.BellerophonSimple, seen streams.Object, labelled bool) bool {
 	if seen.GetDeletionTimestamp() != nil {
 		return false
@@ -214,22 +220,23 @@ func isOurs(hero *v1.BellerophonSimple, seen streams.Object, labelled bool) bool
 	return labelled
 }
 
-// isLabelled reports whether an object has the labels of a child of its name. A child has the name
-// of its hero.
+// isLabelled reports whether an object has the labels of a child of the same name. A child has the
+// name of its hero.
 func isLabelled(object metav1.Object) bool {
 	has := object.GetLabels()
 	return has[labelName] == appName && has[labelManagedBy] == managedBy && has[labelInstance] == object.GetName()
 }
 
-// whose says why one that is not ours is there.
-func whose(hero *v1.BellerophonSimple, seen streams.Object, what string) error {
+// notOurs returns the error for an object with the name of a child that the operator must not
+// change.
+func notOurs(hero *v1.BellerophonSimple, seen streams.Object, what string) error {
 	owner := metav1.GetControllerOfNoCopy(seen)
 	former := owner != nil && owner.Kind == "BellerophonSimple" && owner.Name == hero.Name
-	if former || seen.GetDeletionTimestamp() != nil { // Its deletion will be an event: the garbage collector is at work.
+	if former || seen.GetDeletionTimestamp() != nil { // The garbage collector deletes it, and the event requeues the hero.
 		return fmt.Errorf("%s %s %w", what, nameOf(seen), errLeaving)
 	}
 	if owner == nil {
-		return fmt.Errorf("%s %s %w: it has no controller, and not the labels of a child of this object; rename one of the two, or have it adopted with the labels %s",
+		return fmt.Errorf("%s %s %w: it has no controller and lacks the labels of a child; rename one of the two, or set the labels %s to have it adopted",
 			what, nameOf(seen), errNameTaken, labels.FormatLabels(labelsOf(hero)))
 	}
 	return fmt.Errorf("%s %s %w: %s %s controls it; rename one of the two", what, nameOf(seen), errNameTaken, owner.Kind, owner.Name)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Labels of everything that the operator makes.
+// The labels of every child.
 const (
 	labelName      = "app.kubernetes.io/name"
 	labelInstance  = "app.kubernetes.io/instance"
@@ -24,10 +24,11 @@ const (
 	managedBy = "bellerophon"
 )
 
-// selector selects what the operator makes, of all its objects.
+// selector selects the children and pods of all objects.
 const selector = labelManagedBy + "=" + managedBy + "," + labelName + "=" + appName
 
-// configAnnotation on pods makes them follow a change of their settings.
+// configAnnotation holds a hash of the settings. A change of the settings changes the pod template
+// with it, which rolls the pods.
 const configAnnotation = "stable.simple-bellerophon.io/config"
 
 const (
@@ -38,8 +39,8 @@ const (
 	configPath    = "/etc/bellerophon"
 	volumeTmp     = "tmp"
 	tmpPath       = "/tmp"
-	// nobody is the user that distroless images call nonroot.
-	nobody = 65532
+	// nonroot is the user of that name in distroless images.
+	nonroot = 65532
 )
 
 // The settings in the ConfigMap.
@@ -49,15 +50,15 @@ const (
 	keyPeers = "peers_service"
 )
 
-// desired is what an object asks for. It holds the fields that the operator owns, and
-// no other.
+// desired is the desired state of an object's children. It holds only the fields that the operator
+// owns.
 type desired struct {
 	config  *corev1.ConfigMap
 	service *corev1.Service
 	servers *appsv1.StatefulSet
 }
 
-// labelsOf are on everything that is made for an object; the first two select its pods.
+// labelsOf returns the labels of an object's children. The first two select its pods.
 func labelsOf(hero *v1.BellerophonSimple) map[string]string {
 	return map[string]string{labelName: appName, labelInstance: hero.Name, labelManagedBy: managedBy}
 }
@@ -75,7 +76,7 @@ func metaOf(hero *v1.BellerophonSimple) metav1.ObjectMeta {
 	}
 }
 
-// desiredOf is what an object asks for.
+// desiredOf returns the desired state of an object's children.
 func desiredOf(hero *v1.BellerophonSimple) desired {
 	config := &corev1.ConfigMap{
 		ObjectMeta: metaOf(hero),
@@ -88,7 +89,7 @@ func desiredOf(hero *v1.BellerophonSimple) desired {
 	return desired{config: config, service: serviceOf(hero), servers: serversOf(hero, hashOf(config))}
 }
 
-// serviceOf is headless: it gives each server a name of its own.
+// serviceOf returns the headless Service of an object, which gives each server a DNS name.
 func serviceOf(hero *v1.BellerophonSimple) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metaOf(hero),
@@ -104,13 +105,13 @@ func serviceOf(hero *v1.BellerophonSimple) *corev1.Service {
 }
 
 func serversOf(hero *v1.BellerophonSimple, config string) *appsv1.StatefulSet {
-	yes, no, user, replicas := true, false, int64(nobody), replicasOf(hero)
+	yes, no, user, replicas := true, false, int64(nonroot), replicasOf(hero)
 	return &appsv1.StatefulSet{
 		ObjectMeta: metaOf(hero),
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:    &replicas,
 			ServiceName: hero.Name,
-			// With OrderedReady, one server that cannot start would block the repair of all.
+			// With OrderedReady, one server that cannot start would block the repair of the others.
 			PodManagementPolicy: appsv1.ParallelPodManagement,
 			Selector:            &metav1.LabelSelector{MatchLabels: selectorOf(hero)},
 			Template: corev1.PodTemplateSpec{
@@ -153,7 +154,7 @@ func serversOf(hero *v1.BellerophonSimple, config string) *appsv1.StatefulSet {
 	}
 }
 
-// replicasOf is how many servers an object asks for. The API server fills in 1.
+// replicasOf returns the desired number of servers. The API server sets the default 1.
 func replicasOf(hero *v1.BellerophonSimple) int32 {
 	if hero.Spec.Replicas == nil {
 		return 1
@@ -161,7 +162,7 @@ func replicasOf(hero *v1.BellerophonSimple) int32 {
 	return *hero.Spec.Replicas
 }
 
-// hashOf is short and changes with the settings.
+// hashOf returns a short hash of the settings.
 func hashOf(config *corev1.ConfigMap) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(config.Data)) {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// slowLists holds back requests for all objects of some resources until it is let go. Those that
-// select fields pass.
+// slowLists holds back requests for all objects of some resources until letGo is closed. Requests
+// with a field selector pass.
 type slowLists struct {
 	http.RoundTripper
 	resources []string
@@ -33,7 +33,7 @@ func (s slowLists) RoundTrip(request *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(request)
 }
 
-// startBeforeLists runs an operator whose lists of some resources begin only when letGo is called.
+// startBeforeLists starts an operator whose lists of some resources begin only when letGo is called.
 func (w *world) startBeforeLists(resources ...string) (letGo func()) {
 	w.t.Helper()
 	until := make(chan struct{})
@@ -56,7 +56,7 @@ func TestAtAStartNewObjectsNeedNotWaitForLists(t *testing.T) {
 	w.awaitReady("pegasus", 1)
 }
 
-// An operator may have ended between the creation of children and its first status.
+// An operator may end after it created children and before it wrote its first status.
 func TestChildrenThatAreThereBeforeTheyAreListedAreLeftAloneUntilThen(t *testing.T) {
 	w := newWorld(t)
 	w.create(w.hero("pegasus", 1))
@@ -68,11 +68,11 @@ func TestChildrenThatAreThereBeforeTheyAreListedAreLeftAloneUntilThen(t *testing
 		Data:       map[string]string{"winged_horse_name": "another"},
 	}
 	must(w.core.CoreV1().ConfigMaps(w.namespace).Create(w.ctx, owned, metav1.CreateOptions{}))(t)
-	nobodys := &corev1.Service{
+	unowned := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "pegasus", Labels: labels},
 		Spec:       corev1.ServiceSpec{ClusterIP: "None", Selector: labels, Ports: []corev1.ServicePort{{Name: "http", Port: 8080}}},
 	}
-	must(w.core.CoreV1().Services(w.namespace).Create(w.ctx, nobodys, metav1.CreateOptions{}))(t)
+	must(w.core.CoreV1().Services(w.namespace).Create(w.ctx, unowned, metav1.CreateOptions{}))(t)
 
 	letGo := w.startBeforeLists("sheroes", "configmaps", "services", "statefulsets")
 	for w.operator.results.Load() == 0 {
@@ -80,12 +80,12 @@ func TestChildrenThatAreThereBeforeTheyAreListedAreLeftAloneUntilThen(t *testing
 		case err := <-w.operator.errors:
 			t.Fatal(err)
 		case <-w.ctx.Done():
-			t.Fatal("the operator does nothing before all is listed")
+			t.Fatal("the operator does not reconcile before all is listed")
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 	if sets := must(w.core.AppsV1().StatefulSets(w.namespace).List(w.ctx, metav1.ListOptions{}))(t).Items; len(sets) > 0 {
-		t.Error("where one child is there already, others are created before they are listed")
+		t.Error("one child exists already, but others are created before they are listed")
 	}
 	letGo()
 	w.await(configMaps, "pegasus", "repaired", func(object *unstructured.Unstructured) bool {

@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Reasons of Kubernetes Events, besides those of the condition Degraded.
+// The reasons of Kubernetes Events. The reasons of the condition Degraded are used too.
 const (
 	eventRepaired  = "Repaired"
 	eventRecreated = "Recreated"
 	eventRecovered = "Recovered"
 )
 
-// tell records what the operator had to mend. What it does because a person just asked
-// for it is no news; the conditions show how far it is.
-func (r *reconciler) tell(hero *v1.BellerophonSimple, done []ensured) {
+// recordRepairs records an Event for repairs and recreations. Writes that follow a change of the spec
+// are expected and get no Event; the conditions show their progress.
+func (r *reconciler) recordRepairs(hero *v1.BellerophonSimple, done []ensured) {
 	if hero.Status.ObservedGeneration != hero.Generation {
 		return
 	}
@@ -32,15 +32,16 @@ func (r *reconciler) tell(hero *v1.BellerophonSimple, done []ensured) {
 		}
 	}
 	if len(repairs) > 0 {
-		r.events.Normal(hero, eventRepaired, "Apply", fmt.Sprintf("somebody changed the %s; it is back to what this object asks for", strings.Join(repairs, ", ")))
+		r.events.Normal(hero, eventRepaired, "Apply", fmt.Sprintf("changed by another client and restored: %s", strings.Join(repairs, ", ")))
 	}
 	if len(recreations) > 0 {
-		r.events.Normal(hero, eventRecreated, "Create", fmt.Sprintf("the %s was missing and is made anew", strings.Join(recreations, ", ")))
+		r.events.Normal(hero, eventRecreated, "Create", fmt.Sprintf("missing and recreated: %s", strings.Join(recreations, ", ")))
 	}
 }
 
-// tellStatus records that trouble came or went.
-func (r *reconciler) tellStatus(before, after *v1.BellerophonSimple) {
+// recordTrouble records an Event when the condition Degraded becomes true, gets another reason, or
+// becomes false.
+func (r *reconciler) recordTrouble(before, after *v1.BellerophonSimple) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1.ConditionDegraded)
 	is := meta.FindStatusCondition(after.Status.Conditions, v1.ConditionDegraded)
 	bad := is != nil && is.Status == "True"
@@ -49,6 +50,6 @@ func (r *reconciler) tellStatus(before, after *v1.BellerophonSimple) {
 	case bad && (!wasBad || was.Reason != is.Reason):
 		r.events.Warning(after, is.Reason, "Report", is.Message)
 	case wasBad && !bad:
-		r.events.Normal(after, eventRecovered, "Report", "the trouble is over: "+was.Reason)
+		r.events.Normal(after, eventRecovered, "Report", "no longer degraded: "+was.Reason)
 	}
 }

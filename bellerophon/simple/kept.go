@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The types below are what the cache keeps of the children and of the pods, where a whole
-// child takes ten times as much: whose it is, the sum of what the operator owns of it, and
-// what the status tells of.
+// The types below are the projections of children and pods that the cache keeps. A whole child takes
+// ten times as much memory. A projection holds the owner, the sum of the fields that the operator
+// owns, and the fields that the status needs.
 
-// child is what is kept of each child. Of its metadata there are names, uid, versions,
-// owners, and whether it is being deleted.
+// child is the projection of each child. Its metadata holds namespace, name, uid, resource version,
+// generation, owners and the deletion timestamp.
 type child struct {
 	metav1.ObjectMeta
 	owned    sum
 	labelled bool // see isLabelled
 }
 
-// GetObjectKind is empty: the Go type says what it is.
+// GetObjectKind returns an empty kind, because the Go type identifies the kind.
 func (*child) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 func (c *child) sumOf() sum { return c.owned }
@@ -37,10 +37,10 @@ type service struct{ child }
 
 func (s *service) DeepCopyObject() runtime.Object { return &service{s.copy()} }
 
-// servers is what is kept of a StatefulSet.
+// servers is the projection of a StatefulSet.
 type servers struct {
 	child
-	observed                 int64 // generation
+	observed                 int64 // the observed generation
 	replicas, ready, updated int32
 	revised                  bool // the current revision is the updated one
 }
@@ -51,9 +51,9 @@ func (s *servers) DeepCopyObject() runtime.Object {
 	return &copied
 }
 
-// pod is what is kept of a pod: what is wrong with it.
+// pod is the projection of a pod: its problem, if it has one.
 type pod struct {
-	metav1.ObjectMeta // with the label of the object whose server it is
+	metav1.ObjectMeta // with labelInstance, which names the object whose server the pod is
 	problem           *problem
 }
 
@@ -68,7 +68,7 @@ func (p *pod) DeepCopyObject() runtime.Object {
 	return copied
 }
 
-// childOf keeps what the runtime does not keep by itself.
+// childOf projects the fields that the runtime does not keep on its own.
 func childOf(whole metav1.Object, owned sum) child {
 	kept := child{owned: owned, labelled: isLabelled(whole)}
 	kept.Generation = whole.GetGeneration()

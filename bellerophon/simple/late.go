@@ -11,23 +11,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lateAfter is how long servers may take until their pods are looked at: longer than most take,
-// and shorter than people wait before they ask.
+// lateAfter is how long servers may take before the operator looks at their pods. Most servers need
+// less, and people wait longer before they ask.
 const lateAfter = 3 * time.Second
 
-// blindWait is when to look again at servers of which something was wrong, if no pod tells of it:
-// a routine, not a reason for the operator not to be settled.
+// blindWait is the delay of a requeue of a degraded object while pods are not in the cache. It is a
+// routine check, so it does not keep the operator from being settled.
 const blindWait = 10 * time.Second
 
-// late knows whose servers take long. Pods are watched while there are some: of servers that get
-// ready, the StatefulSet tells all that a status says, and pods change more often than all
-// else together. Its methods may be called from any goroutine.
+// late tracks which objects have servers that take long. Pods are watched only while there are such
+// objects. For other servers, the StatefulSet reports everything that the status needs, and pods
+// change more often than all other kinds together. Its methods may be called from any goroutine.
 type late struct {
-	demand func(wanted bool) (current bool) // pods
+	demand func(wanted bool) (current bool) // demands the watch of pods
 
 	mu      sync.Mutex
-	known   map[types.NamespacedName]lateness // of objects whose servers are not finished
-	overdue int                               // of them
+	known   map[types.NamespacedName]lateness // objects whose servers are not finished
+	overdue int                               // the number of overdue objects in known
 }
 
 type lateness struct {
@@ -39,16 +39,16 @@ func newLate(demand func(wanted bool) (current bool)) *late {
 	return &late{demand: demand, known: map[types.NamespacedName]lateness{}}
 }
 
-// done notes that the servers of an object are finished, or gone.
+// done records that the servers of an object are finished, or gone.
 func (l *late) done(name types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set(name, lateness{}, false)
 }
 
-// wait notes that the servers of an object are on their way. It says in what time they take long,
-// or 0 if they do, and then whether their pods are there to look at. Those of which something was
-// wrong before take long at once.
+// wait records that the servers of an object are not finished. It returns how long until they count
+// as late, or 0 if they already do. For late servers, current reports whether pods are in the cache.
+// If wrong is true, the object was degraded before, and its servers count as late at once.
 func (l *late) wait(name types.NamespacedName, wrong bool) (after time.Duration, current bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,8 @@ func (l *late) wait(name types.NamespacedName, wrong bool) (after time.Duration,
 	return after, false
 }
 
-// set is called with the lock: what is wanted last must be what is so.
+// set stores or removes the state of an object, and demands pods if any object is overdue. The
+// caller holds the lock, so that calls of demand are in the order of the changes.
 func (l *late) set(name types.NamespacedName, to lateness, known bool) (current bool) {
 	if l.known[name].overdue {
 		l.overdue--
@@ -80,14 +81,14 @@ func (l *late) set(name types.NamespacedName, to lateness, known bool) (current 
 	return l.demand(l.overdue > 0)
 }
 
-// seen is what pods there are to look at.
+// seen is the part of the pods that the reconciler can see.
 type seen struct {
 	pods  []*pod
-	after time.Duration // when there may be some; 0 is not by waiting
-	blind bool          // the status says that something is wrong, and it is not known yet whether it is
+	after time.Duration // the delay of the next look at pods; 0 for none
+	blind bool          // the status reports a problem, and pods are not in the cache to confirm it
 }
 
-// podsOf is what is seen of the pods of servers, if those take long.
+// podsOf returns the pods of servers that are late.
 func (r *reconciler) podsOf(hero *v1.BellerophonSimple, servers *servers) seen {
 	if servers == nil || isFinished(servers, replicasOf(hero)) {
 		r.late.done(nameOf(hero))
@@ -101,6 +102,6 @@ func (r *reconciler) podsOf(hero *v1.BellerophonSimple, servers *servers) seen {
 	case current:
 		return seen{pods: controller.ByIndex[*pod](r.client, cache.OwnerIndex, string(servers.UID))}
 	}
-	// What is wrong with a pod is an event when pods are listed. They may never be, without permission.
+	// When pods are listed, the problem of a pod is an event. Without permission, pods are never listed.
 	return seen{after: blindWait, blind: wrong && hero.Status.ObservedGeneration == hero.Generation}
 }

@@ -16,13 +16,13 @@ func TestPodsAreWantedWhileServersTakeLongOrWereWrongBefore(t *testing.T) {
 		wait := func(name types.NamespacedName, wasWrong bool, after time.Duration, pods bool) {
 			t.Helper()
 			if in, current := l.wait(name, wasWrong); in != after || current != (after == 0) || wanted != pods {
-				t.Errorf("%s takes long in %v, with its pods there: %v; pods are wanted: %v; want %v and %v", name.Name, in, current, wanted, after, pods)
+				t.Errorf("%s is late in %v, want %v; pods are current: %v; pods are demanded: %v, want %v", name.Name, in, after, current, wanted, pods)
 			}
 		}
 		done := func(name types.NamespacedName, pods bool) {
 			t.Helper()
 			if l.done(name); wanted != pods {
-				t.Errorf("when %s is done, pods are wanted: %v", name.Name, wanted)
+				t.Errorf("after %s is done, pods are demanded: %v, want %v", name.Name, wanted, pods)
 			}
 		}
 		wait(slow, false, lateAfter, false)
@@ -40,7 +40,7 @@ func TestPodsAreWantedWhileServersTakeLongOrWereWrongBefore(t *testing.T) {
 		done(slow, false)
 		done(slow, false)
 		if len(l.known) != 1 || l.overdue != 0 {
-			t.Errorf("of what is done it still knows %v and %d", l.known, l.overdue)
+			t.Errorf("objects that are done are still held: %v, of which overdue: %d", l.known, l.overdue)
 		}
 	})
 }

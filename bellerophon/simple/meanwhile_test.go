@@ -19,11 +19,11 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 )
 
-// meanwhile does something before the first patch to a path passes, and counts conflicts of
+// meanwhile runs a function before the next patch to a path passes, and records the conflicts of
 // patches.
 type meanwhile struct {
 	http.RoundTripper
-	path string // how it ends
+	path string // the end of the path
 
 	mu        sync.Mutex
 	do        func()
@@ -53,7 +53,7 @@ func (m *meanwhile) take() func() {
 	return do
 }
 
-// before does something before the next patch to the path.
+// before runs do before the next patch to the path.
 func (m *meanwhile) before(do func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +66,7 @@ func (m *meanwhile) conflicted() []string {
 	return m.conflicts
 }
 
-// newWorldWithMeanwhile makes a namespace with an operator, and a finished object.
+// newWorldWithMeanwhile creates a namespace with an operator and a finished object.
 func newWorldWithMeanwhile(t *testing.T, path string) (*world, *meanwhile) {
 	t.Helper()
 	w, m := newWorld(t), &meanwhile{path: path}
@@ -126,13 +126,13 @@ func TestARepairLeavesAloneWhatSomebodyElseMadeMeanwhile(t *testing.T) {
 			w.awaitDegraded("pegasus", v1.ReasonNameConflict)
 			kept := must(client.Get(w.ctx, "pegasus", metav1.GetOptions{}))(t)
 			if len(kept.Data) != 1 || kept.Data["theirs"] != "yes" || len(kept.Labels) > 0 || len(kept.OwnerReferences) != len(theirs.OwnerReferences) {
-				t.Errorf("it has the labels %v, the owners %v and the data %v, want those of its maker", kept.Labels, kept.OwnerReferences, kept.Data)
+				t.Errorf("the operator changed the other client's object: labels %v, owners %v, data %v", kept.Labels, kept.OwnerReferences, kept.Data)
 			}
 		})
 	}
 }
 
-// undoing changes a setting back that patches write, as an admission webhook may do.
+// undoing reverts a setting that patches write, as an admission webhook may do.
 type undoing struct{ http.RoundTripper }
 
 func (u undoing) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -157,23 +157,23 @@ func TestARepairThatIsUndoneIsNotCalledOne(t *testing.T) {
 	for {
 		select {
 		case err := <-w.operator.failed:
-			if strings.Contains(err.Error(), "ConfigMap") && strings.Contains(err.Error(), "does not keep what is written") {
+			if strings.Contains(err.Error(), "ConfigMap") && strings.Contains(err.Error(), "does not keep the written fields") {
 				return
 			}
 		case <-w.ctx.Done():
-			t.Fatal("nothing tells of it")
+			t.Fatal("no reconcile reports that the repair was undone")
 		}
 	}
 }
 
 func TestTheStatusOfWhatIsKnownToHaveChangedIsNotSent(t *testing.T) {
 	w, m := newWorldWithMeanwhile(t, "/configmaps/pegasus")
-	onItsWay := func(*v1.BellerophonSimple, *metav1.Condition) bool { return true }
-	// So that it stays on its way, and a status is due each second.
+	always := func(*v1.BellerophonSimple, *metav1.Condition) bool { return true }
+	// OnDelete keeps the object Progressing, so an interim status is due each second.
 	manual := []byte(`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)
 	must(w.any.Resource(statefulSets).Namespace(w.namespace).Patch(w.ctx, "pegasus", apitypes.MergePatchType, manual, metav1.PatchOptions{}))(t)
 	w.change("pegasus", `{"spec":{"winged_horse_name":"arion"}}`)
-	w.awaitCondition("pegasus", v1.ConditionProgressing, onItsWay)
+	w.awaitCondition("pegasus", v1.ConditionProgressing, always)
 	<-time.After(time.Second)
 
 	client := w.operator.manager.Client()
@@ -188,7 +188,7 @@ func TestTheStatusOfWhatIsKnownToHaveChangedIsNotSent(t *testing.T) {
 			}
 			select {
 			case <-w.ctx.Done():
-				t.Error("the operator does not get to know of the second change")
+				t.Error("the second change does not reach the operator's cache")
 				return
 			case <-time.After(time.Millisecond):
 			}

@@ -20,7 +20,7 @@ var (
 	pods         = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
 
-// children are the resources of what the operator makes for an object.
+// children holds the resources of an object's children.
 var children = []schema.GroupVersionResource{configMaps, services, statefulSets}
 
 func TestAnObjectGetsItsChildrenAndBecomesReady(t *testing.T) {
@@ -72,7 +72,7 @@ func TestAChangeOfTheSpecReachesTheServers(t *testing.T) {
 			t.Errorf("pod %s runs %s", pod.Name, image)
 		}
 	}
-	// Another horse is another setting, so the servers start anew to read it.
+	// Another horse is another setting, so the servers restart to read it.
 	w.change("pegasus", `{"spec":{"winged_horse_name":"tulpar"}}`)
 	w.awaitReady("pegasus", 4)
 	config := must(w.core.CoreV1().ConfigMaps(w.namespace).Get(w.ctx, "pegasus", metav1.GetOptions{}))(t)
@@ -131,7 +131,7 @@ func TestADeletedChildIsMadeAnew(t *testing.T) {
 		if err := client.Delete(w.ctx, "pegasus", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		w.await(child, "pegasus", "made anew", func(object *unstructured.Unstructured) bool {
+		w.await(child, "pegasus", "recreated", func(object *unstructured.Unstructured) bool {
 			return object != nil && object.GetUID() != before.GetUID()
 		})
 	}
@@ -143,7 +143,7 @@ func TestWhatOtherPeopleAddSurvivesARepair(t *testing.T) {
 	w := newWorldWithOperator(t)
 	w.create(w.hero("pegasus", 1))
 	w.awaitReady("pegasus", 1)
-	patch := `{"metadata":{"labels":{"team":"bellerophon","app.kubernetes.io/managed-by":"somebody"},"annotations":{"note":"ours"}},"data":{"extra":"ours","winged_horse_name":"donkey"}}`
+	patch := `{"metadata":{"labels":{"team":"bellerophon","app.kubernetes.io/managed-by":"theirs"},"annotations":{"note":"ours"}},"data":{"extra":"ours","winged_horse_name":"donkey"}}`
 	must(w.any.Resource(configMaps).Namespace(w.namespace).Patch(w.ctx, "pegasus", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}))(t)
 	w.await(configMaps, "pegasus", "repaired", func(object *unstructured.Unstructured) bool {
 		horse, _, _ := unstructured.NestedString(object.Object, "data", "winged_horse_name")
@@ -151,7 +151,7 @@ func TestWhatOtherPeopleAddSurvivesARepair(t *testing.T) {
 	})
 	config := must(w.core.CoreV1().ConfigMaps(w.namespace).Get(w.ctx, "pegasus", metav1.GetOptions{}))(t)
 	if config.Labels["team"] != "bellerophon" || config.Annotations["note"] != "ours" || config.Data["extra"] != "ours" {
-		t.Errorf("what other people added is gone: labels %v, annotations %v, data %v", config.Labels, config.Annotations, config.Data)
+		t.Errorf("the additions of other clients are gone: labels %v, annotations %v, data %v", config.Labels, config.Annotations, config.Data)
 	}
 	if config.Labels["app.kubernetes.io/managed-by"] != "bellerophon" {
 		t.Errorf("the operator's own label is not repaired: %v", config.Labels)
@@ -245,7 +245,8 @@ func Test200ObjectsAtOnceBecomeReadyWithFewWrites(t *testing.T) {
 			t.Errorf("%s: %.3f writes per object, want the floor of 1", child, per(child))
 		}
 	}
-	// One that says Ready, and mostly none before: with one server there are two states on its way, and each would have to last for a second.
+	// One write says Ready, and mostly there is none before. With one server, an object passes through
+	// two interim states, and each would have to last for a second to be written.
 	if per("sheroes/status") < 1 || per("sheroes/status") > 2 {
 		t.Errorf("%.2f status writes per object, want one or two", per("sheroes/status"))
 	}

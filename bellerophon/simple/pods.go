@@ -11,18 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// problem is what keeps a server from getting ready and does not go away by waiting.
+// problem is the reason why a server does not get ready, if waiting alone does not solve it.
 type problem struct {
 	reason  string // of the condition
 	message string
-	since   time.Time // when it began, if it must last to count
+	since   time.Time // when it began; zero if it counts at once
 }
 
-// schedulingGrace is how long a pod may look for a node, or be missing while no other is
-// created, before that is a problem: nodes come and go, and autoscalers add some.
+// schedulingGrace is how long a pod may look for a node before that counts as a problem, because
+// nodes come and go and autoscalers add nodes. A missing pod gets the same time, as long as no other
+// pod is created.
 const schedulingGrace = 10 * time.Second
 
-// counts says whether a problem has lasted long enough, or how long it still has to.
+// counts reports whether a problem has lasted long enough to count, or how much time is left.
 func (p problem) counts(now time.Time) (bool, time.Duration) {
 	if p.since.IsZero() {
 		return true, 0
@@ -31,13 +32,13 @@ func (p problem) counts(now time.Time) (bool, time.Duration) {
 	return left <= 0, max(left, 0)
 }
 
-// pullFailures are the kubelet's reasons for an image that it cannot get.
+// pullFailures holds the kubelet's reasons for an image that it cannot pull.
 var pullFailures = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 
-// startFailures are its reasons for a container that it cannot start.
+// startFailures holds the kubelet's reasons for a container that it cannot start.
 var startFailures = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// problemOf is what is wrong with a pod, or nil.
+// problemOf returns the problem of a pod, or nil.
 func problemOf(pod *corev1.Pod) *problem {
 	for _, container := range pod.Status.ContainerStatuses {
 		waiting := container.State.Waiting
@@ -49,20 +50,20 @@ func problemOf(pod *corev1.Pod) *problem {
 			message := fmt.Sprintf("pod %s cannot start its container: %s", pod.Name, firstLine(waiting.Message))
 			return &problem{v1.ReasonCannotStart, message, time.Time{}}
 		case waiting.Reason == "CrashLoopBackOff":
-			return &problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s ends again and again after its start", pod.Name), time.Time{}}
+			return &problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s exits repeatedly after its start", pod.Name), time.Time{}}
 		}
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
-			message := fmt.Sprintf("pod %s finds no node: %s", pod.Name, condition.Message)
+			message := fmt.Sprintf("pod %s cannot be scheduled: %s", pod.Name, condition.Message)
 			return &problem{v1.ReasonUnschedulable, message, condition.LastTransitionTime.Time}
 		}
 	}
 	return nil
 }
 
-// troubleChanges reports whether a change of a pod changes what troubles it. The rest needs no
-// reconcile: the StatefulSet counts the ready pods.
+// troubleChanges reports whether a change of a pod changes its problem. Other changes need no
+// reconcile, because the StatefulSet counts the ready pods.
 func troubleChanges(change streams.Change) bool {
 	return worry(change.Old) != worry(change.New)
 }
@@ -74,7 +75,7 @@ func worry(object streams.Object) problem {
 	return problem{}
 }
 
-// heroOfPod names the object whose server a pod is.
+// heroOfPod returns the name of the object whose server a pod is.
 func heroOfPod(object streams.Object) []types.NamespacedName {
 	name := object.GetLabels()[labelInstance]
 	if name == "" {

@@ -15,15 +15,15 @@ func TestOneObjectsProgressIsWrittenOnceASecond(t *testing.T) {
 		name := types.NamespacedName{Name: "pegasus"}
 		for range 10 {
 			if wait := p.wait(name); wait != progressEvery {
-				t.Fatalf("at first it waits %v, want %v", wait, progressEvery)
+				t.Fatalf("the first wait is %v, want %v", wait, progressEvery)
 			}
 			<-time.After(progressEvery / 4)
 			if wait := p.wait(name); wait != progressEvery*3/4 {
-				t.Fatalf("after a fourth it waits %v", wait)
+				t.Fatalf("after a quarter, the wait is %v, want %v", wait, progressEvery*3/4)
 			}
 			<-time.After(progressEvery * 3 / 4)
 			if wait := p.wait(name); wait != 0 {
-				t.Fatalf("after all of it, it waits %v more", wait)
+				t.Fatalf("after the whole interval, the wait is %v, want 0", wait)
 			}
 			p.forget(name)
 		}

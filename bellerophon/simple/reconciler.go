@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// conflictWait is when to look again if the event that a conflict tells of stays away.
+// conflictWait is the delay of a requeue after a conflict. The event of the conflicting write
+// normally comes first.
 const conflictWait = time.Second
 
 // Name is the name of the controller in metrics, logs and events.
@@ -35,15 +36,15 @@ func AddTo(manager *controller.Manager) error {
 		controller.Owns(&servers{}, controller.Project(keepServers), controller.LabelSelector(selector)),
 		controller.Watches(&pod{}, heroOfPod,
 			controller.Project(keepPod), controller.LabelSelector(selector), controller.When(troubleChanges), controller.OnDemand()),
-		controller.IgnoreEchoes(), // One call does all that the state allows.
+		controller.IgnoreEchoes(), // One call does everything that the state allows.
 	)
 }
 
-// isNew says of an object that nothing was done for it that its status tells of. Its children are
-// created before it is known that they are not there: see errUnlisted.
+// isNew reports whether the status shows no reconcile of the object yet. The children of such an
+// object are created before the cache has listed existing children: see errUnlisted.
 func isNew(hero *v1.BellerophonSimple) bool { return hero.Status.ObservedGeneration == 0 }
 
-// newFields selects them.
+// newFields is the field selector of new objects.
 const newFields = "status.observedGeneration="
 
 type reconciler struct {
@@ -57,14 +58,14 @@ type reconciler struct {
 	stalled map[types.NamespacedName]stall
 }
 
-// stall is a number of servers that is too small, and since when it has not grown.
+// stall is a number of servers that is too small, and the time since which it has not changed.
 type stall struct {
 	servers int32
 	since   time.Time
 }
 
-// missing is the problem of servers that the StatefulSet does not get created, or nil. It
-// counts from when the last one was.
+// missing returns the problem that the StatefulSet has too few servers, or nil. The problem begins
+// when the number of servers last changed.
 func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *servers) *problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,25 +79,25 @@ func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *servers) *prob
 		known = stall{servers.replicas, time.Now()}
 		r.stalled[name] = known
 	}
-	message := fmt.Sprintf("%d of %d servers exist; the Events of the StatefulSet say what keeps the others from being created", known.servers, want)
+	message := fmt.Sprintf("%d of %d servers exist; see the Events of the StatefulSet for why the others are not created", known.servers, want)
 	return &problem{v1.ReasonReplicasNotCreated, message, known.since}
 }
 
-// reconcile brings the children of an object to what it asks for, then its status to
-// what is observed.
+// reconcile brings the children of an object to the desired state, and then its status to the
+// observed state.
 func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (time.Duration, error) {
 	hero, found := controller.Get[*v1.BellerophonSimple](r.client, request.NamespacedName)
 	if !found || hero.DeletionTimestamp != nil {
 		r.forget(request.NamespacedName)
-		return 0, nil // The garbage collector deletes what it owns.
+		return 0, nil // The garbage collector deletes the children.
 	}
 	unlisted := request.BeforeSync && r.cache.Level() < cache.Current
 	servers, done := ensureAll(ctx, r.client, hero, unlisted)
 	seen := r.podsOf(hero, servers)
-	r.tell(hero, done)
+	r.recordRepairs(hero, done)
 	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers), done)
 	after := sooner(seen.after, recheck)
-	if settled || !seen.blind { // Otherwise what is wrong would be no more, for as long as pods are listed.
+	if settled || !seen.blind { // Otherwise the status would lose its problem until pods are listed.
 		wait, err := r.report(ctx, hero, status, settled)
 		if err != nil {
 			return 0, err
@@ -106,7 +107,7 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 	return verdict(after, done)
 }
 
-// sooner is the shorter of two waits, of which 0 is none.
+// sooner returns the shorter of two waits. 0 means no wait.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || (b > 0 && b < a) {
 		return b
@@ -114,7 +115,8 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// report writes the status where it differs, or says when to look again.
+// report writes the status if it differs. If the write has to wait, report returns the delay of the
+// requeue.
 func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, status v1.BellerophonSimpleStatus, settled bool) (time.Duration, error) {
 	if settled {
 		r.progress.forget(nameOf(hero))
@@ -123,7 +125,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 		return 0, nil
 	}
 	if now, found := controller.Get[*v1.BellerophonSimple](r.client, nameOf(hero)); !found || now.ResourceVersion != hero.ResourceVersion {
-		return conflictWait, nil // As below, without asking the API server.
+		return conflictWait, nil // The patch would fail with one of the errors handled below.
 	}
 	if !settled {
 		if after := r.progress.wait(nameOf(hero)); after > 0 {
@@ -135,15 +137,15 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	written, err := controller.PatchStatus(ctx, r.client, hero, changed)
 	if err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return conflictWait, nil // It was deleted or changed meanwhile, and that is an event.
+			return conflictWait, nil // The object was deleted or changed meanwhile. Its event requeues it.
 		}
 		return 0, err
 	}
-	r.tellStatus(hero, written)
+	r.recordTrouble(hero, written)
 	return 0, nil
 }
 
-// forget drops what is known of an object that is gone.
+// forget drops the state of an object that is gone.
 func (r *reconciler) forget(name types.NamespacedName) {
 	r.progress.forget(name)
 	r.late.done(name)

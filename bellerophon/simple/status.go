@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// statusOf is the status that an object should have, given its servers, their pods and
-// what came of the last writes. missing is the problem of servers that were not created, or
-// nil. settled says that it stays so without a further event;
-// otherwise, after recheck, if that is not 0, it may change without one.
+// statusOf returns the status that an object should have, given its servers, their pods and the
+// results of the last writes. missing is the problem of servers that were not created, or nil.
+//
+// If settled is true, the status changes only with another event. If recheck is not 0, the status
+// may change after that time without an event.
 func statusOf(hero *v1.BellerophonSimple, servers *servers, pods []*pod, missing *problem, done []ensured) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
 	status = *hero.Status.DeepCopy()
 	status.ObservedGeneration = hero.Generation
@@ -39,7 +40,7 @@ func statusOf(hero *v1.BellerophonSimple, servers *servers, pods []*pod, missing
 	}
 	switch {
 	case finished && want == 0:
-		set(v1.ConditionReady, true, v1.ReasonScaledToZero, "no servers are wanted, and none is left")
+		set(v1.ConditionReady, true, v1.ReasonScaledToZero, "scaled to zero: no servers are left")
 		set(v1.ConditionProgressing, false, v1.ReasonScaledToZero, "")
 		set(v1.ConditionDegraded, false, v1.ReasonScaledToZero, "")
 	case finished:
@@ -58,7 +59,7 @@ func statusOf(hero *v1.BellerophonSimple, servers *servers, pods []*pod, missing
 	return status, finished || degraded, recheck
 }
 
-// isFinished says whether the StatefulSet has done all that it was asked for.
+// isFinished reports whether the StatefulSet has converged to its specification.
 func isFinished(servers *servers, want int32) bool {
 	if servers == nil || servers.observed < servers.Generation {
 		return false
@@ -66,8 +67,8 @@ func isFinished(servers *servers, want int32) bool {
 	return servers.replicas == want && servers.ready == want && servers.updated == want && (want == 0 || servers.revised)
 }
 
-// troubleOf is the first thing that is wrong: with a write, or else with a pod. Where
-// something is about to count as wrong, it says when.
+// troubleOf returns the first problem: of a write, then of a pod, then missing. If none counts yet,
+// recheck is the time after which the first of them does.
 func troubleOf(servers *servers, pods []*pod, missing *problem, done []ensured) (trouble problem, is bool, recheck time.Duration) {
 	for _, child := range done {
 		switch {

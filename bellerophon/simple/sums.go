@@ -11,18 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sum is a hash of all fields of a child that the operator owns, with a seed of the
-// process. A child that is as wanted has the sum of what is wanted; one in which an owned
-// field is missing or different has another, but for one chance in 1<<64. So a comparison
-// needs no copy of the child.
+// sum is a hash of all fields of a child that the operator owns, with a seed of the process. A child
+// in the desired state has the sum of the desired child. A child with a missing or different owned
+// field has another sum, except for one chance in 1<<64. So a comparison needs no copy of the child.
 //
-// The functions below read what those of adjust.go set, and in the same way: where those
-// would change nothing, the sums are equal.
+// The functions below hash exactly the fields that the functions of adjust.go set. If adjusting a
+// child would change nothing, its sum equals the desired sum.
 type sum uint64
 
 var sumSeed = maphash.MakeSeed()
 
-// summing collects the fields. Each is told from the next by its length.
+// summing hashes the fields. Each field is preceded by its length, which separates it from the next.
 type summing struct{ maphash.Hash }
 
 func newSumming() *summing {
@@ -37,7 +36,7 @@ func (s *summing) number(value int64) { s.text(strconv.FormatInt(value, 10)) }
 
 func (s *summing) text(value string) {
 	for _, part := range [...]string{strconv.Itoa(len(value)), ":", value} {
-		_, _ = s.WriteString(part) // It does not fail.
+		_, _ = s.WriteString(part) // Never fails.
 	}
 }
 
@@ -49,13 +48,13 @@ func (s *summing) is(value bool) {
 	}
 }
 
-// some begins what may be missing.
+// some begins an optional field: it adds whether the field is there.
 func (s *summing) some(there bool) bool {
 	s.is(there)
 	return there
 }
 
-// entries adds those of a map that are named.
+// entries adds the named entries of a map.
 func (s *summing) entries(held map[string]string, names ...string) {
 	for _, name := range names {
 		value, known := held[name]
@@ -70,7 +69,7 @@ func optional[T any](s *summing, value *T, add func(T)) {
 	}
 }
 
-// item adds the item of a list that is ours.
+// item adds our item of a list.
 func item[T any](s *summing, list []T, ours func(*T) bool, add func(*T)) {
 	at := slices.IndexFunc(list, func(item T) bool { return ours(&item) })
 	if s.some(at >= 0) {
@@ -78,7 +77,7 @@ func item[T any](s *summing, list []T, ours func(*T) bool, add func(*T)) {
 	}
 }
 
-// meta adds labels and the owner.
+// meta adds the labels and the owner.
 func (s *summing) meta(of metav1.Object) {
 	s.entries(of.GetLabels(), labelName, labelInstance, labelManagedBy)
 	optional(s, metav1.GetControllerOfNoCopy(of), func(owner metav1.OwnerReference) {

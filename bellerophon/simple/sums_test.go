@@ -27,7 +27,7 @@ func drawHero(t *rapid.T) *v1.BellerophonSimple {
 	return hero
 }
 
-// often checks many cases: most fields are in few of them.
+// often runs a check on many cases, because few cases change any given field.
 func often(t *testing.T, check func(t *rapid.T)) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 30 {
@@ -36,20 +36,20 @@ func often(t *testing.T, check func(t *rapid.T)) {
 	})
 }
 
-// same checks that sums tell what adjusting would change.
+// same checks that the sums differ if and only if adjusting would change the object.
 func same[T streams.Object](t *rapid.T, want, seen T, sumOf func(T) sum, adjust func(want, seen T)) {
 	after := seen.DeepCopyObject().(T)
 	adjust(want, after)
 	asWanted := equality.Semantic.DeepEqual(after, seen)
 	if sums := sumOf(seen) == sumOf(want); sums != asWanted {
-		t.Fatalf("the sums are equal: %v, and nothing would be changed: %v, of\n%+v", sums, asWanted, seen)
+		t.Fatalf("the sums are equal: %v, but adjusting changes nothing: %v; object:\n%+v", sums, asWanted, seen)
 	}
 	if sumOf(after) != sumOf(want) {
-		t.Fatalf("what was adjusted has not the sum of what is wanted:\n%+v", after)
+		t.Fatalf("the adjusted object does not have the desired sum:\n%+v", after)
 	}
 }
 
-// some does some of the changes, in some order.
+// some makes up to four of the changes, in random order.
 func some(t *rapid.T, changes ...func()) {
 	for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(changes)-1), 0, 4).Draw(t, "changes") {
 		changes[i]()
@@ -66,7 +66,7 @@ func drop[T any](t *rapid.T, list *[]T) {
 	}
 }
 
-// entry changes an entry of a map, which is made if it is not there.
+// entry changes an entry of a map, and creates the map if it is nil.
 func entry(t *rapid.T, held *map[string]string) {
 	changed := maps.Clone(*held)
 	if changed == nil {
@@ -81,7 +81,7 @@ func entry(t *rapid.T, held *map[string]string) {
 	*held = changed
 }
 
-// changesOfMeta are changes of what all children have.
+// changesOfMeta returns changes of the metadata, which all children have.
 func changesOfMeta(t *rapid.T, seen *metav1.ObjectMeta) []func() {
 	yes, no := true, false
 	owner := func(change func(*metav1.OwnerReference)) func() {
@@ -267,10 +267,10 @@ func TestWhatIsKeptOfAChildIsAFourthAtMostAndKnowsOfItsDeletion(t *testing.T) {
 	whole.DeletionTimestamp = &metav1.Time{}
 	kept := keepServers(whole)
 	if kept.DeletionTimestamp == nil || kept.DeletionTimestamp == whole.DeletionTimestamp {
-		t.Error("what is kept must know of the deletion, without keeping a part of the whole")
+		t.Error("the projection must have the deletion timestamp, and must not share memory with the whole")
 	}
 	kept.Namespace, kept.Name, kept.UID, kept.OwnerReferences = whole.Namespace, whole.Name, whole.UID, whole.OwnerReferences
 	if is, was := cache.SizeOf(kept), cache.SizeOf(whole); is > was/4 {
-		t.Errorf("it takes %d bytes, of %d", is, was)
+		t.Errorf("the projection takes %d bytes, and the whole %d; want at most a quarter", is, was)
 	}
 }

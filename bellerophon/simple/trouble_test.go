@@ -43,13 +43,14 @@ func TestAnImageThatCannotBePulledIsReportedAndHarmsNobodyElse(t *testing.T) {
 	}
 	w.awaitReady("good", 2)
 	w.awaitEvent(v1.ReasonImagePullFailed)
-	// The way out works: another image.
+	// Another image is the way out.
 	w.change("bad", `{"spec":{"image":"bellerophon-io/bellerophon-server:v1"}}`)
 	w.awaitReady("bad", 2)
 	w.awaitEvent("Recovered")
 }
 
-// Pods are looked at only then, and until they are there, nothing is said to be well.
+// Pods are watched only for objects in trouble. Until they are listed, the status must keep the
+// problem.
 func TestARestartWithAnObjectInTroubleWritesNothing(t *testing.T) {
 	w := newWorldWithOperator(t)
 	w.create(w.hero("bad", 1, "image", "registry.invalid/server:v1"))
@@ -60,7 +61,7 @@ func TestARestartWithAnObjectInTroubleWritesNothing(t *testing.T) {
 	w.operator.stop()
 	before := w.writes()
 	letGo := w.startBeforeLists("pods")
-	<-time.After(2 * time.Second) // A status on its way waits for one.
+	<-time.After(2 * time.Second) // An interim status would be written after one second.
 	letGo()
 	if err := w.operator.manager.Cache().Wait(w.ctx, cache.Settled); err != nil {
 		t.Fatal(err)
@@ -120,7 +121,7 @@ func TestAnObjectOfSomebodyElseWithTheSameNameIsReportedAndLeftAlone(t *testing.
 	}
 }
 
-// allowOnly puts a quota, called limit, in force.
+// allowOnly creates a quota with the name limit, and waits until it is in force.
 func (w *world) allowOnly(number, what string) {
 	w.t.Helper()
 	quota := &corev1.ResourceQuota{
@@ -216,7 +217,7 @@ func TestTheOperatorWaitsForItsResourceDefinition(t *testing.T) {
 	for err := range operator.errors {
 		if text := connect.Explain(err).Error(); strings.Contains(text, "sheroes") {
 			if !strings.Contains(text, "CustomResourceDefinition") || !strings.Contains(text, "waiting") {
-				t.Errorf("%q does not say what is missing and that it is waited for", text)
+				t.Errorf("%q does not name the missing definition, or that the operator waits for it", text)
 			}
 			break
 		}
@@ -293,6 +294,6 @@ func TestAStatefulSetOfSomebodyElseIsNotReportedAsOurs(t *testing.T) {
 	w.awaitDegraded("pegasus", v1.ReasonNameConflict)
 	hero := heroOf(t, must(w.heroes.Get(w.ctx, "pegasus", metav1.GetOptions{}))(t))
 	if hero.Status.Replicas != 0 || hero.Status.ReadyReplicas != 0 {
-		t.Errorf("the status counts somebody else's servers: %+v", hero.Status)
+		t.Errorf("the status counts the servers of another client: %+v", hero.Status)
 	}
 }

@@ -9,23 +9,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// lookAgain is when to look again after what may end without an event: the deletion of
-// an object that the operator does not watch.
+// lookAgain is the delay of a requeue while an object that the operator does not watch blocks a
+// child. Its deletion causes no event.
 const lookAgain = 30 * time.Second
 
-// isRefused says whether the API server refuses a write for good reasons of its own:
-// validation, a policy, a quota, permissions.
+// isRefused reports whether the API server refused a write because of validation, a policy, a quota
+// or permissions.
 func isRefused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || (apierrors.IsForbidden(err) && !isTerminating(err))
 }
 
-// isTerminating says whether a write came too late: its namespace is being deleted.
+// isTerminating reports whether a write failed because its namespace is being deleted.
 func isTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// verdict is what the pipeline is told of what came of the children: when to look again,
-// or the error to back off from.
+// verdict turns the results of the children into the result of the reconcile: the delay of a
+// requeue, or the error to back off from.
 func verdict(after time.Duration, done []ensured) (time.Duration, error) {
 	var errs []error
 	terminal := true
@@ -33,9 +33,9 @@ func verdict(after time.Duration, done []ensured) (time.Duration, error) {
 		switch {
 		case child.err == nil, isTerminating(child.err):
 		case errors.Is(child.err, errUnlisted):
-			after = conflictWait // It is done when all is listed.
+			after = conflictWait // The reconcile after the list decides.
 		case apierrors.IsConflict(child.err), errors.Is(child.err, errReplaced):
-			after = conflictWait // Somebody changed it meanwhile, and that is an event.
+			after = conflictWait // Another client changed the child meanwhile. That event requeues the object.
 		case errors.Is(child.err, errLeaving), errors.Is(child.err, errNameTaken):
 			if after == 0 {
 				after = lookAgain
@@ -47,7 +47,7 @@ func verdict(after time.Duration, done []ensured) (time.Duration, error) {
 	}
 	err := errors.Join(errs...)
 	if terminal {
-		err = operators.Terminal(err) // Only another spec can change that.
+		err = operators.Terminal(err) // Only a change of the spec can help.
 	}
 	if err != nil {
 		return 0, err

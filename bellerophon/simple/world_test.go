@@ -33,13 +33,13 @@ import (
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
-// patience bounds every wait. It is far above what anything takes.
+// patience bounds every wait. It is far longer than any wait takes.
 const patience = 2 * time.Minute
 
 var sheroes = v1.GroupVersion.WithResource("sheroes")
 
-// world is a namespace of the shared cluster, seen by an administrator, and an operator
-// that watches it.
+// world is a namespace of the shared cluster with clients of an administrator, and an operator that
+// watches the namespace.
 type world struct {
 	t         *testing.T
 	ctx       context.Context
@@ -53,7 +53,8 @@ type world struct {
 
 var installOnce sync.Once
 
-// types is the scheme of all operators. It is not client-go's own, which other goroutines read.
+// types returns the scheme of all operators. It is not client-go's own, because other goroutines read
+// that scheme.
 var types = sync.OnceValue(func() *runtime.Scheme {
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1.AddToScheme} {
@@ -64,7 +65,7 @@ var types = sync.OnceValue(func() *runtime.Scheme {
 	return types
 })
 
-// newWorld makes a namespace, without an operator.
+// newWorld creates a namespace without an operator.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	cluster := clustertest.Shared(t)
@@ -75,13 +76,12 @@ func newWorld(t *testing.T) *world {
 	w.any = must(dynamic.NewForConfig(w.config))(t)
 	w.heroes = w.any.Resource(sheroes).Namespace(w.namespace)
 	installOnce.Do(func() { must(install.Operator(ctx, w.config, ""))(t) })
-	// What the controller manager writes into a new namespace is not among the writes that
-	// tests count.
+	// Tests count writes, so wait until the controller manager has written to the new namespace.
 	w.await(configMaps, "kube-root-ca.crt", "published", func(object *unstructured.Unstructured) bool { return object != nil })
 	return w
 }
 
-// newWorldWithOperator makes a namespace with an operator, which is in sync.
+// newWorldWithOperator creates a namespace with an operator, and waits until it is Current.
 func newWorldWithOperator(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -105,13 +105,13 @@ func must[T any](value T, err error) func(*testing.T) T {
 // operator is a running operator.
 type operator struct {
 	manager *controller.Manager
-	errors  chan error // failures of sources, the first ones
-	failed  chan error // failures of reconciles, the first ones
+	errors  chan error // the first 100 failures of sources
+	failed  chan error // the first 100 failures of reconciles
 	results atomic.Int64
 	stop    func()
 }
 
-// startOperator runs an operator for the namespace, as its ServiceAccount.
+// startOperator starts an operator for the namespace, as its ServiceAccount.
 func (w *world) startOperator() *operator {
 	w.t.Helper()
 	installed := must(install.Operator(w.ctx, w.config, ""))(w.t)
@@ -156,7 +156,7 @@ func (w *world) startOperatorAs(config *rest.Config) *operator {
 	return o
 }
 
-// hero is a sample object.
+// hero returns a sample object.
 func (w *world) hero(name string, replicas int64, spec ...string) *unstructured.Unstructured {
 	fields := map[string]any{"winged_horse_name": "pegasus", "replicas": replicas}
 	for i := 0; i+1 < len(spec); i += 2 {
@@ -180,12 +180,12 @@ func (w *world) change(name, patch string) {
 	must(w.heroes.Patch(w.ctx, name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}))(w.t)
 }
 
-// await waits until an object of a resource is as a condition says. A nil
-// object is one that is not there.
+// await waits until an object of a resource meets a condition. The condition gets nil if the object
+// does not exist.
 func (w *world) await(resource schema.GroupVersionResource, name, what string, is func(*unstructured.Unstructured) bool) {
 	w.t.Helper()
 	client := w.any.Resource(resource).Namespace(w.namespace)
-	// A watch from no version begins with what is there; a list says if nothing is.
+	// A watch alone would not report that the object does not exist, so list first.
 	list := must(client.List(w.ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name}))(w.t)
 	var last *unstructured.Unstructured
 	if len(list.Items) > 0 {
@@ -212,7 +212,7 @@ func (w *world) await(resource schema.GroupVersionResource, name, what string, i
 	w.t.Fatalf("%s %s: not %s within %v; it is %v", resource.Resource, name, what, patience, last)
 }
 
-// awaitReady waits until an object is Ready as it is now, with a number of servers.
+// awaitReady waits until the current generation of an object is Ready with a number of servers.
 func (w *world) awaitReady(name string, servers int32) *v1.BellerophonSimple {
 	w.t.Helper()
 	return w.awaitCondition(name, v1.ConditionReady, func(hero *v1.BellerophonSimple, _ *metav1.Condition) bool {
@@ -220,7 +220,7 @@ func (w *world) awaitReady(name string, servers int32) *v1.BellerophonSimple {
 	})
 }
 
-// awaitCondition waits until a condition is true of the current generation.
+// awaitCondition waits until a condition is true for the current generation.
 func (w *world) awaitCondition(name, condition string, also func(*v1.BellerophonSimple, *metav1.Condition) bool) *v1.BellerophonSimple {
 	w.t.Helper()
 	var hero *v1.BellerophonSimple
@@ -245,8 +245,8 @@ func heroOf(t *testing.T, object *unstructured.Unstructured) *v1.BellerophonSimp
 	return hero
 }
 
-// writes counts the writes that the API server carried out of the kinds that only the
-// operator writes, by the API server's own metrics.
+// writes returns the number of successful writes of the kinds that only the operator writes, from
+// the API server's own metrics.
 func (w *world) writes() map[string]float64 {
 	w.t.Helper()
 	client := must(rest.HTTPClientFor(w.config))(w.t)
@@ -268,7 +268,7 @@ func (w *world) writes() map[string]float64 {
 			continue
 		}
 		if !strings.HasPrefix(labels["code"], "2") {
-			continue // Such as the controller manager's in namespaces that are being deleted.
+			continue // Such as writes of the controller manager in namespaces that are being deleted.
 		}
 		switch what {
 		case "sheroes", "sheroes/status", "configmaps", "services", "statefulsets":
