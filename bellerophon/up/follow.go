@@ -19,14 +19,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// update is a piece of news: of a sample, or of the cache's level.
+// update is a change of a sample or of the cache's level.
 type update struct {
 	event *streams.Event
 	level cache.Level
 }
 
-// follow shows how the samples get on, as an observer beside the operator sees it, until
-// ctx ends, or until all is settled, if that is asked for.
+// follow shows the progress of the samples until ctx ends or, with UntilSettled, until all is
+// settled. It watches the samples itself, independently of the operator.
 func (r *run) follow(ctx context.Context, config *rest.Config, made *samples) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -97,14 +97,14 @@ func watchSamples(config *rest.Config, namespace string) (streams.Stream[streams
 	return sources.Watch(requests, kind, sources.WatchOptions{Namespaces: []string{namespace}, LabelSelector: sampleLabel + "=up"}), nil
 }
 
-// since is the seconds since the start.
+// since returns the seconds since the start.
 func (r *run) since() *float64 { return seconds(time.Since(r.zero)) }
 
-// board is what is shown.
+// board is the state that up shows.
 type board struct {
 	run    *run
 	rows   map[string]*Row
-	ours   map[string]bool // the names of this run's samples; others may be left of earlier ones
+	ours   map[string]bool // the names of this run's samples; earlier runs may have left others
 	listed bool
 	level  cache.Level
 }
@@ -142,7 +142,7 @@ func (b *board) take(update update) {
 	}
 }
 
-// line writes a change as a line of its own, where the table is not live.
+// line prints a change as a line of its own, unless the table is live.
 func (b *board) line(what, state, detail string) {
 	if b.run.screen.IsLive() {
 		return
@@ -164,7 +164,7 @@ func (b *board) settled() bool {
 	return b.listed && b.level >= cache.Settled && b.ready() == b.run.options.Sheroes
 }
 
-// unsettled says what is missing.
+// unsettled describes what is missing until all is settled.
 func (b *board) unsettled() string {
 	var missing []string
 	for _, row := range b.sorted() {
@@ -173,7 +173,7 @@ func (b *board) unsettled() string {
 		}
 	}
 	if absent := b.run.options.Sheroes - len(b.rows); absent > 0 {
-		missing = append(missing, fmt.Sprintf("%d samples were not seen", absent))
+		missing = append(missing, fmt.Sprintf("%d samples have not been seen yet", absent))
 	}
 	if len(missing) == 0 {
 		return fmt.Sprintf("all samples are Ready, but the cache is %v", b.level)
@@ -204,7 +204,7 @@ func (b *board) sorted() []Row {
 	return rows
 }
 
-// show draws the table, where it is live.
+// show draws the table if the screen is live.
 func (b *board) show() {
 	const most = 20
 	s := b.run.screen
@@ -238,7 +238,7 @@ func (b *board) show() {
 	s.Live(lines...)
 }
 
-// finish puts the last state into the report.
+// finish copies the last state to the report.
 func (b *board) finish() {
 	b.run.screen.Keep()
 	report := &b.run.report
@@ -249,7 +249,7 @@ func (b *board) finish() {
 	report.QuietSeconds = b.run.manager.Cache().Loop().QuietPeriod().Seconds()
 }
 
-// rowOf is an object as a row.
+// rowOf returns the row of an object.
 func rowOf(hero *v1.BellerophonSimple) Row {
 	row := Row{Namespace: hero.Namespace, Name: hero.Name, Horse: hero.Spec.WingedHorseName, Desired: 1, Ready: hero.Status.ReadyReplicas, State: "Pending"}
 	if hero.Spec.Replicas != nil {

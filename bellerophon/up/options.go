@@ -1,6 +1,6 @@
-// Package up is the whole of Bellerophon in one process, for a first look and for tests:
-// a cluster, the resource definitions and permissions, the operator, and sample objects
-// whose way to Ready it shows.
+// Package up runs all of Bellerophon in one process, for a first look and for tests. It starts a
+// cluster, installs the resource definitions and permissions, runs the operator, applies sample
+// objects, and shows how they become Ready.
 package up
 
 import (
@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// Options of [Run].
+// Options configures [Run].
 type Options struct {
 	Sheroes        int           // sample objects: 0 to 10000
 	UntilSettled   bool          // return once all samples are Ready and the cache is Settled
 	Timeout        time.Duration // of UntilSettled: 1 s to 24 h
 	JSON           bool          // one JSON object at the end instead of the table
-	Kubeconfig     string        // the user's own cluster; a local one is started if it is empty
+	Kubeconfig     string        // the user's own cluster; empty starts a local one
 	Namespace      string        // of the samples
-	Image          string        // of the samples' servers; the definition's default if it is empty
+	Image          string        // of the samples' servers; empty means the default of the definition
 	MetricsAddress string        // host:port
-	Keep           bool          // leave what was made in the user's own cluster
+	Keep           bool          // leave everything that Run created in the user's own cluster
 
 	Stdout, Stderr *os.File
 	Log            slog.Level
 }
 
-// Validate says which option is out of its range.
+// Validate returns an error if an option is out of its range.
 func (o Options) Validate() error {
 	switch {
 	case o.Sheroes < 0 || o.Sheroes > 10000:
@@ -35,7 +35,7 @@ func (o Options) Validate() error {
 	case o.Timeout < time.Second || o.Timeout > 24*time.Hour:
 		return fmt.Errorf("--timeout is %v; allowed is 1s to 24h", o.Timeout)
 	case o.Namespace == "":
-		return errors.New("--namespace is empty; name the namespace of the samples")
+		return errors.New("--namespace is empty; give the namespace of the samples")
 	case o.Keep && o.Kubeconfig == "":
 		return errors.New("--keep goes with --kubeconfig: a local cluster ends with the command")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/cache"
 )
 
-// Report is what a run tells programs at its end, as one JSON object.
+// Report is the result of a run. With Options.JSON, Run prints it as one JSON object.
 type Report struct {
 	Cluster struct {
 		Local      bool   `json:"local"`
@@ -23,10 +23,10 @@ type Report struct {
 	Level        cache.Level `json:"syncLevel"`
 	NotCounted   []string    `json:"notCounted,omitempty"` // kinds that do not count for the level
 	LoopSeconds  float64     `json:"loopDurationSeconds"`  // smoothed
-	QuietSeconds float64     `json:"quietSeconds"`         // without an event until Settled
+	QuietSeconds float64     `json:"quietSeconds"`         // how long Settled waits without an event
 
-	// Seconds count from the start of the cluster's first process, or of the connection to
-	// the user's own. What did not happen is null.
+	// Seconds holds times since the start of the local cluster's first process, or since Run
+	// began if the cluster is the user's own. A time is null if its event did not happen.
 	Seconds struct {
 		APIReady   *float64 `json:"apiReady"`
 		FirstReady *float64 `json:"firstReady"`
@@ -56,7 +56,7 @@ func seconds(d time.Duration) *float64 {
 	return &rounded
 }
 
-// write writes the report of a run that ended with an error, or nil.
+// write writes the report of a run that ended with err, which may be nil.
 func (r Report) write(out io.Writer, err error) error {
 	if err != nil {
 		r.Error = err.Error()

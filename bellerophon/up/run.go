@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// cleanupTimeout bounds what is done after the end.
+// cleanupTimeout bounds each clean-up after the context has ended.
 const cleanupTimeout = 30 * time.Second
 
-// errSettled ends a run that is to end when all is settled.
+// errSettled is the cause that ends a run with UntilSettled once all is settled.
 var errSettled = errors.New("settled")
 
 // run is one run of up.
@@ -32,12 +32,13 @@ type run struct {
 	options Options
 	screen  *screen.Screen // where progress goes
 	log     *slog.Logger
-	zero    time.Time // seconds count from here: the start of the cluster's first process
+	zero    time.Time // when seconds begin to count; see Report
 	report  Report
 	manager *controller.Manager
 }
 
-// Run runs until ctx ends, or until all is settled, and takes away what it made.
+// Run runs until ctx ends or, with UntilSettled, until all is settled. It then removes what it
+// created, unless Keep is set.
 func Run(ctx context.Context, options Options) error {
 	if err := options.Validate(); err != nil {
 		return err
@@ -93,14 +94,15 @@ func (r *run) run(ctx context.Context) error {
 		return nil
 	case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
 		if r.options.UntilSettled {
-			return errors.New("interrupted before all was settled")
+			return errors.New("interrupted before all samples were settled")
 		}
 		return nil
 	}
 	return err
 }
 
-// cluster starts a local cluster, or connects to the user's own; then it is nil.
+// cluster starts a local cluster, or connects to the user's own. In that case the returned cluster
+// is nil.
 func (r *run) cluster(ctx context.Context) (*rest.Config, *localcluster.Cluster, error) {
 	if r.options.Kubeconfig != "" {
 		config, err := connect.Config(r.options.Kubeconfig)
@@ -141,12 +143,13 @@ func (r *run) connected(kubeconfig, version string, after time.Duration) {
 
 func (r *run) tick() string { return r.screen.Paint(screen.Green, "✓") }
 
-// on does everything that needs a cluster. Of the user's own it stays in one namespace.
+// on does everything that needs a cluster. In the user's own cluster, the operator watches only the
+// namespace of the samples.
 func (r *run) on(ctx context.Context, config *rest.Config) error {
 	made := &samples{config: config, namespace: r.options.Namespace, image: r.options.Image, count: r.options.Sheroes}
 	clean := r.options.Kubeconfig != "" && !r.options.Keep
 	watched := ""
-	var namespaces []string // of the operator: all
+	var namespaces []string // The operator watches all.
 	if r.options.Kubeconfig != "" {
 		watched, namespaces = r.options.Namespace, []string{r.options.Namespace}
 	}
@@ -184,7 +187,7 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 	return group.Wait()
 }
 
-// newManager makes the operator as its ServiceAccount.
+// newManager creates the operator, which runs as its ServiceAccount.
 func (r *run) newManager(account *rest.Config, namespaces []string) (*controller.Manager, error) {
 	types := scheme.Scheme
 	if err := v1.AddToScheme(types); err != nil {
@@ -206,7 +209,7 @@ func (r *run) newManager(account *rest.Config, namespaces []string) (*controller
 	return manager, simple.AddTo(manager)
 }
 
-// cleanup takes something away although ctx has ended.
+// cleanup calls remove with a context of its own, because ctx may have ended.
 func (r *run) cleanup(ctx context.Context, what string, remove func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()

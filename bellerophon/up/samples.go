@@ -14,15 +14,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// sampleLabel is on the samples of up, so that it knows them again.
+// sampleLabel marks the samples of up. Objects without it are not samples.
 const sampleLabel = "stable.simple-bellerophon.io/sample"
 
-// horses with wings, of several mythologies.
+// horses holds the names of winged horses of several mythologies.
 var horses = []string{"pegasus", "arion", "buraq", "tulpar", "chollima", "uchchaihshravas", "haizum"}
 
 var sheroes = v1.GroupVersion.WithResource("sheroes")
 
-// samples are the sample objects of a run.
+// samples is the set of sample objects of a run.
 type samples struct {
 	config    *rest.Config
 	namespace string
@@ -34,8 +34,8 @@ type samples struct {
 
 const fieldManager = "bellerophon-up"
 
-// apply makes the samples what they should be, and their namespace if need be. Objects of
-// the same names that are no samples it leaves alone: then it fails.
+// apply creates or updates the samples. If an object of the same name exists and is not a sample,
+// apply leaves the object alone and fails.
 func (s *samples) apply(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(s.config)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *samples) apply(ctx context.Context) error {
 	return nil
 }
 
-// renew applies a sample that an earlier run has left.
+// renew applies a sample that an earlier run left behind.
 func (s *samples) renew(ctx context.Context, resource dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	held, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *samples) object(i int) *unstructured.Unstructured {
 	}}
 }
 
-// remove deletes the samples, and their namespace if this run made it.
+// remove deletes the samples, and their namespace if this run created it.
 func (s *samples) remove(ctx context.Context) error {
 	client, err := dynamic.NewForConfig(s.config)
 	if err != nil {
@@ -103,5 +103,5 @@ func (s *samples) remove(ctx context.Context) error {
 	return core.Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{})
 }
 
-// name is the name of a sample.
+// name returns the name of a sample.
 func (s *samples) name(i int) string { return fmt.Sprintf("shero-%d", i+1) }
