@@ -13,11 +13,12 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// tokenSeconds is how long a token of the ServiceAccount is valid. It is renewed before.
+// tokenSeconds is the validity of a token of the ServiceAccount. A token is renewed before it
+// expires.
 const tokenSeconds = 3600
 
-// Config is a client configuration for the operator's ServiceAccount, made with that of
-// somebody who may request its tokens. They are requested until ctx ends.
+// Config returns a client configuration for the operator's ServiceAccount. The user of config must
+// be allowed to request tokens of the ServiceAccount. They are requested until ctx ends.
 func (i *Installation) Config(ctx context.Context, config *rest.Config) (*rest.Config, error) {
 	client, err := corev1.NewForConfig(config)
 	if err != nil {
@@ -34,7 +35,7 @@ func (i *Installation) Config(ctx context.Context, config *rest.Config) (*rest.C
 
 // tokens requests tokens of a ServiceAccount.
 type tokens struct {
-	ctx      context.Context // The interface has no place for it.
+	ctx      context.Context // Token has no parameter for it.
 	accounts corev1.ServiceAccountInterface
 	name     string
 }
@@ -47,7 +48,7 @@ func (t *tokens) Token() (*oauth2.Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("requesting a token of ServiceAccount %s/%s: %w", Namespace, t.name, err)
 	}
-	// Renewed well before it expires, whatever the clocks say.
+	// Renew the token five minutes early, so that it stays valid if the clocks differ.
 	early := answer.Status.ExpirationTimestamp.Add(-5 * time.Minute)
 	return &oauth2.Token{AccessToken: answer.Status.Token, Expiry: early}, nil
 }

@@ -1,6 +1,6 @@
-// Package install brings what the operator needs into a cluster: its resource
-// definitions and its permissions, both from the operator's Helm chart, so that there
-// is one source of them. It also makes the credentials of the operator's ServiceAccount.
+// Package install installs the operator's resource definitions and permissions into a cluster. Both
+// come from the operator's Helm chart, so there is only one source for them. The package also
+// creates the credentials of the operator's ServiceAccount.
 package install
 
 import (
@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Where the operator's ServiceAccount lives.
+// The namespace of the operator's ServiceAccount, and the Helm release that names it.
 const (
 	Namespace = "bellerophon-system"
 	Release   = "bellerophon"
@@ -34,17 +34,17 @@ const fieldManager = "bellerophon-install"
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Installation is what Operator brought into a cluster.
+// Installation is the result of Operator.
 type Installation struct {
 	client  dynamic.Interface
 	mapper  meta.RESTMapper
-	created []*unstructured.Unstructured // what was not there before, in order
-	account string                       // the ServiceAccount
+	created []*unstructured.Unstructured // objects that did not exist before, in order
+	account string                       // the name of the ServiceAccount
 }
 
-// Operator installs the resource definitions and permissions, for an operator that
-// watches one namespace, or all, if it is empty. Where they are there already, it brings
-// them up to date. It returns once the cluster serves the definitions.
+// Operator installs the resource definitions and permissions for an operator that watches one
+// namespace, or all if watchNamespace is empty. It updates the objects that already exist. It
+// returns once the cluster serves the definitions.
 func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (*Installation, error) {
 	values := map[string]any{}
 	if watchNamespace != "" {
@@ -75,8 +75,8 @@ func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (
 	return i, nil
 }
 
-// MakeNamespace makes a namespace, and says whether it was not there before. One that is
-// being deleted it waits for.
+// MakeNamespace creates a namespace, and reports whether it did not exist before. If the namespace
+// is being deleted, MakeNamespace waits until it is gone.
 func MakeNamespace(ctx context.Context, config *rest.Config, name string) (made bool, err error) {
 	i, err := newInstallation(config)
 	if err != nil {
@@ -105,7 +105,7 @@ func namespace(name string) *unstructured.Unstructured {
 	}}
 }
 
-// resource is where objects of an object's kind are.
+// resource returns the client for objects of the same kind and namespace as object.
 func (i *Installation) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := i.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -124,7 +124,7 @@ func (i *Installation) apply(ctx context.Context, object *unstructured.Unstructu
 		return err
 	}
 	held, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
-	if err == nil && held.GetDeletionTimestamp() != nil { // As after a run that just ended.
+	if err == nil && held.GetDeletionTimestamp() != nil { // Such as after a run that just ended.
 		if err := waitGone(ctx, resource, held); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (i *Installation) apply(ctx context.Context, object *unstructured.Unstructu
 		return fmt.Errorf("installing %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
 	if !isNew && held.GetKind() == "Namespace" {
-		return nil // It is somebody's, and good as it is.
+		return nil // An existing namespace may belong to another client, and needs no change.
 	}
 	if _, err := resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
 		return fmt.Errorf("installing %s %s: %w", object.GetKind(), object.GetName(), err)
@@ -166,7 +166,7 @@ func waitGone(ctx context.Context, resource dynamic.ResourceInterface, object *u
 	return fmt.Errorf("the watch of %s %s ended before it was deleted", object.GetKind(), object.GetName())
 }
 
-// waitServed waits until the API server serves a definition.
+// waitServed waits until the API server serves a resource definition.
 func (i *Installation) waitServed(ctx context.Context, name string) error {
 	watcher, err := i.client.Resource(crdResource).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
@@ -197,8 +197,8 @@ func (i *Installation) waitServed(ctx context.Context, name string) error {
 	return fmt.Errorf("the watch of CustomResourceDefinition %s ended before the cluster served it", name)
 }
 
-// Remove takes away what Operator created and was not there before, except resource
-// definitions: with them every object of their kinds would go.
+// Remove deletes the objects that Operator created, except resource definitions. Deleting those
+// would delete every object of their kinds.
 func (i *Installation) Remove(ctx context.Context) error {
 	for _, object := range slices.Backward(i.created) {
 		if object.GetKind() == "CustomResourceDefinition" {
