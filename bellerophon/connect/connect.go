@@ -1,5 +1,4 @@
-// Package connect finds the user's cluster and says in plain words what is wrong with
-// it, and what to do.
+// Package connect finds the user's cluster, and explains errors of its API with a way out.
 package connect
 
 import (
@@ -20,11 +19,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// answerTimeout is how long a cluster may take to say its version.
+// answerTimeout bounds the request for the cluster's version.
 const answerTimeout = 15 * time.Second
 
-// Config reads a kubeconfig file. Without a path it is that of KUBECONFIG, then the
-// ServiceAccount's in a pod, then the one in the home directory, as kubectl finds it.
+// Config reads the kubeconfig file at path. If path is empty, Config uses the file that KUBECONFIG
+// names, then the ServiceAccount of a pod, then the file in the home directory, as kubectl does.
 func Config(path string) (*rest.Config, error) {
 	if path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -45,7 +44,8 @@ func Config(path string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Check asks the cluster for its version, and whether it takes the credentials.
+// Check returns the version of the cluster. It fails if the cluster does not accept the
+// credentials.
 func Check(ctx context.Context, config *rest.Config) (version string, err error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = answerTimeout
@@ -67,7 +67,7 @@ func Check(ctx context.Context, config *rest.Config) (version string, err error)
 	return info.GitVersion, nil
 }
 
-// Explain adds to an error of the API, or of the way to it, what to do about it.
+// Explain adds a way out to an error of the API or of the connection to it.
 func Explain(err error) error {
 	var request *sources.RequestError
 	var network *net.OpError
@@ -76,13 +76,13 @@ func Explain(err error) error {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err) && errors.As(err, &request):
-		return fmt.Errorf("the cluster does not know %s: install their CustomResourceDefinition, from charts/bellerophon-operator/crds; waiting for it", request.Kind.GroupVersionKind.GroupVersion().WithResource(request.Kind.Resource).GroupResource())
+		return fmt.Errorf("the cluster does not serve %s: install the CustomResourceDefinition from charts/bellerophon-operator/crds; waiting for it", request.Kind.GroupVersionKind.GroupVersion().WithResource(request.Kind.Resource).GroupResource())
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%w: the cluster does not accept the credentials; they may have expired: renew them in the kubeconfig", err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w: RBAC does not allow it; grant it, as the chart's role does (charts/bellerophon-operator)", err)
+		return fmt.Errorf("%w: RBAC does not allow it; grant the permission, as the role of the chart does (charts/bellerophon-operator)", err)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w: the kubeconfig's certificate authority is not that of this cluster", err)
+		return fmt.Errorf("%w: the certificate authority in the kubeconfig does not match this cluster; give the cluster's own", err)
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: no cluster answers there; is it running, and is the kubeconfig's server address right?", err)
 	}
