@@ -1,4 +1,4 @@
-// Package logging sets up the logs of the command: log/slog, and client-go's log in it.
+// Package logging sets up the logs of the command. They use log/slog, and include client-go's logs.
 package logging
 
 import (
@@ -12,13 +12,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Levels are the names of the log levels.
+// Levels holds the names of the log levels.
 var Levels = []string{"debug", "info", "warn", "error"}
 
-// Formats are the names of the log formats.
+// Formats holds the names of the log formats.
 var Formats = []string{"text", "json"}
 
-// Level is the level of a name.
+// Level returns the level of a name.
 func Level(name string) (slog.Level, error) {
 	var level slog.Level
 	if !slices.Contains(Levels, name) {
@@ -27,7 +27,7 @@ func Level(name string) (slog.Level, error) {
 	return level, level.UnmarshalText([]byte(name))
 }
 
-// New makes a log on a writer and brings client-go's into it.
+// New creates a logger on a writer and redirects client-go's logs to it.
 func New(out io.Writer, level slog.Level, format string) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler
@@ -43,8 +43,8 @@ func New(out io.Writer, level slog.Level, format string) (*slog.Logger, error) {
 	return slog.New(handler), nil
 }
 
-// details takes everything for a detail. What client-go calls an error, such as a watch
-// that it will open again, Bellerophon reports in its own words where it is one.
+// details logs every record at level debug, because client-go logs harmless events as errors, such
+// as a watch that it will open again. Bellerophon itself reports the errors that matter.
 type details struct{ slog.Handler }
 
 func (d details) Enabled(ctx context.Context, _ slog.Level) bool {
