@@ -8,8 +8,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 )
 
-// Progress shows the steps of a cluster's start: as a live line with a bar on a
-// terminal; as a line for each step and each tenth of it elsewhere.
+// Progress shows the steps of a cluster's start. On a terminal it draws a live line with a bar.
+// Elsewhere it prints a line for each step and for each tenth of a step.
 func Progress(s *Screen) func(localcluster.Progress) {
 	var phase string
 	var tenth int

@@ -1,8 +1,8 @@
-// Package screen shows people what goes on, on a terminal or on a pipe.
+// Package screen shows progress to people, on a terminal or on a pipe.
 //
-// On a terminal the last lines are live: they are redrawn in place. On a pipe, and where
-// a terminal cannot do that, every line is written once and stays. Colour is used on a
-// terminal only, and not where the environment sets NO_COLOR (https://no-color.org).
+// On a terminal the last lines are live: they are redrawn in place. On a pipe, and on a terminal
+// that cannot redraw, every line is written once and stays. Colour is used only on a terminal, and
+// not if the environment sets NO_COLOR (https://no-color.org).
 package screen
 
 import (
@@ -23,11 +23,11 @@ type Screen struct {
 	width  func() int
 	live   bool
 	colour bool
-	drawn  int      // live lines on the terminal now
+	drawn  int      // number of live lines on the terminal
 	lines  []string // the live lines
 }
 
-// New is a screen on a file, such as os.Stdout.
+// New creates a screen on a file, such as os.Stdout.
 func New(file *os.File) *Screen {
 	fd := int(file.Fd())
 	live := term.IsTerminal(fd) && os.Getenv("TERM") != "dumb"
@@ -45,10 +45,10 @@ func New(file *os.File) *Screen {
 	}
 }
 
-// To is a screen on a writer that is no terminal.
+// To creates a screen on a writer that is not a terminal.
 func To(out io.Writer) *Screen { return &Screen{out: out} }
 
-// IsLive says whether lines can be redrawn.
+// IsLive reports whether lines can be redrawn.
 func (s *Screen) IsLive() bool { return s.live }
 
 // Println writes lines that stay.
@@ -70,7 +70,7 @@ func (s *Screen) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// Live replaces the live lines. On what is no terminal it does nothing.
+// Live replaces the live lines. It does nothing if the screen is not live.
 func (s *Screen) Live(lines ...string) {
 	if !s.live {
 		return
@@ -82,14 +82,14 @@ func (s *Screen) Live(lines ...string) {
 	s.draw()
 }
 
-// Keep makes the live lines stay as they are.
+// Keep makes the live lines permanent.
 func (s *Screen) Keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drawn, s.lines = 0, nil
 }
 
-// erase goes back to the first live line and clears from there.
+// erase moves to the first live line and clears the terminal from there.
 func (s *Screen) erase() {
 	if s.drawn > 0 {
 		fmt.Fprintf(s.out, "\x1b[%dA\r\x1b[J", s.drawn)
@@ -106,11 +106,11 @@ func (s *Screen) draw() {
 	for _, line := range s.lines {
 		text.WriteString(clip(line, width) + "\n")
 	}
-	_, _ = s.out.Write(text.Bytes()) // A terminal that is gone cannot be told about it.
+	_, _ = s.out.Write(text.Bytes()) // There is no place to report that the terminal is gone.
 	s.drawn = len(s.lines)
 }
 
-// clip cuts a line to a width, so that it takes one row. Escape sequences take none.
+// clip cuts a line to a width, so that it takes one row. Escape sequences count as no width.
 func clip(line string, width int) string {
 	var out strings.Builder
 	column, escape := 0, false
@@ -142,7 +142,7 @@ const (
 	Bold   Colour = "1"
 )
 
-// Paint colours a text, where colour is used.
+// Paint colours a text if the screen uses colour.
 func (s *Screen) Paint(colour Colour, text string) string {
 	if !s.colour {
 		return text
