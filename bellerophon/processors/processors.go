@@ -1,11 +1,11 @@
-// Package processors keeps a program on one processor for as long as one is enough.
+// Package processors keeps a program on one processor while one is enough.
 //
-// Goroutines of an operator mostly wait for the API server. With several processors (the
-// runtime's Ps), each that gets nothing to do looks for work at the others, sleeps, and is woken
-// for the next answer; with one, what comes meanwhile waits its turn for some microseconds. An
-// operator that runs on one takes a seventh less CPU in a burst and a fifth less at half load,
-// with latencies that are no worse. Decoding tens of thousands of objects is another matter: it
-// gets all processors that there are.
+// The goroutines of an operator mostly wait for the API server. With several processors (the
+// runtime's Ps), an idle processor looks for work at the others, sleeps, and is woken for the next
+// answer. With one processor, an answer waits its turn for some microseconds instead. An operator
+// on one processor takes a seventh less CPU in a burst and a fifth less at half load, and its
+// latencies are no worse. Decoding tens of thousands of objects is different: the program then gets
+// all processors.
 package processors
 
 import (
@@ -18,20 +18,22 @@ import (
 )
 
 const (
-	// lookEvery is how often it is seen how much CPU was taken.
+	// lookEvery is the interval at which the governor measures the CPU time used.
 	lookEvery = time.Second
-	// enough is how much of one processor may be taken before there are more, and calm how little
-	// before there is one again, when it stays so for calmFor. Two thresholds and a wait, as each
-	// change stops all goroutines for a moment.
+	// enough and calm are shares of one processor. Above enough, the program gets all processors.
+	// It returns to one after the load was at most calm for calmFor. The two thresholds and the
+	// wait keep changes rare, because each change stops all goroutines for a moment.
 	enough  = 0.75
 	calm    = 0.5
 	calmFor = 10 * time.Second
 )
 
-// Govern calls run, and sees meanwhile that the program has one processor, or all that Go finds
-// to be there while one is not enough. It is for a program's main function: the number
-// is the whole process's. It leaves it alone where GOMAXPROCS is set in the environment, where there
-// is one processor, and where the system does not say how much CPU was taken.
+// Govern calls run. While run runs, Govern keeps the program on one processor, or on all processors
+// that Go finds while one is not enough. Only the main function of a program should call it, because
+// the number applies to the whole process.
+//
+// Govern changes nothing if GOMAXPROCS is set in the environment, if there is only one processor,
+// or if the system does not report the CPU time of the process.
 func Govern(ctx context.Context, run func(ctx context.Context) error) error {
 	if _, known := taken(); !known || os.Getenv("GOMAXPROCS") != "" || runtime.GOMAXPROCS(0) == 1 {
 		return run(ctx)
@@ -41,7 +43,7 @@ func Govern(ctx context.Context, run func(ctx context.Context) error) error {
 	governing.Go("processors", governor{taken, set}.run)
 	defer func() {
 		governing.Stop()
-		_ = governing.Wait() // It does not fail.
+		_ = governing.Wait() // governor.run fails only with the error of its context.
 		set(true)
 	}()
 	return run(ctx)
@@ -49,23 +51,23 @@ func Govern(ctx context.Context, run func(ctx context.Context) error) error {
 
 func set(all bool) {
 	if all {
-		runtime.SetDefaultGOMAXPROCS() // It follows a container's limit that changes, too.
+		runtime.SetDefaultGOMAXPROCS() // Keeps following changes of a container's CPU limit.
 		return
 	}
 	runtime.GOMAXPROCS(1)
 }
 
-// governor decides, beginning with one processor. taken is how much CPU the process has taken since it began.
+// governor decides on how many processors the program runs. It begins with one.
 type governor struct {
-	taken func() (cpu time.Duration, known bool)
-	set   func(all bool)
+	taken func() (cpu time.Duration, known bool) // CPU time of the process since it began
+	set   func(all bool)                         // switches to all processors, or to one
 }
 
 func (g governor) run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	all, looked := false, time.Now()
-	busy := looked // when one processor was last not enough
+	busy := looked // when the load was last above calm
 	before, _ := g.taken()
 	for {
 		select {

@@ -14,14 +14,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// load is a number of seconds, in each of which the process takes a share of one processor.
+// load is a constant load for a number of seconds.
 type load struct {
 	seconds int
-	share   float64
+	share   float64 // of one processor
 }
 
-// changes are the seconds after which the number of processors changes, under loads one after
-// the other: first to all, then to one, and so on.
+// changes returns the seconds after which the number of processors changes under successive loads.
+// The first change is to all processors, the second to one, and so on.
 func changes(t *testing.T, loads ...load) (at []int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func changes(t *testing.T, loads ...load) (at []int) {
 		governing := lifecycle.New(t.Context())
 		governing.Go("processors", governor{taken, func(is bool) {
 			if is == all {
-				t.Errorf("after %v it sets again what is set: all %v", time.Since(began), is)
+				t.Errorf("after %v the governor sets the number that is already set: all %v", time.Since(began), is)
 			}
 			all = is
 			at = append(at, int(time.Since(began)/time.Second))

@@ -4,5 +4,5 @@ package processors
 
 import "time"
 
-// taken is not known here.
+// taken reports that the CPU time is not known on this system.
 func taken() (cpu time.Duration, known bool) { return 0, false }

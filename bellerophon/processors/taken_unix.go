@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// taken is how much CPU the process has taken, in user mode and in the kernel.
+// taken returns the CPU time of the process, in user mode and in the kernel.
 func taken() (cpu time.Duration, known bool) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
