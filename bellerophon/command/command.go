@@ -1,5 +1,5 @@
-// Package command has what the programs share: the commands that two of them have, and how
-// all are run.
+// Package command holds what the programs bellerophon and bellerophon-operator share: the commands
+// that both have, and the function that runs a program.
 package command
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Run runs a program until it is done, interrupted or terminated, and returns its exit code.
-// What went wrong is one line on stderr.
+// Run runs a program until it finishes, is interrupted or is terminated, and returns its exit code.
+// It prints an error as one line on stderr.
 func Run(root *cobra.Command) int {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

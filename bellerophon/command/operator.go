@@ -15,18 +15,18 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// NewOperator is the command that runs the operator.
+// NewOperator creates the command that runs the operator.
 func NewOperator() *cobra.Command {
 	var kubeconfig, level, format string
 	var options controller.Options
 	command := &cobra.Command{
 		Use:   "operator",
-		Short: "Run the operator on a cluster that you have",
-		Long: `Runs the operator until it gets an interrupt or SIGTERM. In a pod it is the pod's
-ServiceAccount; elsewhere it is who the kubeconfig says. What it may do is in the role of
-charts/bellerophon-operator. It waits for a cluster that does not answer, and for a
-resource definition that is not there yet. It runs on one processor while that is enough; GOMAXPROCS
-sets another number, for good.`,
+		Short: "Run the operator on your own cluster",
+		Long: `Runs the operator until it gets an interrupt or SIGTERM. In a pod it uses the pod's
+ServiceAccount; elsewhere it uses the credentials of the kubeconfig. The permissions that it
+needs are in the role of charts/bellerophon-operator. It waits for a cluster that does not
+answer, and for a resource definition that is not installed yet. It runs on one processor
+while one is enough, and on all available processors otherwise. GOMAXPROCS sets a fixed number.`,
 		Example: `  bellerophon operator --kubeconfig ~/.kube/config
   bellerophon operator --namespace team-a --workers 4 --log-level debug`,
 		Args: cobra.NoArgs,
@@ -59,19 +59,19 @@ sets another number, for good.`,
 			if err := simple.AddTo(manager); err != nil {
 				return err
 			}
-			log.Info("the operator runs", slog.String("server", config.Host), slog.Any("namespaces", options.Namespaces))
+			log.Info("operator started", slog.String("server", config.Host), slog.Any("namespaces", options.Namespaces))
 			err = processors.Govern(command.Context(), manager.Run)
-			log.Info("the operator has ended")
+			log.Info("operator stopped")
 			return err
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; default is that of KUBECONFIG, the pod's ServiceAccount, or ~/.kube/config")
-	flags.StringSliceVarP(&options.Namespaces, "namespace", "n", nil, "watch these namespaces only, separated by commas; default all")
-	flags.IntVar(&options.Workers, "workers", 0, "reconciles at once, 1 to 1024; default 32")
-	flags.DurationVar(&options.Window, "debounce-window", 0, "how long an event of a busy object waits for a newer one; negative for not at all; default 10ms")
-	flags.StringVar(&options.MetricsAddress, "metrics-address", ":8080", "where to serve /metrics; empty for nowhere")
-	flags.StringVar(&options.HealthAddress, "health-address", ":8081", "where to serve /healthz and /readyz; empty for nowhere")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; default is $KUBECONFIG, then the pod's ServiceAccount, then ~/.kube/config")
+	flags.StringSliceVarP(&options.Namespaces, "namespace", "n", nil, "watch only these namespaces, separated by commas; default all")
+	flags.IntVar(&options.Workers, "workers", 0, "concurrent reconciles, 1 to 1024; default 32")
+	flags.DurationVar(&options.Window, "debounce-window", 0, "how long an event of a busy object waits for a newer one; negative means no wait; default 10ms")
+	flags.StringVar(&options.MetricsAddress, "metrics-address", ":8080", "where to serve /metrics; empty means nowhere")
+	flags.StringVar(&options.HealthAddress, "health-address", ":8081", "where to serve /healthz and /readyz; empty means nowhere")
 	flags.StringVar(&options.ProfileAddress, "profile-address", "", "where to serve /debug/pprof/ for `go tool pprof`; default nowhere")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")

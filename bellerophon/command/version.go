@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NewVersion is the command that prints the version.
+// NewVersion creates the command that prints the version.
 func NewVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
