@@ -1,7 +1,7 @@
-// Package charts holds the Helm charts of Bellerophon and renders them with Helm's own
-// library, so that a program can install what `helm install` would install.
+// Package charts holds the Helm charts of Bellerophon and renders them with Helm's own library. A
+// program can thus install the same objects as `helm install`.
 //
-// Rendering needs no cluster and no files: the charts are part of the program.
+// Rendering needs no cluster and no files, because the charts are embedded in the program.
 package charts
 
 import (
@@ -34,17 +34,17 @@ const (
 
 // Manifests is a rendered chart.
 type Manifests struct {
-	// CRDs come first: the API server knows their kinds once they are established.
+	// CRDs must be installed first. The API server serves their kinds once they are established.
 	CRDs []*unstructured.Unstructured
-	// Objects are the rendered templates, in the order in which Helm installs them. Each
-	// one of a namespaced kind names its namespace; the namespace itself is not among them.
+	// Objects holds the rendered templates in Helm's order of installation. Each object of a
+	// namespaced kind has its namespace set. The Namespace object itself is not included.
 	Objects []*unstructured.Unstructured
-	// Notes is the text that Helm shows after it installed the chart.
+	// Notes is the text that Helm shows after the installation.
 	Notes string
 }
 
-// Without returns the manifests except the objects of the kinds. A program that is the
-// operator itself leaves out "Deployment" and installs what it needs to run.
+// Without returns the manifests without the objects of the given kinds. A program that runs the
+// operator itself leaves out "Deployment".
 func (m Manifests) Without(kinds ...string) Manifests {
 	m.Objects = slices.DeleteFunc(slices.Clone(m.Objects), func(object *unstructured.Unstructured) bool {
 		return slices.Contains(kinds, object.GetKind())
@@ -52,9 +52,9 @@ func (m Manifests) Without(kinds ...string) Manifests {
 	return m
 }
 
-// Operator renders the chart of the operator for a release in a namespace. The values
-// overlay those of the chart's values.yaml and have to fit its values.schema.json: the
-// error names each one that does not.
+// Operator renders the chart of the operator for a release in a namespace. The values override the
+// defaults in the chart's values.yaml, and must match its values.schema.json. The error names each
+// value that does not match.
 func Operator(release, namespace string, values map[string]any) (Manifests, error) {
 	manifests, err := render(operatorChart, release, namespace, values)
 	if err != nil {
@@ -72,7 +72,7 @@ func render(name, release, namespace string, values map[string]any) (Manifests, 
 	}
 	loaded, err := load(name)
 	if err != nil {
-		return Manifests{}, fmt.Errorf("load it: %w", err)
+		return Manifests{}, fmt.Errorf("load the files: %w", err)
 	}
 	options := common.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}
 	complete, err := commonutil.ToRenderValues(loaded, values, options, nil)
@@ -106,7 +106,7 @@ func load(name string) (*chart.Chart, error) {
 	return loader.LoadFiles(content)
 }
 
-// parse turns a chart's definitions and its rendered templates into objects.
+// parse decodes a chart's definitions and its rendered templates into objects.
 func parse(loaded *chart.Chart, rendered map[string]string) (Manifests, error) {
 	var manifests Manifests
 	for _, crd := range loaded.CRDObjects() {
@@ -124,7 +124,7 @@ func parse(loaded *chart.Chart, rendered map[string]string) (Manifests, error) {
 		return Manifests{}, err
 	}
 	if len(hooks) > 0 {
-		return Manifests{}, fmt.Errorf("%s is a hook, which only Helm can run", hooks[0].Path)
+		return Manifests{}, fmt.Errorf("%s is a hook, which only Helm can run; remove the hook annotation", hooks[0].Path)
 	}
 	for _, manifest := range sorted {
 		object, err := decode(manifest.Content)
@@ -136,8 +136,8 @@ func parse(loaded *chart.Chart, rendered map[string]string) (Manifests, error) {
 	return manifests, nil
 }
 
-// decode reads one object. Numbers become int64 or float64, as everywhere in unstructured
-// objects; a key that occurs twice is an error.
+// decode decodes one object. Numbers become int64 or float64, as in all unstructured objects. A
+// duplicate key is an error.
 func decode(manifest string) (*unstructured.Unstructured, error) {
 	json, err := yaml.YAMLToJSONStrict([]byte(manifest))
 	if err != nil {

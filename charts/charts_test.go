@@ -241,7 +241,7 @@ func names(objects []*unstructured.Unstructured) []string {
 	return names
 }
 
-// granted maps each resource.group to its sorted verbs.
+// granted returns the sorted verbs of each resource.group.
 func granted(rules []rbacv1.PolicyRule) map[string]string {
 	verbs := map[string][]string{}
 	for _, rule := range rules {
@@ -259,7 +259,7 @@ func granted(rules []rbacv1.PolicyRule) map[string]string {
 	return granted
 }
 
-// container says image and arguments of the operator's container.
+// container returns the image and the arguments of the operator's container.
 func container(t *testing.T, manifests charts.Manifests) string {
 	t.Helper()
 	operator := deployment(t, manifests).Spec.Template.Spec.Containers[0]
@@ -271,7 +271,7 @@ func deployment(t *testing.T, manifests charts.Manifests) *appsv1.Deployment {
 	return typed(t, manifests, "Deployment", &appsv1.Deployment{})
 }
 
-// roleOf reads the role, or the cluster role, whose fields the type Role has as well.
+// roleOf returns the Role, or the ClusterRole decoded as a Role, which has the same fields.
 func roleOf(t *testing.T, manifests charts.Manifests) *rbacv1.Role {
 	t.Helper()
 	return typed(t, manifests, "Role", &rbacv1.Role{})
@@ -282,8 +282,8 @@ func bindingOf(t *testing.T, manifests charts.Manifests) *rbacv1.RoleBinding {
 	return typed(t, manifests, "RoleBinding", &rbacv1.RoleBinding{})
 }
 
-// typed reads the one object of a kind, or of its cluster-wide counterpart, as the API
-// server would: an unknown field is an error.
+// typed decodes the one object of a kind, or of its cluster-wide counterpart. As in the API server,
+// an unknown field is an error.
 func typed[T any](t *testing.T, manifests charts.Manifests, kind string, into *T) *T {
 	t.Helper()
 	for _, object := range manifests.Objects {
