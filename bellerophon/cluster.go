@@ -14,7 +14,7 @@ func newCluster() *cobra.Command {
 	var buildOnly bool
 	command := &cobra.Command{
 		Use:   "cluster",
-		Short: "Start just the local cluster and print its kubeconfig",
+		Short: "Start only the local cluster and print its kubeconfig",
 		Long: `Starts a real control plane on this machine's loopback interface, with one simulated node,
 and prints the path of its kubeconfig on standard output. Progress goes to standard error.
 The cluster runs until the command gets an interrupt or SIGTERM.`,
@@ -35,7 +35,7 @@ The cluster runs until the command gets an interrupt or SIGTERM.`,
 				return err
 			}
 			fmt.Println(cluster.Kubeconfig())
-			stderr.Println(fmt.Sprintf("the API server was ready after %.1f s; Ctrl-C ends it", cluster.APIReadyAfter().Seconds()))
+			stderr.Println(fmt.Sprintf("the API server was ready after %.1f s; Ctrl-C stops the cluster", cluster.APIReadyAfter().Seconds()))
 			if kubectl := cluster.Kubectl(); kubectl != "" {
 				stderr.Println("  kubectl: KUBECONFIG=" + cluster.Kubeconfig() + " " + kubectl + " get nodes")
 			}
@@ -50,7 +50,7 @@ The cluster runs until the command gets an interrupt or SIGTERM.`,
 			return died
 		},
 	}
-	command.Flags().IntVar(&options.APIPort, "api-port", 0, "port of the API server on 127.0.0.1; 0 is any free one")
-	command.Flags().BoolVar(&buildOnly, "build-only", false, "build the control plane, if that has not been done, and end")
+	command.Flags().IntVar(&options.APIPort, "api-port", 0, "port of the API server on 127.0.0.1; 0 means any free port")
+	command.Flags().BoolVar(&buildOnly, "build-only", false, "build the control plane, unless it is built already, and exit")
 	return command
 }

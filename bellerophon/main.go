@@ -1,4 +1,4 @@
-// Command bellerophon is a Kubernetes operator, and what is needed to try it: see
+// Command bellerophon runs a Kubernetes operator, and everything that is needed to try it out. See
 // `bellerophon help`.
 package main
 
@@ -17,12 +17,12 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bellerophon",
 		Short: "A Kubernetes operator on a reactive event stream",
-		Long: `Bellerophon keeps BellerophonSimple objects in the state that they ask for: for each a
-StatefulSet, a headless Service and a ConfigMap.
+		Long: `Bellerophon reconciles BellerophonSimple objects. For each object it keeps a StatefulSet,
+a headless Service and a ConfigMap in the desired state.
 
-  bellerophon up         tries it: a local cluster, the operator, and samples
-  bellerophon operator   runs the operator on a cluster that you have
-  bellerophon cluster    runs just the local cluster`,
+  bellerophon up         starts a local cluster, the operator and samples
+  bellerophon operator   runs the operator on your own cluster
+  bellerophon cluster    runs only the local cluster`,
 	}
 	root.AddCommand(newUp(), command.NewOperator(), newCluster(), command.NewVersion())
 	return root

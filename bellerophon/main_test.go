@@ -21,12 +21,12 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"bellerophon": func() { os.Exit(run()) }})
 }
 
-// TestScripts runs the command as a user does. What a script finds beside the usual:
+// TestScripts runs the command as a user does. Scripts have these additional commands:
 //
 //	cluster         starts a cluster that the scripts share, and sets KUBECONFIG and PATH
 //	taken VAR       sets VAR to a port of 127.0.0.1 that is taken
-//	killed WORDS    runs bellerophon until it prints WORDS, and kills it with SIGKILL
-//	nochildren      fails if a process of a killed cluster is left
+//	killed WORDS    runs bellerophon up until it prints WORDS, and kills it with SIGKILL
+//	nochildren      fails if a process of the killed cluster is left
 func TestScripts(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("XDG_CACHE_HOME", cache) // The control plane is built once, not for each script.
+			env.Setenv("XDG_CACHE_HOME", cache) // So that the scripts share one build of the control plane.
 			env.Setenv("KUBEBUILDER_ASSETS", os.Getenv("KUBEBUILDER_ASSETS"))
 			root, err := filepath.Abs("..")
 			env.Setenv("ROOT", root)
@@ -90,8 +90,8 @@ func taken(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], port)
 }
 
-// killed runs the command in the middle of which it is killed. Where its cluster was it
-// puts into CLUSTER.
+// killed runs the command and kills it once it has printed the words. It sets CLUSTER to the
+// directory of the command's cluster.
 func killed(ts *testscript.TestScript, _ bool, args []string) {
 	words := strings.Join(args, " ")
 	path := filepath.SplitList(ts.Getenv("PATH"))[0]
@@ -110,15 +110,15 @@ func killed(ts *testscript.TestScript, _ bool, args []string) {
 		found = strings.Contains(lines.Text(), words)
 	}
 	ts.Check(command.Process.Signal(syscall.SIGKILL))
-	_ = command.Wait() // It was killed.
+	_ = command.Wait() // Its error is the kill.
 	if !found {
 		ts.Fatalf("bellerophon up never printed %q", words)
 	}
 }
 
-// noChildren looks for live processes that were told of the killed cluster's directory.
-// The kernel kills them with their parent; a kill is done when the process is waited for,
-// so what is only waited for counts as gone.
+// noChildren fails if a live process has the directory of the killed cluster on its command line.
+// The kernel kills these processes with their parent. A zombie counts as gone, because its command
+// line is empty.
 func noChildren(ts *testscript.TestScript, _ bool, _ []string) {
 	directory := ts.Getenv("CLUSTER")
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -126,7 +126,7 @@ func noChildren(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, file := range processes {
 		line, err := os.ReadFile(file)
 		if err == nil && strings.Contains(string(line), directory) {
-			ts.Fatalf("still there: %s", fmt.Sprint(strings.ReplaceAll(string(line), "\x00", " ")))
+			ts.Fatalf("the process is still alive: %s", fmt.Sprint(strings.ReplaceAll(string(line), "\x00", " ")))
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// commandLines finds the indented lines of a document that begin with a command, without
-// their remarks.
+// commandLines returns the indented lines of a document that begin with a command, without their
+// comments.
 func commandLines(t *testing.T, document, command string) []string {
 	t.Helper()
 	text, err := os.ReadFile(document)

@@ -16,12 +16,12 @@ func newUp() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "up",
 		Short: "Start a local cluster, the operator and samples, and show how they become Ready",
-		Long: `Starts a real control plane on this machine's loopback interface (the first time it is
-built, which takes some minutes), installs the resource definition and the operator's
-permissions, runs the operator as its own ServiceAccount, applies samples, and shows how
-they become Ready. Ctrl-C ends it and takes everything away.
+		Long: `Starts a real control plane on this machine's loopback interface. The first start builds
+it, which takes some minutes. The command then installs the resource definition and the
+operator's permissions, runs the operator as its own ServiceAccount, applies samples, and
+shows how they become Ready. Ctrl-C stops the command and removes everything it created.
 
-With --kubeconfig it uses a cluster of yours, and leaves only the resource definition.`,
+With --kubeconfig it uses your own cluster, and leaves only the resource definition there.`,
 		Example: `  bellerophon up
   bellerophon up --sheroes 200 --until-settled --output json
   bellerophon up --kubeconfig ~/.kube/config --namespace try --keep`,
@@ -41,14 +41,14 @@ With --kubeconfig it uses a cluster of yours, and leaves only the resource defin
 	}
 	flags := command.Flags()
 	flags.IntVar(&options.Sheroes, "sheroes", 3, "sample objects to apply, 0 to 10000")
-	flags.BoolVar(&options.UntilSettled, "until-settled", false, "end once all samples are Ready and the cache is Settled; fail at --timeout")
-	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "how long --until-settled waits from the applied samples on")
-	flags.StringVarP(&output, "output", "o", "text", "text, or json: one object at the end, progress on standard error")
+	flags.BoolVar(&options.UntilSettled, "until-settled", false, "exit once all samples are Ready and the cache is Settled; fail after --timeout")
+	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "how long --until-settled waits after the samples are applied")
+	flags.StringVarP(&output, "output", "o", "text", "text or json; json prints one object at the end, and progress on standard error")
 	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig file instead of a local one")
-	flags.StringVarP(&options.Namespace, "namespace", "n", "default", "namespace of the samples; it is created if need be")
-	flags.StringVar(&options.Image, "image", "", "image of the samples' servers; one on a host that ends with .invalid cannot be pulled")
+	flags.StringVarP(&options.Namespace, "namespace", "n", "default", "namespace of the samples; created if it does not exist")
+	flags.StringVar(&options.Image, "image", "", "image of the samples' servers; pulling from a host that ends with .invalid fails")
 	flags.BoolVar(&options.Keep, "keep", false, "with --kubeconfig: leave samples and permissions in the cluster")
-	flags.StringVar(&options.MetricsAddress, "metrics-address", "127.0.0.1:0", "where the operator serves /metrics; port 0 is any free one")
+	flags.StringVar(&options.MetricsAddress, "metrics-address", "127.0.0.1:0", "where the operator serves /metrics; port 0 means any free port")
 	flags.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logging.Levels, cobra.ShellCompDirectiveNoFileComp))

@@ -1,5 +1,5 @@
-// Command bellerophon-operator is the operator of the command bellerophon and nothing else,
-// for an image: it starts sooner and takes less memory without what tries it out.
+// Command bellerophon-operator runs only the operator of the command bellerophon, for a container
+// image. Without the parts that try the operator out, it starts sooner and takes less memory.
 package main
 
 import (
@@ -13,8 +13,8 @@ func main() {
 	root := &cobra.Command{
 		Use:   "bellerophon-operator",
 		Short: "A Kubernetes operator on a reactive event stream",
-		Long: `Bellerophon keeps BellerophonSimple objects in the state that they ask for: for each a
-StatefulSet, a headless Service and a ConfigMap.`,
+		Long: `Bellerophon reconciles BellerophonSimple objects. For each object it keeps a StatefulSet,
+a headless Service and a ConfigMap in the desired state.`,
 	}
 	root.AddCommand(command.NewOperator(), command.NewVersion())
 	os.Exit(command.Run(root))
