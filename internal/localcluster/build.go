@@ -21,15 +21,16 @@ const (
 	kwokPackage      = "sigs.k8s.io/kwok/cmd/kwok"
 )
 
-// How the binaries are built. All of it goes into their hash.
+// These settings determine how the binaries are built. All of them go into the hash of the build.
 var (
 	buildEnvironment = []string{"CGO_ENABLED=0", "GOWORK=off"}
 	buildFlags       = []string{"-mod=readonly", "-trimpath"}
 	linkerFlags      = "-s -w"
-	// versionPackages get the version of Kubernetes: without it, clients do not know what
-	// they talk to.
+	// versionPackages lists the packages into which the linker writes the version of Kubernetes.
+	// Without the version, clients cannot tell which server they talk to.
 	versionPackages = []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"}
-	// stageFiles of kwok's module are what its nodes, Pods and volumes do.
+	// stageFiles lists the files of kwok's module that define the behaviour of its nodes, Pods
+	// and volumes.
 	stageFiles = []string{
 		"node/fast/node-initialize.yaml",
 		"node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
@@ -43,18 +44,18 @@ var (
 	}
 )
 
-// builder makes what is missing in target, a directory with the layout of
-// KUBEBUILDER_ASSETS. Every entry is made elsewhere and then renamed, so that whatever
-// target has is complete.
+// builder builds the missing entries of target, a directory with the layout of
+// KUBEBUILDER_ASSETS. Every entry is built elsewhere and then renamed, so that each entry in
+// target is complete.
 type builder struct {
 	options   Options
 	source    source
 	target    string
-	temporary string // where things are made
+	temporary string // the directory of entries under construction
 }
 
-// build makes programs and kwok's stages, unless an earlier build has, and returns the
-// directory that has them.
+// build builds programs and kwok's stages, unless an earlier build did, and returns their
+// directory.
 func build(ctx context.Context, options Options, programs []string) (string, error) {
 	source, err := findSource()
 	if err != nil {
@@ -70,7 +71,7 @@ func build(ctx context.Context, options Options, programs []string) (string, err
 		return b.target, nil
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return "", fmt.Errorf("building the control plane needs Go: %w; install it (https://go.dev/dl) and put it on PATH, or %s", err, wayOut())
+		return "", fmt.Errorf("find go: %w; a build of the control plane needs Go: install it (https://go.dev/dl) and put it on PATH, or %s", err, wayOut())
 	}
 	if err := os.MkdirAll(b.target, 0o755); err != nil {
 		return "", cacheError(options.CacheDir, err)
@@ -86,8 +87,8 @@ func build(ctx context.Context, options Options, programs []string) (string, err
 	return b.target, nil
 }
 
-// entriesOf are the entries of the target directory that programs need: the components
-// are links to one of them.
+// entriesOf returns the entries of the target directory that programs need. The components of the
+// control plane are links to one entry.
 func entriesOf(programs []string) []string {
 	var entries []string
 	for _, name := range programs {
@@ -108,7 +109,7 @@ func (b *builder) missing(entries []string) []string {
 	})
 }
 
-// lock waits until no other process builds.
+// lock acquires the build lock. It waits while another process builds.
 func (b *builder) lock(ctx context.Context) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(b.options.CacheDir, "build.lock"))
 	locked, err := lock.TryLock()
@@ -117,12 +118,12 @@ func (b *builder) lock(ctx context.Context) (*flock.Flock, error) {
 		_, err = lock.TryLockContext(ctx, lockRetry)
 	}
 	if err != nil {
-		return nil, cacheError(b.options.CacheDir, fmt.Errorf("locking %s: %w", lock.Path(), err))
+		return nil, cacheError(b.options.CacheDir, fmt.Errorf("lock %s: %w", lock.Path(), err))
 	}
 	return lock, nil
 }
 
-// make builds entries of the target. Its caller holds the lock.
+// make builds entries of the target. The caller holds the lock.
 func (b *builder) make(ctx context.Context, entries []string) (err error) {
 	if len(entries) == 0 {
 		return nil // Another process built them while this one waited.
@@ -148,26 +149,27 @@ func (b *builder) make(ctx context.Context, entries []string) (err error) {
 			err = os.Rename(output, filepath.Join(b.target, entry))
 		}
 		if err != nil {
-			return cacheError(b.options.CacheDir, fmt.Errorf("building %s: %w", entry, err))
+			return cacheError(b.options.CacheDir, fmt.Errorf("build %s: %w", entry, err))
 		}
 	}
 	return nil
 }
 
-// removeLeftovers of builds that were killed: nobody else builds now.
+// removeLeftovers removes the temporary directories of killed builds. The caller holds the lock,
+// so no other build uses them.
 func (b *builder) removeLeftovers() error {
 	leftovers, err := filepath.Glob(filepath.Join(b.options.CacheDir, "build-*"))
 	for _, path := range leftovers {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
 	if err != nil {
-		return cacheError(b.options.CacheDir, fmt.Errorf("removing what an interrupted build left: %w", err))
+		return cacheError(b.options.CacheDir, fmt.Errorf("remove the leftovers of an interrupted build: %w", err))
 	}
 	return nil
 }
 
-// cacheError adds a way out to errors of the disk that the cache directory is on. It looks
-// at the text, as those of the go command are nothing but text.
+// cacheError adds a way out to errors of the disk that holds the cache directory. It matches the
+// text, because errors of the go command are only text.
 func cacheError(directory string, err error) error {
 	says := func(number syscall.Errno) bool { return strings.Contains(err.Error(), number.Error()) }
 	switch {
@@ -194,8 +196,8 @@ func (b *builder) makeControlPlane(ctx context.Context, output string) error {
 	if err := b.goBuild(ctx, nested[0], ".", output, "-ldflags="+flags); err != nil {
 		return err
 	}
-	// The links lead nowhere until the binary is renamed. A build that was interrupted in
-	// between may have left some.
+	// The links dangle until the binary is renamed. An interrupted build may have left some of
+	// them.
 	for _, name := range components {
 		link := filepath.Join(b.target, name)
 		if err := os.Symlink(controlPlaneName, link); err != nil && !errors.Is(err, os.ErrExist) {

@@ -13,8 +13,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// fakeGo puts a shell script called go first on PATH. The script logs how it is called
-// in calls, and runs duringBuild within "go build".
+// fakeGo puts a shell script named go first on PATH. The script logs its calls in calls, and runs
+// duringBuild within "go build".
 func fakeGo(t *testing.T, duringBuild string) (calls string) {
 	t.Helper()
 	directory := t.TempDir()
@@ -86,7 +86,7 @@ func TestABuildHasTheLayoutOfKubebuilderAssetsAndIsKept(t *testing.T) {
 		t.Errorf("stages = %v, want %d", programs.stages, len(stageFiles))
 	}
 	if again, err := findPrograms(t.Context(), options); err != nil || !reflect.DeepEqual(again, programs) {
-		t.Errorf("the second time: %v, %v, want what the first gave", again, err)
+		t.Errorf("the second call returned %v, %v, want the result of the first call", again, err)
 	}
 	if log, _ := os.ReadFile(calls); strings.Count(string(log), "build") != 2 {
 		t.Errorf("go was called with:\n%swant two builds in all", log)
@@ -108,12 +108,12 @@ func TestOnlyWhatKubebuilderAssetsLacksIsBuilt(t *testing.T) {
 	for _, name := range append([]string{"kwok"}, components...) {
 		fromAssets := filepath.Dir(programs.path(name)) == assets
 		if want := name == "etcd" || name == "kube-apiserver" || name == "kubectl"; fromAssets != want {
-			t.Errorf("%s is %s; is it from KUBEBUILDER_ASSETS? %v, want %v", name, programs.path(name), fromAssets, want)
+			t.Errorf("%s is %s; from KUBEBUILDER_ASSETS: %v, want %v", name, programs.path(name), fromAssets, want)
 		}
 	}
 	t.Setenv("KUBEBUILDER_ASSETS", filepath.Join(assets, "missing"))
-	if _, err := findPrograms(t.Context(), completed(t, Options{})); err == nil || !strings.Contains(err.Error(), "no directory") {
-		t.Errorf("with a KUBEBUILDER_ASSETS that is missing: %v, want an error that says so", err)
+	if _, err := findPrograms(t.Context(), completed(t, Options{})); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("with a KUBEBUILDER_ASSETS that does not exist: %v, want an error that says so", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestBuildErrorsSayWhatHappenedAndAWayOut(t *testing.T) {
 		workingDir  string
 		want        []string
 	}{
-		"a compiler's error":      {duringBuild: "echo 'main.go:1: syntax error' >&2; exit 1", want: []string{"building kwok", "main.go:1: syntax error"}},
+		"a compiler's error":      {duringBuild: "echo 'main.go:1: syntax error' >&2; exit 1", want: []string{"build kwok", "main.go:1: syntax error"}},
 		"a full disk":             {duringBuild: "echo 'write /x: no space left on device' >&2; exit 1", want: []string{"is full", "XDG_CACHE_HOME"}},
 		"a cache not to write":    {cache: filepath.Join(file, "cache"), want: []string{file, "cannot be written", "XDG_CACHE_HOME"}},
 		"no go command":           {withoutGo: true, want: []string{"needs Go", "PATH", "KUBEBUILDER_ASSETS", "--kubeconfig"}},

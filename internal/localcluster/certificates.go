@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// validity of certificates: longer than any local cluster runs.
+// validity bounds the lifetime of certificates. It is longer than any local cluster runs.
 const validity = 365 * 24 * time.Hour
 
-// authority is a certificate authority that lives in memory: its key is never written.
+// authority is a certificate authority in memory. Its key is never written to disk.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -28,7 +28,7 @@ type keyPair struct{ certificate, key []byte }
 func newAuthority(name string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making the key of the authority %s: %w", name, err)
+		return nil, fmt.Errorf("make the key of the authority %s: %w", name, err)
 	}
 	template := certificate(pkix.Name{CommonName: name})
 	template.IsCA = true
@@ -36,11 +36,11 @@ func newAuthority(name string) (*authority, error) {
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("signing the authority %s: %w", name, err)
+		return nil, fmt.Errorf("sign the authority %s: %w", name, err)
 	}
 	parsed, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("reading the authority %s: %w", name, err)
+		return nil, fmt.Errorf("read the authority %s: %w", name, err)
 	}
 	return &authority{certificate: parsed, key: key, pem: encode("CERTIFICATE", der)}, nil
 }
@@ -52,8 +52,8 @@ func (a *authority) client(user string, groups ...string) (keyPair, error) {
 	return a.issue(template)
 }
 
-// server issues a certificate for a server on loopback that also has other names.
-// etcd is a client with it, too: of itself, as its own peer and for its gateway.
+// server issues a certificate for a server on loopback with additional names. The certificate is
+// also valid for clients: etcd connects to itself with it, as its own peer and for its gateway.
 func (a *authority) server(name string, dnsNames []string, addresses ...net.IP) (keyPair, error) {
 	template := certificate(pkix.Name{CommonName: name})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
@@ -66,17 +66,17 @@ func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
 	name := template.Subject.CommonName
 	key, encoded, err := newKey()
 	if err != nil {
-		return keyPair{}, fmt.Errorf("making the key of %s: %w", name, err)
+		return keyPair{}, fmt.Errorf("make the key of %s: %w", name, err)
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {
-		return keyPair{}, fmt.Errorf("signing the certificate of %s: %w", name, err)
+		return keyPair{}, fmt.Errorf("sign the certificate of %s: %w", name, err)
 	}
 	return keyPair{certificate: encode("CERTIFICATE", der), key: encoded}, nil
 }
 
-// newKey makes a private key, also PEM encoded.
+// newKey creates a private key and also returns it PEM encoded.
 func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -89,12 +89,13 @@ func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	return key, encode("EC PRIVATE KEY", der), nil
 }
 
-// certificate is what all have in common. CreateCertificate chooses the serial number.
+// certificate returns a template with the fields common to all certificates. CreateCertificate
+// chooses the serial number.
 func certificate(subject pkix.Name) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{
 		Subject:   subject,
-		NotBefore: now.Add(-time.Hour), // Clocks may be set back.
+		NotBefore: now.Add(-time.Hour), // Tolerates clocks that are set back.
 		NotAfter:  now.Add(validity),
 	}
 }

@@ -25,9 +25,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// These tests start clusters of their own, to see how they end.
+// These tests start their own clusters to check how they end.
 
-// ParentVariable makes TestMain be a parent that gets killed, and nothing else.
+// ParentVariable makes TestMain run only BeAParentThatGetsKilled.
 const ParentVariable = "BELLEROPHON_TEST_PARENT"
 
 func TestClustersRunSideBySideAndStopLeavesNothing(t *testing.T) {
@@ -52,7 +52,7 @@ func TestClustersRunSideBySideAndStopLeavesNothing(t *testing.T) {
 			t.Errorf("the cluster has %d processes and %d listeners, want 5 and 3", len(pids), len(listeners))
 		}
 		if i == 1 {
-			// The first has been stopped. This one does not mind.
+			// The second cluster still works after the first one was stopped.
 			if _, err := clientOf(t, c).CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{}); err != nil {
 				t.Errorf("the second cluster, after the first was stopped: %v", err)
 			}
@@ -114,7 +114,7 @@ func TestEtcdRefusesEverybodyButTheAPIServer(t *testing.T) {
 	}{
 		"the API server":    {[]tls.Certificate{apiServer}, true},
 		"the administrator": {[]tls.Certificate{admin}, false},
-		"nobody":            {nil, false},
+		"no certificate":    {nil, false},
 	} {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: test.certificates}}
 		response, err := (&http.Client{Transport: transport}).Get("https://" + listenersOf(c)[0] + "/version")
@@ -126,7 +126,7 @@ func TestEtcdRefusesEverybodyButTheAPIServer(t *testing.T) {
 			}
 		}
 		if (err == nil) != test.served {
-			t.Errorf("%s asks etcd: %v; want it to be served: %v", who, err, test.served)
+			t.Errorf("a request to etcd with the credentials of %s: %v; want an answer: %t", who, err, test.served)
 		}
 		transport.CloseIdleConnections()
 	}
@@ -210,7 +210,8 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			options := completed(t, Options{APIPort: test.apiPort})
-			// An empty cache has no clusters of other tests; the binaries are the usual ones.
+			// An empty cache has no clusters of other tests. The binaries come from the shared
+			// cache.
 			programs, err := findPrograms(ctx, completed(t, Options{CacheDir: sharedCache(t)}))
 			if err != nil {
 				t.Fatal(err)
@@ -273,7 +274,7 @@ func TestAKilledParentTakesItsClusterAlongAndTheNextStartSweeps(t *testing.T) {
 	}
 }
 
-// BeAParentThatGetsKilled is the other process of the test above.
+// BeAParentThatGetsKilled starts a cluster in the process that the test above kills.
 func BeAParentThatGetsKilled() error {
 	c, err := Start(context.Background(), Options{})
 	if err != nil {
@@ -284,7 +285,7 @@ func BeAParentThatGetsKilled() error {
 		said = append(said, strconv.Itoa(pid))
 	}
 	fmt.Println(strings.Join(said, " "))
-	<-c.Done() // It never is.
+	<-c.Done() // The process is killed before.
 	return nil
 }
 
@@ -297,7 +298,7 @@ func clientOf(t *testing.T, c *Cluster) kubernetes.Interface {
 	return client
 }
 
-// sharedCache is the cache that Start uses by default.
+// sharedCache returns the cache directory that Start uses by default.
 func sharedCache(t *testing.T) string {
 	t.Helper()
 	options, err := Options{}.complete()
@@ -315,7 +316,7 @@ func pidsOf(c *Cluster) []int {
 	return pids
 }
 
-// listenersOf are the addresses that the cluster listens on, by its arguments.
+// listenersOf returns the addresses that the cluster listens on, according to its arguments.
 func listenersOf(c *Cluster) []string {
 	var found []string
 	for _, child := range c.children.members {
@@ -334,8 +335,8 @@ func listenersOf(c *Cluster) []string {
 	return found
 }
 
-// waitGone waits for the end of a process that is no child of this one, so that nothing
-// tells when it ends.
+// waitGone polls until a process has ended. The process is not a child of this one, so there is
+// no event for its end.
 func waitGone(t *testing.T, what, pid string) {
 	t.Helper()
 	number, err := strconv.Atoi(pid)
@@ -356,7 +357,8 @@ func waitGone(t *testing.T, what, pid string) {
 	}
 }
 
-// isGone: the process has ended. A zombie has, too; it is its parent's business.
+// isGone reports whether the process has ended. A zombie has ended; its parent has not reaped it
+// yet.
 func isGone(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return true

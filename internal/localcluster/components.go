@@ -2,9 +2,10 @@ package localcluster
 
 import "strconv"
 
-// The arguments of every component. File names are those that identities writes.
+// This file holds the arguments of every component. The file names match the names that
+// identities.write and identities.writeKubeconfigs use.
 
-// maxBytes is the most that etcd recommends: 8 GiB.
+// maxBytes is the highest quota that etcd recommends: 8 GiB.
 const maxBytes = "8589934592"
 
 func etcdArguments(d *directory, p ports) []string {
@@ -24,8 +25,8 @@ func etcdArguments(d *directory, p ports) []string {
 		"--peer-key-file=" + d.file("etcd.key"),
 		"--peer-trusted-ca-file=" + d.file("etcd-ca.crt"),
 		"--peer-client-cert-auth",
-		"--unsafe-no-fsync",                 // The data end with the cluster.
-		"--quota-backend-bytes=" + maxBytes, // The default, 2 GiB, is less than 50,000 objects with children take.
+		"--unsafe-no-fsync",                 // The data do not outlive the cluster.
+		"--quota-backend-bytes=" + maxBytes, // 50,000 objects with children exceed the default, 2 GiB.
 		"--log-level=warn",
 	}
 }
@@ -35,7 +36,7 @@ func apiServerArguments(d *directory, p ports) []string {
 		"--bind-address=" + loopback,
 		"--secure-port=" + strconv.Itoa(p.api),
 		"--advertise-address=" + loopback,
-		// The Service "kubernetes" gets no endpoints: those must not be on loopback.
+		// The Service "kubernetes" gets no endpoints, because endpoints must not be on loopback.
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + serviceRange,
 		"--tls-cert-file=" + d.file("kube-apiserver.crt"),
@@ -55,8 +56,8 @@ func apiServerArguments(d *directory, p ports) []string {
 	}
 }
 
-// The clients of the API server serve nothing themselves, so they need no port. Their
-// rates are raised far beyond the defaults, which make 200 StatefulSets wait for minutes.
+// The clients of the API server serve nothing themselves, so they need no port. Their rate limits
+// are far above the defaults, with which 200 StatefulSets wait for minutes.
 
 func controllerManagerArguments(d *directory) []string {
 	return []string{
@@ -86,15 +87,15 @@ func schedulerArguments(d *directory) []string {
 	}
 }
 
-// kwokArguments: kwok does not limit its rate.
+// kwokArguments returns the arguments of kwok, which has no rate limit of its own.
 func kwokArguments(d *directory, stages []string) []string {
 	arguments := []string{
 		"--kubeconfig=" + d.file("kwok.kubeconfig"),
 		"--manage-nodes-with-annotation-selector=" + kwokAnnotation + "=" + kwokFake,
 		"--cidr=" + podRange,
 		"--node-ip=" + loopback,
-		"--node-lease-duration-seconds=40", // As a kubelet's: the node counts as healthy while it is renewed.
-		"--v=WARN",                         // It logs every Pod otherwise.
+		"--node-lease-duration-seconds=40", // As a kubelet's. The node counts as healthy while the lease is renewed.
+		"--v=WARN",                         // The default level logs every Pod.
 	}
 	for _, file := range stages {
 		arguments = append(arguments, "--config="+file)

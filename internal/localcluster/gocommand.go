@@ -14,12 +14,12 @@ import (
 	"syscall"
 )
 
-// goBuild builds a package of a nested module and reports every package compiled.
+// goBuild builds a package of a nested module and reports every compiled package.
 func (b *builder) goBuild(ctx context.Context, module, pkg, output, linker string) error {
 	name := filepath.Base(output)
 	flags := append(slices.Clone(buildFlags), linker)
 
-	// The packages that the Go build cache lacks are those that will be compiled.
+	// The build compiles the packages that are missing in the Go build cache.
 	var stale bytes.Buffer
 	list := slices.Concat([]string{"list"}, flags, []string{"-deps", "-f={{if .Stale}}{{.ImportPath}}{{end}}", pkg})
 	if err := b.runGo(ctx, module, &stale, b.downloads(name), list...); err != nil {
@@ -29,7 +29,7 @@ func (b *builder) goBuild(ctx context.Context, module, pkg, output, linker strin
 	b.options.Progress(progress)
 	compiled := func(line string) {
 		if strings.ContainsAny(line, " \t") {
-			return // No package, but a message.
+			return // A message, not a package.
 		}
 		progress.Detail = line
 		progress.Done = min(progress.Done+1, progress.Total)
@@ -38,7 +38,8 @@ func (b *builder) goBuild(ctx context.Context, module, pkg, output, linker strin
 	return b.runGo(ctx, module, io.Discard, compiled, slices.Concat([]string{"build", "-v", "-o=" + output}, flags, []string{pkg})...)
 }
 
-// downloads reports the modules that a go command says it downloads.
+// downloads returns a function that reports the modules from the "downloading" lines of a go
+// command.
 func (b *builder) downloads(name string) func(line string) {
 	progress := Progress{Phase: "downloading the Go modules of " + name}
 	b.options.Progress(progress)
@@ -51,16 +52,16 @@ func (b *builder) downloads(name string) func(line string) {
 	}
 }
 
-// runGo runs a go command in a nested module and calls line for each line of its standard
-// error. When ctx ends it kills the command and the compilers that it has started.
+// runGo runs a go command in a nested module and calls line for each line of its standard error.
+// When ctx ends, runGo kills the command and the compilers that the command started.
 func (b *builder) runGo(ctx context.Context, module string, stdout io.Writer, line func(string), arguments ...string) error {
-	runtime.LockOSThread() // See childAttributes: a build ends with this process, too.
+	runtime.LockOSThread() // See childAttributes: a build also ends with this process.
 	defer runtime.UnlockOSThread()
 
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Dir = filepath.Join(b.source.root, module)
 	command.Env = append(os.Environ(), "PWD="+command.Dir, "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH,
-		// What a killed build leaves goes with the directory.
+		// The files of a killed build are removed with this directory.
 		"GOTMPDIR="+b.temporary)
 	command.Env = append(command.Env, buildEnvironment...)
 	messages := &lines{each: line}
@@ -78,7 +79,7 @@ func (b *builder) runGo(ctx context.Context, module string, stdout io.Writer, li
 	return nil
 }
 
-// lines is an io.Writer that calls each for every line and remembers the last ones.
+// lines is an io.Writer that calls each for every line and keeps the last lines.
 type lines struct {
 	each    func(string)
 	partial []byte

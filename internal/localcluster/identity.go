@@ -8,15 +8,15 @@ import (
 const (
 	serviceRange = "10.96.0.0/16"
 	podRange     = "10.244.0.0/16"
-	// serviceAddress is the first of serviceRange: the Service "kubernetes" gets it.
+	// serviceAddress is the first address of serviceRange. The Service "kubernetes" gets it.
 	serviceAddress = "10.96.0.1"
 
-	// kwokUser is who kwok is to the API server; see allowKwok for what it may do.
+	// kwokUser is the user name of kwok at the API server. allowKwok grants its permissions.
 	kwokUser = "bellerophon:kwok"
 )
 
-// identities are the certificates of everybody who takes part. etcd has an authority of
-// its own: no user of the API server may go behind its back.
+// identities holds the certificates of all components and users. etcd has its own authority, so
+// that no user of the API server can bypass the API server.
 type identities struct {
 	ca        []byte
 	admin     keyPair
@@ -59,12 +59,12 @@ func newIdentities() (*identities, error) {
 		return nil, err
 	}
 	if _, ids.signerKey, err = newKey(); err != nil {
-		return nil, fmt.Errorf("making the key for service account tokens: %w", err)
+		return nil, fmt.Errorf("make the key for service account tokens: %w", err)
 	}
 	return ids, nil
 }
 
-// write puts everything that does not depend on ports into the directory.
+// write writes every file that does not depend on ports into the directory.
 func (i *identities) write(d *directory) error {
 	files := map[string][]byte{"ca.crt": i.ca, "etcd-ca.crt": i.etcdCA, "service-accounts.key": i.signerKey}
 	for name, pair := range i.files {
@@ -79,8 +79,8 @@ func (i *identities) write(d *directory) error {
 	return nil
 }
 
-// writeKubeconfigs makes a kubeconfig file for each client of the API server, and
-// "kubeconfig" for the administrator.
+// writeKubeconfigs writes a kubeconfig file for each client of the API server, and "kubeconfig"
+// for the administrator.
 func (i *identities) writeKubeconfigs(d *directory, server string) error {
 	files := map[string]keyPair{"kubeconfig": i.admin}
 	for name, pair := range i.clients {

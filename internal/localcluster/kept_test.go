@@ -28,7 +28,7 @@ func TestAClusterBeginsWithWhatAnotherKept(t *testing.T) {
 	if err := first.StopAndKeep(filepath.Join(kept, "again")); err != nil {
 		t.Errorf("a cluster that was stopped: %v", err)
 	}
-	// Two of them, to see that the data are a copy.
+	// A second cluster shows that the data are a copy.
 	for _, name := range []string{"second", "third"} {
 		c, err := Start(t.Context(), Options{Data: kept})
 		if err != nil {

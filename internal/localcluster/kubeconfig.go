@@ -11,7 +11,7 @@ import (
 // contextName is the name of the context, the cluster and the user in kubeconfig files.
 const contextName = "bellerophon"
 
-// kubeconfig is the content of a kubeconfig file for one user of an API server.
+// kubeconfig returns the content of a kubeconfig file for one user of an API server.
 func kubeconfig(server string, ca []byte, user keyPair) ([]byte, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[contextName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
@@ -20,13 +20,13 @@ func kubeconfig(server string, ca []byte, user keyPair) ([]byte, error) {
 	config.CurrentContext = contextName
 	content, err := clientcmd.Write(*config)
 	if err != nil {
-		return nil, fmt.Errorf("encoding a kubeconfig: %w", err)
+		return nil, fmt.Errorf("encode a kubeconfig: %w", err)
 	}
 	return content, nil
 }
 
-// restConfig is the same for clients in this process, without a limit of their rate: who
-// shares the machine with the API server slows down with it.
+// restConfig returns the equivalent configuration for clients in this process. It sets no rate
+// limit: a client on the same machine as the API server slows down with the API server.
 func restConfig(server string, ca []byte, user keyPair) *rest.Config {
 	return &rest.Config{
 		Host:            server,

@@ -25,7 +25,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 )
 
-// These tests check, on the shared cluster, that it is the Kubernetes that they want.
+// These tests check on the shared cluster that it behaves as Kubernetes does.
 
 func TestAStatefulSetWithVolumesBecomesReady(t *testing.T) {
 	client, namespace := newClient(t), clustertest.Namespace(t)
@@ -74,7 +74,7 @@ func TestAnInvalidRegistryGivesImagePullBackOffUntilTheImageIsCorrected(t *testi
 	if _, err := client.AppsV1().StatefulSets(namespace).Patch(t.Context(), "app", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// A StatefulSet does not replace a Pod that has never been Ready: users delete it.
+	// A StatefulSet does not replace a Pod that was never Ready; users have to delete it.
 	if err := pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func waitReady(t *testing.T, client kubernetes.Interface, namespace string, repl
 	until(t, watcher, func(set *appsv1.StatefulSet) bool { return set.Status.ReadyReplicas == replicas })
 }
 
-// until reads a watch to the first object that is as wanted, and ends it.
+// until reads a watch up to the first wanted object, returns the object, and stops the watch.
 func until[T any](t *testing.T, watcher watch.Interface, wanted func(T) bool) T {
 	t.Helper()
 	defer watcher.Stop()

@@ -15,16 +15,16 @@ import (
 const (
 	nodeName = "bellerophon"
 
-	// kwok manages the nodes that have this annotation.
+	// kwokAnnotation marks the nodes that kwok manages.
 	kwokAnnotation = "kwok.x-k8s.io/node"
 	kwokFake       = "fake"
 
-	// storageClass is the one that kwok's volume stages serve.
+	// storageClass is the class that kwok's volume stages serve.
 	storageClass = "kwok-volume"
 )
 
-// populate creates what a new cluster starts with: the node, the default storage class,
-// and kwok's permissions. No other object exists yet, so creating is enough.
+// populate creates the objects of a new cluster: the node, the default storage class, and kwok's
+// permissions. None of them exists yet, so a plain create is enough.
 func populate(ctx context.Context, client kubernetes.Interface) error {
 	if err := allowKwok(ctx, client); err != nil {
 		return err
@@ -42,7 +42,7 @@ func populate(ctx context.Context, client kubernetes.Interface) error {
 		Status: corev1.NodeStatus{Capacity: capacity(), Allocatable: capacity()},
 	}
 	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating the node: %w", err)
+		return fmt.Errorf("create the node: %w", err)
 	}
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{
@@ -52,7 +52,7 @@ func populate(ctx context.Context, client kubernetes.Interface) error {
 		Provisioner: "kwok.x-k8s.io/volume",
 	}
 	if _, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating the storage class: %w", err)
+		return fmt.Errorf("create the storage class: %w", err)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func capacity() corev1.ResourceList {
 	}
 }
 
-// allowKwok gives kwok what its stages need, and no more.
+// allowKwok grants kwok the permissions that its stages need, and no others.
 func allowKwok(ctx context.Context, client kubernetes.Interface) error {
 	name := metav1.ObjectMeta{Name: kwokUser}
 	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
@@ -81,7 +81,7 @@ func allowKwok(ctx context.Context, client kubernetes.Interface) error {
 		rule("coordination.k8s.io", []string{"leases"}, "get", "list", "watch", "create", "update", "patch"),
 	}}
 	if _, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating kwok's role: %w", err)
+		return fmt.Errorf("create kwok's role: %w", err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name,
@@ -89,7 +89,7 @@ func allowKwok(ctx context.Context, client kubernetes.Interface) error {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: kwokUser}},
 	}
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("binding kwok's role: %w", err)
+		return fmt.Errorf("bind kwok's role: %w", err)
 	}
 	return nil
 }

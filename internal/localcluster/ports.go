@@ -10,11 +10,12 @@ import (
 // loopback is the only address that anything listens on.
 const loopback = "127.0.0.1"
 
-// ports are those of 127.0.0.1 that a cluster listens on.
+// ports holds the ports of 127.0.0.1 that a cluster listens on.
 type ports struct{ api, etcd, etcdPeer int }
 
-// freePorts finds free ports. They may be taken before the cluster listens on them:
-// whoever uses them has to try again then. api is the API server's, 0 for any.
+// freePorts returns free ports. Another process may take them before the cluster listens on them,
+// so the caller has to be ready to try again. api is the port of the API server, or 0 for any
+// port.
 func freePorts(api int) (ports, error) {
 	var found [3]int
 	for i, wanted := range [3]int{api, 0, 0} {
@@ -23,13 +24,13 @@ func freePorts(api int) (ports, error) {
 			return ports{}, fmt.Errorf("the API server cannot listen on port %d: %w; choose another port, or 0 for any free one", wanted, err)
 		}
 		if err != nil {
-			return ports{}, fmt.Errorf("looking for a free port of %s: %w", loopback, err)
+			return ports{}, fmt.Errorf("find a free port of %s: %w", loopback, err)
 		}
-		// It stays open until all are found, so that they differ.
+		// The listener stays open until all ports are found, so that they differ.
 		defer listener.Close()
 		tcp, ok := listener.Addr().(*net.TCPAddr)
 		if !ok {
-			return ports{}, errors.New("looking for a free port: the listener has no TCP address")
+			return ports{}, errors.New("find a free port: the listener has no TCP address")
 		}
 		found[i] = tcp.Port
 	}

@@ -18,24 +18,24 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// errAddressInUse is what a child died of if somebody else took its port.
+// errAddressInUse is the cause when a child exits because another process has its port.
 var errAddressInUse = errors.New("a port was taken by another process")
 
-// stopGrace is how long a child may take to end after SIGTERM before it is killed. Its
-// data are deleted right after, so there is nothing to lose.
+// stopGrace is the time between SIGTERM and SIGKILL when a child is stopped. Its data are deleted
+// right after, so nothing is lost by killing it.
 const stopGrace = 3 * time.Second
 
-// family is the children of one cluster. None outlives stop.
+// family is the set of child processes of one cluster. No child outlives stop.
 type family struct {
-	directory string   // where the logs go, and the children's working directory
-	env       []string // their whole environment
+	directory string   // the directory of the logs, and the working directory of the children
+	env       []string // the complete environment of the children
 
 	group *lifecycle.Group
-	ctx   context.Context // ends with the first child that ends by itself, and why
+	ctx   context.Context // cancelled when the first child exits by itself, with its error as the cause
 	fail  context.CancelCauseFunc
 
 	mu      sync.Mutex
-	members []*child // in the order they were started in
+	members []*child // in start order
 }
 
 // child is one process of a family.
@@ -51,12 +51,12 @@ func newFamily(directory string, env []string) *family {
 	return f
 }
 
-// start runs a binary, with its output in a log file called after it.
+// start runs a binary and writes its output to a log file named after it.
 func (f *family) start(path string, arguments ...string) error {
 	name := filepath.Base(path)
 	log, err := os.OpenFile(f.logFile(name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("opening the log of %s: %w", name, err)
+		return fmt.Errorf("open the log of %s: %w", name, err)
 	}
 	c := &child{command: exec.Command(path, arguments...), ended: make(chan struct{})}
 	c.command.Dir = f.directory
@@ -67,8 +67,8 @@ func (f *family) start(path string, arguments ...string) error {
 
 	started := make(chan error, 1)
 	f.group.Go(name, func(context.Context) error {
-		// The kernel kills the child when the thread that forked it ends (see
-		// childAttributes), so this thread has to live as long as the child.
+		// The kernel kills the child when the thread that forked it ends (see childAttributes),
+		// so this thread has to live as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(c.ended)
@@ -81,12 +81,12 @@ func (f *family) start(path string, arguments ...string) error {
 		}
 		err = c.command.Wait()
 		if !c.stopping.Load() {
-			f.fail(f.obituary(name, err))
+			f.fail(f.exitError(name, err))
 		}
 		return nil
 	})
 	if err := <-started; err != nil {
-		return fmt.Errorf("starting %s: %w", path, err)
+		return fmt.Errorf("start %s: %w", path, err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +94,7 @@ func (f *family) start(path string, arguments ...string) error {
 	return nil
 }
 
-// all returns the members in the order they were started in.
+// all returns the members in start order.
 func (f *family) all() []*child {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,8 +111,8 @@ func (f *family) find(name string) *child {
 	return nil
 }
 
-// kill ends the members at once, in the reverse order of their start. The family lives on,
-// for others that take their place.
+// kill ends the members at once, in reverse start order. The family stays usable, so that other
+// members can replace them.
 func (f *family) kill() {
 	members := f.all()
 	for _, c := range slices.Backward(members) {
@@ -125,8 +125,8 @@ func (f *family) kill() {
 	f.members = nil
 }
 
-// obituary says how a child ended that nobody stopped.
-func (f *family) obituary(name string, err error) error {
+// exitError returns an error that says how a child exited that was not stopped.
+func (f *family) exitError(name string, err error) error {
 	ended := "exit status 0"
 	if err != nil {
 		ended = err.Error()
@@ -140,8 +140,8 @@ func (f *family) obituary(name string, err error) error {
 
 func (f *family) logFile(name string) string { return filepath.Join(f.directory, name+".log") }
 
-// stop ends the children in the reverse order of their start, so that none loses the one
-// that it talks to, and returns once the last has gone.
+// stop ends the children in reverse start order, so that no child loses a server that it uses. It
+// returns when the last child has exited.
 func (f *family) stop() {
 	members := f.all()
 	for _, c := range members {
@@ -154,10 +154,10 @@ func (f *family) stop() {
 	f.fail(nil)
 }
 
-// stop ends one child. Signals to one that has ended already are refused by os.Process.
+// stop ends one child. os.Process refuses signals to a child that has already exited.
 func (c *child) stop() {
 	_ = c.command.Process.Signal(syscall.SIGTERM)
-	_ = c.command.Process.Signal(syscall.SIGCONT) // A process that is paused would not see the other one.
+	_ = c.command.Process.Signal(syscall.SIGCONT) // A paused process does not handle SIGTERM.
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()
 	select {
@@ -168,7 +168,7 @@ func (c *child) stop() {
 	}
 }
 
-// lastLines are the last n lines of a file, or why it cannot be read.
+// lastLines returns the last n lines of a file, or the reason why the file cannot be read.
 func lastLines(path string, n int) string {
 	content, err := os.ReadFile(path)
 	if err != nil {

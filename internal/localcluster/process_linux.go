@@ -2,10 +2,9 @@ package localcluster
 
 import "syscall"
 
-// childAttributes put a child into a process group of its own, so that a terminal's
-// Ctrl-C reaches this process alone, which then stops the child in order; and make the
-// kernel kill the child when the thread that started it ends, so also when this process
-// is killed.
+// childAttributes puts a child into its own process group, so that a terminal's Ctrl-C reaches
+// only this process, which then stops the children in order. It also makes the kernel kill the
+// child when the thread that started it ends, and so when this process is killed.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,9 +4,9 @@ package localcluster
 
 import "syscall"
 
-// childAttributes put a child into a process group of its own, so that a terminal's
-// Ctrl-C reaches this process alone, which then stops the child in order. Only Linux has
-// a way to end it as well when this process is killed.
+// childAttributes puts a child into its own process group, so that a terminal's Ctrl-C reaches
+// only this process, which then stops the children in order. Only Linux can also kill the child
+// when this process is killed.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -10,15 +10,16 @@ import (
 
 const (
 	kwokName = "kwok"
-	// stagesName is the directory, beside the binaries, of kwok's stage files. They say
-	// what it simulates.
+	// stagesName is the directory of kwok's stage files, beside the binaries. The stages define
+	// what kwok simulates.
 	stagesName = "stages"
 )
 
-// components of the control plane, all of which tools/controlplane builds as one program.
+// components lists the programs of the control plane. tools/controlplane builds them as one
+// binary.
 var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
 
-// programs are the binaries that a cluster runs, and what kwok is to simulate.
+// programs holds the paths of the binaries that a cluster runs, and of kwok's stages.
 type programs struct {
 	paths  map[string]string
 	stages []string
@@ -26,8 +27,8 @@ type programs struct {
 
 func (p programs) path(name string) string { return p.paths[name] }
 
-// Build makes what a first Start would have to build, which takes minutes, and nothing if
-// that has been done. Start does the same.
+// Build builds the binaries that a first Start needs, which takes minutes. It does nothing if
+// they exist. Start builds them too.
 func Build(ctx context.Context, options Options) error {
 	options, err := options.complete()
 	if err != nil {
@@ -39,7 +40,7 @@ func Build(ctx context.Context, options Options) error {
 	return nil
 }
 
-// findPrograms takes from KUBEBUILDER_ASSETS what is there, and builds the rest.
+// findPrograms takes the programs that KUBEBUILDER_ASSETS has, and builds the rest.
 func findPrograms(ctx context.Context, options Options) (programs, error) {
 	assets, err := assetsDirectory()
 	if err != nil {
@@ -54,7 +55,7 @@ func findPrograms(ctx context.Context, options Options) (programs, error) {
 			continue
 		}
 		found.paths[name] = path
-		options.Logger.Info("using what KUBEBUILDER_ASSETS has", "path", path)
+		options.Logger.Info("using a program of KUBEBUILDER_ASSETS", "path", path)
 	}
 	if len(missing) > 0 {
 		built, err := build(ctx, options, missing)
@@ -67,19 +68,20 @@ func findPrograms(ctx context.Context, options Options) (programs, error) {
 	}
 	stages := found.path(stagesName)
 	if found.stages, err = filepath.Glob(filepath.Join(stages, "*.yaml")); err != nil || len(found.stages) == 0 {
-		return programs{}, fmt.Errorf("%s has no stage files of kwok; remove it, and the next start makes it again", stages)
+		return programs{}, fmt.Errorf("find kwok's stage files: %s has none; remove this directory, and the next start builds it again", stages)
 	}
 	return found, nil
 }
 
-// assetsDirectory is what KUBEBUILDER_ASSETS says, or empty.
+// assetsDirectory returns the absolute path from KUBEBUILDER_ASSETS, or an empty string if it is
+// not set.
 func assetsDirectory() (string, error) {
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		return "", nil
 	}
 	if info, err := os.Stat(assets); err != nil || !info.IsDir() {
-		return "", fmt.Errorf("KUBEBUILDER_ASSETS is %q, which is no directory; correct it, or unset it to have the control plane built", assets)
+		return "", fmt.Errorf("KUBEBUILDER_ASSETS is %q, which is not a directory; correct it, or unset it to build the control plane", assets)
 	}
 	assets, err := filepath.Abs(assets)
 	if err != nil {
@@ -88,14 +90,14 @@ func assetsDirectory() (string, error) {
 	return assets, nil
 }
 
-// isUsable: a program, or the directory of stages.
+// isUsable reports whether path is an executable program or the directory of stages.
 func isUsable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && (info.IsDir() || info.Mode().Perm()&0o111 != 0)
 }
 
-// wayOut is what to do instead of building.
+// wayOut describes the alternatives to a build.
 func wayOut() string {
-	return fmt.Sprintf("set KUBEBUILDER_ASSETS to a directory with %s, %s and %s/ (a copy of what another machine built), "+
-		"or use a cluster of yours with --kubeconfig", strings.Join(components, ", "), kwokName, stagesName)
+	return fmt.Sprintf("set KUBEBUILDER_ASSETS to a directory with %s, %s and %s/ (a copy from another machine), "+
+		"or use your own cluster with --kubeconfig", strings.Join(components, ", "), kwokName, stagesName)
 }

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// readyTimeout is for machines that are very busy; seconds are usual.
+	// readyTimeout allows for very busy machines. A start usually takes seconds.
 	readyTimeout = 3 * time.Minute
-	// readyInterval is how often the API server is asked: there is no event to wait for.
+	// readyInterval is the interval between requests to the API server, because there is no event
+	// to wait for.
 	readyInterval = 50 * time.Millisecond
 )
 
-// waitReady returns once the API server calls itself ready, or when one of the children
-// has died.
+// waitReady waits until the API server reports that it is ready. It fails if one of the children
+// exits.
 func waitReady(ctx context.Context, client *http.Client, server string, children *family) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("it took longer than %v", readyTimeout))
 	defer cancel()
@@ -31,7 +32,7 @@ func waitReady(ctx context.Context, client *http.Client, server string, children
 			return nil
 		}
 		if ctx.Err() == nil {
-			last = err // The one that the end of ctx causes says nothing new.
+			last = err // An error caused by the end of ctx explains nothing.
 		}
 		select {
 		case <-ticker.C:
@@ -39,7 +40,7 @@ func waitReady(ctx context.Context, client *http.Client, server string, children
 			if cause := context.Cause(children.ctx); cause != nil {
 				return cause
 			}
-			return fmt.Errorf("waiting until kube-apiserver is ready: %w (its last answer: %w)", context.Cause(ctx), last)
+			return fmt.Errorf("wait until kube-apiserver is ready: %w (its last answer: %w)", context.Cause(ctx), last)
 		}
 	}
 }

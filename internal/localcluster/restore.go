@@ -11,14 +11,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Pause stops the process of a component, such as "kube-apiserver", where it is: its
-// connections stay open, and nobody answers on them. Continue lets it go on, and Stop ends
-// it all the same.
+// Pause suspends the process of a component, such as "kube-apiserver". Its connections stay open,
+// but requests on them get no answer. Continue resumes the process. Stop works on a paused
+// component.
 func (c *Cluster) Pause(component string) error {
 	return c.signal("pause", component, syscall.SIGSTOP)
 }
 
-// Continue lets a component that is paused go on. It does nothing if it is not paused.
+// Continue resumes a paused component. It does nothing if the component is not paused.
 func (c *Cluster) Continue(component string) error {
 	return c.signal("continue", component, syscall.SIGCONT)
 }
@@ -34,8 +34,8 @@ func (c *Cluster) signal(verb, component string, signal syscall.Signal) error {
 	return nil
 }
 
-// Snapshot copies the data of etcd into a new directory, for Restore or for [Options.Data]
-// of other clusters. The cluster runs on; etcd pauses during the copy.
+// Snapshot copies the data of etcd into a new directory, for Restore or for [Options.Data] of
+// other clusters. The cluster keeps running; etcd is paused during the copy.
 func (c *Cluster) Snapshot(directory string) (err error) {
 	c.restoring.Lock()
 	defer c.restoring.Unlock()
@@ -43,25 +43,25 @@ func (c *Cluster) Snapshot(directory string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Continue("etcd")) }()
-	// A process that is stopped between two writes leaves what one that is killed there
-	// leaves: etcd recovers from that when it starts on the copy.
+	// A process paused between two writes leaves the same files as a process killed there. etcd
+	// recovers from them when it starts on the copy.
 	if err := os.CopyFS(directory, os.DirFS(c.directory.file("etcd"))); err != nil {
 		return fmt.Errorf("localcluster: take a snapshot: %w", err)
 	}
 	return nil
 }
 
-// Restore kills all components, sets the data of etcd back to a snapshot and starts the
-// components again, under the same address and with the same credentials. It returns when
-// the API server is ready. Resource versions are lower than before and are used a second
-// time. If Restore fails, the cluster does not run any more and still needs Stop.
+// Restore kills all components, resets the data of etcd to a snapshot and starts the components
+// again, with the same address and credentials. It returns when the API server is ready. Resource
+// versions are lower than before and are used a second time. If Restore fails, the cluster no
+// longer runs and still needs Stop.
 func (c *Cluster) Restore(ctx context.Context, directory string) error {
 	c.restoring.Lock()
 	defer c.restoring.Unlock()
 	if c.children.ctx.Err() != nil {
-		return errors.New("localcluster: restore: the cluster does not run any more")
+		return errors.New("localcluster: restore: the cluster is not running")
 	}
-	if _, err := os.Stat(directory); err != nil { // Before anything is destroyed.
+	if _, err := os.Stat(directory); err != nil { // Before data are removed.
 		return fmt.Errorf("localcluster: restore: %w", err)
 	}
 	if err := c.restore(ctx, directory); err != nil {

@@ -56,8 +56,8 @@ func TestAPausedAPIServerAnswersWhenItContinues(t *testing.T) {
 	}
 }
 
-// stateOf returns the names of the namespaces that a test created, and the version of their
-// list.
+// stateOf returns the names of the namespaces that a test created, and the resource version of
+// the list.
 func stateOf(t *testing.T, client kubernetes.Interface) (names string, version uint64) {
 	t.Helper()
 	list, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: "test"})
@@ -97,8 +97,8 @@ func TestARestoredClusterHasTheStateOfItsSnapshotAndLowerVersions(t *testing.T) 
 	if err := c.Snapshot(taken); err != nil {
 		t.Fatal(err)
 	}
-	create("after")      // The cluster runs on.
-	for i := range 100 { // More writes than the components make by themselves when they start.
+	create("after")      // The cluster keeps running.
+	for i := range 100 { // More writes than the components make when they start.
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x" + strconv.Itoa(i)}}
 		if _, err := client.CoreV1().ConfigMaps("after").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -119,12 +119,12 @@ func TestARestoredClusterHasTheStateOfItsSnapshotAndLowerVersions(t *testing.T) 
 	err = client.CoreV1().RESTClient().Get().Resource("namespaces").Param("resourceVersion", strconv.FormatUint(before, 10)).
 		MaxRetries(0).Do(t.Context()).Error()
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-		t.Errorf("a list of a version of before: %v", err)
+		t.Errorf("a list at a version from before the restore: %v", err)
 	}
 	if again := c.PID("kube-apiserver"); c.AdminConfig().Host != address || again == pid || again == 0 || len(pidsOf(c)) != 5 {
 		t.Errorf("the API server is process %d (was %d) at %s (was %s), and %d processes run", again, pid, c.AdminConfig().Host, address, len(pidsOf(c)))
 	}
-	create("later") // It is alive, and so are the others: a namespace gets its service account.
+	create("later") // The API server and the controllers work: a namespace gets its service account.
 	watcher, err := client.CoreV1().ServiceAccounts("later").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=default"})
 	if err != nil {
 		t.Fatal(err)
@@ -140,8 +140,8 @@ func TestARestoredClusterHasTheStateOfItsSnapshotAndLowerVersions(t *testing.T) 
 	}
 }
 
-// A watch from a version that the restored server does not have yet is accepted, and says
-// nothing: neither what happens nor, by a bookmark, that its version is lower.
+// A watch from a version above the restored server's version is accepted and stays silent. It
+// gets no events, and no bookmark shows that the server's version is lower.
 func TestAWatchOfARestoredClusterDoesNotShowThatVersionsAreLower(t *testing.T) {
 	c, err := Start(t.Context(), Options{})
 	if err != nil {
@@ -154,7 +154,7 @@ func TestAWatchOfARestoredClusterDoesNotShowThatVersionsAreLower(t *testing.T) {
 	}()
 	client := clientOf(t, c)
 	_, now := stateOf(t, client)
-	timeout := int64(5) // A bookmark is due 2 s before.
+	timeout := int64(5) // A bookmark is due 2 s before the watch ends.
 	open := func(version uint64) (types []string) {
 		opened, err := client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{
 			ResourceVersion: strconv.FormatUint(version, 10), AllowWatchBookmarks: true, TimeoutSeconds: &timeout,
@@ -172,10 +172,10 @@ func TestAWatchOfARestoredClusterDoesNotShowThatVersionsAreLower(t *testing.T) {
 		return types
 	}
 	if got := open(now); len(got) < 2 || got[0] != "ADDED" || got[len(got)-1] != "BOOKMARK" {
-		t.Errorf("a watch of now brought %q", got)
+		t.Errorf("a watch from the current version received %q", got)
 	}
 	if got := open(now + 1_000_000); len(got) != 0 {
-		t.Errorf("a watch of the future brought %q", got)
+		t.Errorf("a watch from a future version received %q", got)
 	}
 }
 

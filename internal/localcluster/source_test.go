@@ -58,7 +58,7 @@ func TestTheCheckoutIsFoundFromWithin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(filepath.Join(checkout.root, nested[0])) // It has a go.mod of its own.
+	t.Chdir(filepath.Join(checkout.root, nested[0])) // The nested module has its own go.mod.
 	if again, err := findSource(); err != nil || again != checkout {
 		t.Errorf("from a nested module: %v, %v, want %v", again, err, checkout)
 	}

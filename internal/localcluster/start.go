@@ -18,23 +18,23 @@ import (
 //go:embed stages/image-pull-back-off.yaml
 var imagePullBackOffStage []byte
 
-// portAttempts is how often the API is started on new ports if somebody took the old
-// ones between the choice and their use.
+// portAttempts is the number of attempts to start the API server on new ports. An attempt fails
+// if another process takes a port before the cluster listens on it.
 const portAttempts = 5
 
-// starter is what one start of a cluster works with.
+// starter holds the state of one start of a cluster.
 type starter struct {
 	options     Options
 	programs    programs
 	directory   *directory
 	choosePorts func(api int) (ports, error)
 	identities  *identities
-	apiReady    time.Duration // how long the API server took
-	ports       ports         // of the last attempt
+	apiReady    time.Duration // the time until the API server was ready
+	ports       ports         // the ports of the last attempt
 }
 
-// start runs every component. It returns the children and the API server's URL, once
-// that is ready. If it fails, no child is left.
+// start runs every component. It returns the children and the API server's URL when the API
+// server is ready. If start fails, no child is left.
 func (s *starter) start(ctx context.Context) (*family, string, error) {
 	if err := s.prepare(); err != nil {
 		return nil, "", err
@@ -49,7 +49,7 @@ func (s *starter) start(ctx context.Context) (*family, string, error) {
 		if !errors.Is(err, errAddressInUse) || attempt == portAttempts {
 			return nil, "", err
 		}
-		s.options.Logger.Warn("a port was taken before the cluster could listen on it; trying others", "attempt", attempt)
+		s.options.Logger.Warn("another process took a port before the cluster listened on it; trying other ports", "attempt", attempt)
 	}
 }
 
@@ -65,14 +65,14 @@ func (s *starter) prepare() error {
 	return s.directory.write("image-pull-back-off.yaml", imagePullBackOffStage)
 }
 
-// environment is the children's: nothing of the user's settings reaches them, neither
-// variables like ETCD_NAME nor the configuration of kwok in the home directory.
+// environment returns the environment of the children. It hides the user's settings from them,
+// such as variables like ETCD_NAME and kwok's configuration in the home directory.
 func (s *starter) environment() []string {
 	home := s.directory.path
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "KWOK_WORKDIR=" + home}
 }
 
-// startIn starts every component as one of the children.
+// startIn starts every component as a member of children.
 func (s *starter) startIn(ctx context.Context, children *family) (string, error) {
 	ports, err := s.choosePorts(s.options.APIPort)
 	if err != nil {
@@ -84,17 +84,17 @@ func (s *starter) startIn(ctx context.Context, children *family) (string, error)
 		return "", err
 	}
 	if err := os.RemoveAll(s.directory.file("etcd")); err != nil {
-		return "", fmt.Errorf("removing the data of the last attempt: %w", err)
+		return "", fmt.Errorf("remove the data of the last attempt: %w", err)
 	}
 	if s.options.Data != "" {
 		s.options.Progress(Progress{Phase: "copying the data of the cluster"})
 		if err := os.CopyFS(s.directory.file("etcd"), os.DirFS(s.options.Data)); err != nil {
-			return "", fmt.Errorf("copying the data of the cluster: %w", err)
+			return "", fmt.Errorf("copy the data of the cluster: %w", err)
 		}
 	}
 	client, err := rest.HTTPClientFor(s.adminConfig(server))
 	if err != nil {
-		return "", fmt.Errorf("making a client of the API server: %w", err)
+		return "", fmt.Errorf("create a client of the API server: %w", err)
 	}
 	defer utilnet.CloseIdleConnectionsFor(client.Transport)
 
@@ -105,10 +105,10 @@ func (s *starter) startIn(ctx context.Context, children *family) (string, error)
 	return server, s.startRest(ctx, children, server, client)
 }
 
-// startAPI returns when the API server is ready.
+// startAPI starts etcd and the API server, and waits until the API server is ready.
 func (s *starter) startAPI(ctx context.Context, children *family, ports ports, client *http.Client) error {
 	s.options.Progress(Progress{Phase: "starting etcd and kube-apiserver"})
-	// The API server loads while etcd does, and connects as soon as it can.
+	// The API server loads in parallel with etcd, and connects as soon as etcd answers.
 	if err := children.start(s.programs.path("etcd"), etcdArguments(s.directory, ports)...); err != nil {
 		return err
 	}
@@ -118,12 +118,13 @@ func (s *starter) startAPI(ctx context.Context, children *family, ports ports, c
 	return waitReady(ctx, client, url(ports.api), children)
 }
 
-// startRest starts the API server's clients, which do not find it missing any more.
+// startRest starts the clients of the API server, which has to be ready. It populates the cluster
+// unless it was started with data.
 func (s *starter) startRest(ctx context.Context, children *family, server string, client *http.Client) error {
 	s.options.Progress(Progress{Phase: "starting kube-controller-manager, kube-scheduler and kwok"})
 	clientset, err := kubernetes.NewForConfigAndClient(s.adminConfig(server), client)
 	if err != nil {
-		return fmt.Errorf("making a client of the API server: %w", err)
+		return fmt.Errorf("create a client of the API server: %w", err)
 	}
 	if s.options.Data == "" {
 		if err := populate(ctx, clientset); err != nil {
@@ -133,7 +134,7 @@ func (s *starter) startRest(ctx context.Context, children *family, server string
 	return s.startClients(children)
 }
 
-// startClients starts those that need nothing but an API server.
+// startClients starts the components that need only an API server.
 func (s *starter) startClients(children *family) error {
 	stages := slices.Concat(s.programs.stages, []string{s.directory.file("image-pull-back-off.yaml")})
 	return errors.Join(

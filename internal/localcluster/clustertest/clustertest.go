@@ -1,5 +1,5 @@
-// Package clustertest gives tests a real Kubernetes control plane. One cluster serves all
-// tests of a process; each test works in namespaces of its own:
+// Package clustertest provides tests with a real Kubernetes control plane. One cluster serves all
+// tests of a process, and each test works in its own namespaces:
 //
 //	func TestMain(m *testing.M) { clustertest.Main(m) }
 //
@@ -9,8 +9,8 @@
 //		...
 //	}
 //
-// The first test that asks for the cluster starts it. If its binaries are not there and
-// cannot be built, every test that asks fails: none is skipped.
+// The first test that calls Shared or Namespace starts the cluster. If its binaries do not exist
+// and cannot be built, every test that needs the cluster fails. No test is skipped.
 package clustertest
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 )
 
-// shared is the cluster of this process, or why there is none.
+// shared holds the cluster of this process, or the reason why there is none.
 var shared struct {
 	sync.Mutex
 	asked   bool
@@ -33,13 +33,13 @@ var shared struct {
 	err     error
 }
 
-// Main runs a package's tests, stops the cluster if one was started, and then fails if
-// a goroutine is left. TestMain calls it. It does not return.
+// Main runs a package's tests and stops the cluster if one was started. It then fails if a
+// goroutine is left. TestMain calls it. It does not return.
 func Main(m *testing.M, options ...goleak.Option) {
 	goleak.VerifyTestMain(runner{m}, options...)
 }
 
-// runner is what goleak runs before it looks for goroutines.
+// runner runs the tests for goleak, which looks for goroutines afterwards.
 type runner struct{ tests *testing.M }
 
 func (r runner) Run() int {
@@ -50,15 +50,15 @@ func (r runner) Run() int {
 		return code
 	}
 	if err := shared.cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the cluster of the tests:", err)
+		fmt.Fprintln(os.Stderr, "stop the shared cluster of the tests:", err)
 		return max(code, 1)
 	}
 	return code
 }
 
-// Shared is the cluster of this process. The first call starts it, which takes seconds,
-// or minutes if the control plane has to be built: allow for it with go test's -timeout,
-// or call [localcluster.Build] before.
+// Shared returns the cluster of this process. The first call starts the cluster, which takes
+// seconds, or minutes if the control plane has to be built. Allow for a build with go test's
+// -timeout, or call [localcluster.Build] before.
 func Shared(t testing.TB) *localcluster.Cluster {
 	t.Helper()
 	shared.Lock()
@@ -68,10 +68,10 @@ func Shared(t testing.TB) *localcluster.Cluster {
 		shared.cluster, shared.err = localcluster.Start(context.Background(), localcluster.Options{Progress: printPhases()})
 	}
 	if shared.err != nil {
-		t.Fatalf("no cluster for this test: %v", shared.err)
+		t.Fatalf("start the shared cluster: %v", shared.err)
 	}
 	if err := shared.cluster.Err(); err != nil {
-		t.Fatalf("the cluster of the tests has died: %v", err)
+		t.Fatalf("the shared cluster has failed: %v", err)
 	}
 	return shared.cluster
 }
@@ -82,7 +82,7 @@ func printPhases() func(localcluster.Progress) {
 	return func(p localcluster.Progress) {
 		if p.Phase != last {
 			last = p.Phase
-			fmt.Fprintln(os.Stderr, "cluster of the tests:", p.Phase)
+			fmt.Fprintln(os.Stderr, "shared cluster of the tests:", p.Phase)
 		}
 	}
 }

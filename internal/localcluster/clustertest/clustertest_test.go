@@ -46,7 +46,7 @@ func TestPodsCanBeCreatedInANewNamespaceAtOnceAndItGoesWithTheTest(t *testing.T)
 			t.Errorf("creating a Pod: %v", err)
 		}
 	})
-	// It may be gone, but if not it is on its way.
+	// The namespace is either gone or being deleted.
 	found, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + namespace})
 	if err != nil {
 		t.Fatal(err)

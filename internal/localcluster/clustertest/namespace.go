@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Namespace creates a namespace in the shared cluster whose name tells the test's, and
-// waits until Pods can be created in it. The namespace is deleted when the test ends,
-// without waiting for its end.
+// Namespace creates a namespace in the shared cluster, with a name derived from the test's name.
+// It waits until Pods can be created in the namespace. The namespace is deleted when the test
+// ends, without waiting until it is gone.
 func Namespace(t testing.TB) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(Shared(t).AdminConfig())
@@ -30,9 +30,9 @@ func Namespace(t testing.TB) string {
 		t.Fatalf("creating the namespace %s: %v", namespace.Name, err)
 	}
 	t.Cleanup(func() {
-		// The test's own context has ended by now.
+		// The test's own context has ended at this point.
 		if err := client.CoreV1().Namespaces().Delete(context.Background(), namespace.Name, metav1.DeleteOptions{}); err != nil {
-			t.Errorf("deleting the namespace %s: %v", namespace.Name, err)
+			t.Errorf("delete the namespace %s: %v", namespace.Name, err)
 		}
 	})
 	if err := waitForServiceAccount(t.Context(), client, namespace.Name); err != nil {
@@ -41,15 +41,16 @@ func Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// waitForServiceAccount waits for the one that Pods run as: without it they are refused.
+// waitForServiceAccount waits for the default service account. Without the account that Pods run
+// as, the API server refuses them.
 func waitForServiceAccount(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	const name = "default"
-	// A watch from no version begins with what is there.
+	// A watch without a resource version starts with the objects that exist.
 	watcher, err := client.CoreV1().ServiceAccounts(namespace).Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
 	})
 	if err != nil {
-		return fmt.Errorf("watching its service account: %w", err)
+		return fmt.Errorf("watch the default service account: %w", err)
 	}
 	defer watcher.Stop()
 	for event := range watcher.ResultChan() {
@@ -60,7 +61,7 @@ func waitForServiceAccount(ctx context.Context, client kubernetes.Interface, nam
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return errors.New("the watch of its service account ended before that was there")
+	return errors.New("watch the default service account: the watch ended before the account was created")
 }
 
 var (
@@ -69,8 +70,8 @@ var (
 	notInAnyName = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// namespaceName makes "a-pod-becomes-ready-x7k2p" of "TestAPodBecomesReady", within the
-// 63 characters that a name may have.
+// namespaceName converts "TestAPodBecomesReady" to a name like "a-pod-becomes-ready-x7k2p",
+// within the limit of 63 characters.
 func namespaceName(test string) string {
 	name := wordStart.ReplaceAllString(strings.TrimPrefix(test, "Test"), "$1-$2")
 	name = acronymEnd.ReplaceAllString(name, "$1-$2")
