@@ -25,20 +25,21 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// bug is what is wrong with a contender. One of alter, beside and instead is set.
+// bug describes a seeded bug of a contender. Exactly one of alter, beside and instead is set.
 type bug struct {
-	// alter changes its requests.
+	// alter changes the contender's requests.
 	alter func(r *http.Request, info *request.RequestInfo) error
-	// beside is done by it for each event of a resource, besides what it does anyway.
+	// beside runs for each event of a resource, in addition to the contender's own work.
 	resource schema.GroupVersionResource
 	beside   func(ctx context.Context, client dynamic.Interface, event watch.Event, object *unstructured.Unstructured)
-	// instead is what is started in its place, the n-th time, counted from 0.
+	// instead replaces the n-th start of the contender, counted from 0.
 	instead func(t *testing.T, n int, start func() (Process, error)) (Process, error)
-	// found are the checks that have to fail, and passes some that do not see it.
+	// found lists the checks that have to fail. passes lists some checks that do not detect the
+	// bug.
 	found, passes []string
 }
 
-// bugs are new ones with each call, as some count what they see.
+// bugs returns new bugs with each call, because some count calls or events.
 func bugs() map[string]bug {
 	return map[string]bug{
 		"a field is left out": {
@@ -67,7 +68,7 @@ func bugs() map[string]bug {
 			alter: patchBody("services", "", func(fields map[string]any) { unstructured.RemoveNestedField(fields, "spec", "selector") }),
 			found: []string{"3.1"}, passes: []string{"1.1"},
 		},
-		"what was deleted is made again only for show": {
+		"deleted children are recreated only as a dry run": {
 			alter: func() func(*http.Request, *request.RequestInfo) error {
 				var made sync.Map
 				return func(r *http.Request, info *request.RequestInfo) error {
@@ -77,7 +78,7 @@ func bugs() map[string]bug {
 					return body("configmaps", "", func(fields map[string]any) {
 						name, _, _ := unstructured.NestedString(fields, "metadata", "name")
 						if _, again := made.LoadOrStore(info.Namespace+"/"+name, true); again {
-							forShow(r)
+							asDryRun(r)
 						}
 					})(r, info)
 				}
@@ -112,7 +113,7 @@ func bugs() map[string]bug {
 			},
 			found: []string{"5.2", "5.4"}, passes: []string{"1.1"},
 		},
-		"lastTransitionTime is that of the write": {
+		"lastTransitionTime is the time of the write": {
 			alter: patchBody("sheroes", "status", func() func(map[string]any) {
 				began := time.Now()
 				var seconds atomic.Int64
@@ -129,7 +130,7 @@ func bugs() map[string]bug {
 			}()),
 			found: []string{"2.1"}, passes: []string{"8.1"},
 		},
-		"what belongs to somebody else is taken over": {
+		"children of other owners are taken over": {
 			resource: sheroes,
 			beside: func(ctx context.Context, client dynamic.Interface, _ watch.Event, object *unstructured.Unstructured) {
 				_ = merge(ctx, client, configMaps, object, `{"data":{"peers_service":"`+object.GetName()+`"}}`)
@@ -153,7 +154,7 @@ func bugs() map[string]bug {
 					return
 				}
 				group := lifecycle.New(ctx)
-				for range 8 { // One alone may be too slow on a machine that is busy.
+				for range 8 { // One goroutine may be too slow on a busy machine.
 					group.Go("attempts", func(ctx context.Context) error {
 						for range 50 {
 							if !apierrors.IsInternalError(merge(ctx, client, statefulSets, object, `{}`)) {
@@ -163,7 +164,7 @@ func bugs() map[string]bug {
 						return nil
 					})
 				}
-				_ = group.Wait() // The bugs do not mind failures.
+				_ = group.Wait() // The bugs ignore failures.
 			},
 			found: []string{"7.1"}, passes: []string{"1.4"},
 		},
@@ -193,20 +194,20 @@ func bugs() map[string]bug {
 		"the status is written at the end alone": {
 			alter: func(r *http.Request, info *request.RequestInfo) error {
 				return patchBody("sheroes", "status", func(fields map[string]any) {
-					if isOnItsWay(fields) {
-						forShow(r)
+					if isProgressing(fields) {
+						asDryRun(r)
 					}
 				})(r, info)
 			},
 			found: []string{"1.6"}, passes: []string{"1.1"},
 		},
-		"of all objects together, one status a second is written that is not the last": {
+		"all objects share one progressing status a second": {
 			alter: func() func(*http.Request, *request.RequestInfo) error {
 				limiter := flowcontrol.NewTokenBucketRateLimiter(1, 5)
 				return func(r *http.Request, info *request.RequestInfo) error {
 					return patchBody("sheroes", "status", func(fields map[string]any) {
-						if isOnItsWay(fields) && !limiter.TryAccept() {
-							forShow(r)
+						if isProgressing(fields) && !limiter.TryAccept() {
+							asDryRun(r)
 						}
 					})(r, info)
 				}
@@ -242,7 +243,7 @@ func bugs() map[string]bug {
 			}),
 			found: []string{"2.3"}, passes: []string{"2.1"},
 		},
-		"what happens while it is away is not seen": {
+		"changes while the process is down are missed": {
 			instead: func(_ *testing.T, n int, start func() (Process, error)) (Process, error) {
 				if n == 0 {
 					return start()
@@ -261,13 +262,15 @@ func bugs() map[string]bug {
 				if event.Type != watch.Modified || object.GetDeletionTimestamp() != nil {
 					return
 				}
-				// A little more seldom than it has to be quiet for the suite to go on.
+				// The interval is a little longer than the quiet time after which the suite
+				// continues.
 				again := time.NewTicker(1700 * time.Millisecond)
 				defer again.Stop()
 				for {
 					select {
 					case <-again.C:
-						// An object of a check before is deleted sooner or later. The next event is of another one then.
+						// The object of an earlier check is deleted sooner or later. The next
+						// event is then for another object.
 						if merge(ctx, client, configMaps, object, `{}`) != nil {
 							return
 						}
@@ -278,7 +281,7 @@ func bugs() map[string]bug {
 			},
 			found: []string{"5.1"}, passes: []string{"8.1"},
 		},
-		"after a list, all is written again": {
+		"after a list, every child is written again": {
 			resource: configMaps,
 			beside: func(ctx context.Context, client dynamic.Interface, event watch.Event, object *unstructured.Unstructured) {
 				if event.Type == watch.Added {
@@ -303,7 +306,7 @@ func bugs() map[string]bug {
 			}(),
 			found: []string{"7.3"}, passes: []string{"1.1"},
 		},
-		"the metrics are a page": {
+		"the metrics are an HTML page": {
 			instead: func(t *testing.T, _ int, start func() (Process, error)) (Process, error) {
 				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					_, _ = io.WriteString(w, "<html><body>42</body></html>\n")
@@ -314,7 +317,7 @@ func bugs() map[string]bug {
 			},
 			found: []string{"8.1"}, passes: []string{"1.1"},
 		},
-		"SIGTERM is not heard": {
+		"SIGTERM is ignored": {
 			instead: func(_ *testing.T, _ int, start func() (Process, error)) (Process, error) {
 				process, err := start()
 				return deaf{process}, err
@@ -331,7 +334,7 @@ func (idle) Ready(context.Context) error  { return nil }
 func (idle) MetricsURL() string           { return "" }
 func (idle) Stop() (time.Duration, error) { return 0, nil }
 
-// page is one with other metrics.
+// page is a process with other metrics.
 type page struct {
 	Process
 	url string
@@ -339,8 +342,8 @@ type page struct {
 
 func (p page) MetricsURL() string { return p.url }
 
-// deaf is one that says what a contender.Process says if force is needed. That it says so
-// is tested there, as it takes ten seconds.
+// deaf is a process whose Stop reports the same error as a contender.Process that needed force.
+// The tests of contender check that error, because it takes ten seconds.
 type deaf struct{ Process }
 
 func (d deaf) Stop() (time.Duration, error) {
@@ -348,7 +351,7 @@ func (d deaf) Stop() (time.Duration, error) {
 	return contender.StopGrace, errors.Join(errors.New("it had to be killed"), err)
 }
 
-// merge patches an object, or another one of its name. The bugs do not mind failures.
+// merge patches an object, or another object of the same name. The bugs ignore failures.
 func merge(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, object *unstructured.Unstructured, patch string, subresources ...string) error {
 	_, err := client.Resource(resource).Namespace(object.GetNamespace()).
 		Patch(ctx, object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)

@@ -7,12 +7,12 @@ import (
 
 var changeChecks = []check{
 	{"2.1", "A change of the image, the replicas or the name reaches the children", ofOperators, recorded(followsChanges)},
-	{"2.2", "A change writes what it concerns, once, and nothing else", ofOperators, followsWithFewWrites},
-	{"2.3", "Changes that follow each other closely end in the last", ofOperators, recorded(followsTheLast)},
-	{"2.4", "Changes while the process is away are made up for", ofOperators, makesUpForChanges},
+	{"2.2", "A change writes each affected child once, and nothing else", ofOperators, followsWithFewWrites},
+	{"2.3", "A rapid series of changes ends in the last", ofOperators, recorded(followsTheLast)},
+	{"2.4", "Changes while the process is down are applied after its start", ofOperators, makesUpForChanges},
 }
 
-// changes of a spec, with the children that each concerns.
+// changes lists changes of a spec, with the number of writes to each affected child.
 var changes = []struct {
 	spec     string
 	concerns map[string]int
@@ -57,7 +57,7 @@ func followsWithFewWrites(ctx context.Context, t *trial) error {
 		if err := t.settle(ctx); err != nil {
 			return err
 		}
-		writes, refused := t.carriedOut(mark)
+		writes, refused := t.accepted(mark)
 		counted := counts(writes)
 		for what, n := range counted {
 			want := change.concerns[what]

@@ -19,11 +19,11 @@ import (
 var creationChecks = []check{
 	{"1.1", "An object gets its children, field by field, and its finished status", ofAll, recorded(createsChildren)},
 	{"1.2", "At most one write for each child, one or two of the status, no others", ofAll, createsWithFewWrites},
-	{"1.3", "Zero servers are a state of their own", ofAll, createsZero},
+	{"1.3", "Zero servers have their own finished status", ofAll, createsZero},
 	{"1.4", "The API server's defaults count", ofAll, createsDefaults},
 	{"1.5", "Twenty objects at once: still one write for each child", ofAll, createsBurst},
-	{"1.6", "A status on its way that lasts is written", ofOperators, recorded(tellsWhatIsOnItsWay)},
-	{"1.7", "Sixty objects at once: each tells that it is on its way", ofOperators, eachTellsThatItIsOnItsWay},
+	{"1.6", "A progressing status that lasts is written", ofOperators, recorded(writesProgress)},
+	{"1.7", "Sixty objects at once: each gets its progressing status", ofOperators, writesProgressOfEach},
 }
 
 func createsChildren(ctx context.Context, t *trial) error {
@@ -36,7 +36,7 @@ func createsWithFewWrites(ctx context.Context, t *trial) error {
 	if _, err := t.settled(ctx, "pegasus", 2); err != nil {
 		return err
 	}
-	writes, refused := t.carriedOut(mark)
+	writes, refused := t.accepted(mark)
 	counted := counts(writes)
 	var wrong []error
 	for _, child := range children {
@@ -48,7 +48,7 @@ func createsWithFewWrites(ctx context.Context, t *trial) error {
 		wrong = append(wrong, fmt.Errorf("%d writes of the status, want 1 or 2", status))
 	}
 	if len(wrong) == 0 && len(writes) != len(children)+counted["sheroes/status"] {
-		wrong = append(wrong, errors.New("there are writes of something else"))
+		wrong = append(wrong, errors.New("there are writes to other resources"))
 	}
 	if len(wrong) > 0 {
 		for i := range writes {
@@ -97,7 +97,7 @@ func createsBurst(ctx context.Context, t *trial) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	writes, refused := t.carriedOut(mark)
+	writes, refused := t.accepted(mark)
 	counted := counts(writes)
 	t.note("%d objects in %.1f s, with %.2f status writes each, and %d writes that were refused", objects, took.Seconds(),
 		float64(counted["sheroes/status"])/objects, refused)
@@ -110,9 +110,9 @@ func createsBurst(ctx context.Context, t *trial) error {
 	return errors.Join(wrong...)
 }
 
-// tellsWhatIsOnItsWay holds servers back by a quota, which is no failure of theirs for the
-// first seconds.
-func tellsWhatIsOnItsWay(ctx context.Context, t *trial) error {
+// writesProgress holds servers back by a quota. For the first seconds that does not count as a
+// failure of the servers.
+func writesProgress(ctx context.Context, t *trial) error {
 	if err := t.limitPods(ctx, 1); err != nil {
 		return err
 	}
@@ -133,20 +133,21 @@ func tellsWhatIsOnItsWay(ctx context.Context, t *trial) error {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, servers); err != nil {
 			return err
 		}
-		return onItsWay.check(is, servers.Status.Replicas, servers.Status.ReadyReplicas)
+		return progressing.check(is, servers.Status.Replicas, servers.Status.ReadyReplicas)
 	})
 	if err != nil {
 		return fmt.Errorf("with one of three servers: %w", err)
 	}
 	if err := t.core.CoreV1().ResourceQuotas(t.namespace).Delete(ctx, "pods", metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("lifting the limit of the pods: %w", err)
+		return fmt.Errorf("lift the limit of the pods: %w", err)
 	}
 	_, err = t.awaitAll(ctx, hero)
 	return err
 }
 
-// eachTellsThatItIsOnItsWay finds a contender that tells less of each, the more there are.
-func eachTellsThatItIsOnItsWay(ctx context.Context, t *trial) error {
+// writesProgressOfEach finds a contender that writes fewer progressing statuses per object the
+// more objects there are.
+func writesProgressOfEach(ctx context.Context, t *trial) error {
 	const objects, patience = 60, 30 * time.Second
 	if err := t.limitPods(ctx, 0); err != nil {
 		return err
@@ -163,7 +164,7 @@ func eachTellsThatItIsOnItsWay(ctx context.Context, t *trial) error {
 			if err != nil {
 				return err
 			}
-			return onItsWay.check(is, 0, 0)
+			return progressing.check(is, 0, 0)
 		})
 		if err != nil {
 			return fmt.Errorf("%v after the last of %d was created: %w", patience, objects, err)
@@ -172,14 +173,14 @@ func eachTellsThatItIsOnItsWay(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// limitPods lets a namespace have no more pods.
+// limitPods limits the number of pods in the namespace.
 func (t *trial) limitPods(ctx context.Context, most int64) error {
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "pods"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(most, resource.DecimalSI)}},
 	}
 	if _, err := t.core.CoreV1().ResourceQuotas(t.namespace).Create(ctx, quota, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("limiting the pods: %w", err)
+		return fmt.Errorf("limit the pods: %w", err)
 	}
 	return nil
 }

@@ -8,9 +8,9 @@ import (
 )
 
 var deletionChecks = []check{
-	{"4.1", "The garbage collector deletes the children, and they stay away", ofOperators, leavesDeletion},
-	{"4.2", "A deletion that waits for the children comes to its end", ofOperators, leavesForegroundDeletion},
-	{"4.3", "An object that is deleted and created again gets children of its own", ofOperators, startsAnew},
+	{"4.1", "The garbage collector deletes the children, and they stay deleted", ofOperators, leavesDeletion},
+	{"4.2", "A deletion that waits for the children completes", ofOperators, leavesForegroundDeletion},
+	{"4.3", "An object that is deleted and created again gets new children", ofOperators, startsAnew},
 }
 
 func leavesDeletion(ctx context.Context, t *trial) error {
@@ -44,8 +44,9 @@ func (t *trial) deletes(ctx context.Context, policy metav1.DeletionPropagation) 
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	// The end of a child may be seen before that of its owner: what is then created goes again.
-	if writes, _ := t.carriedOut(mark); len(writes) > 0 {
+	// The process may see the deletion of a child before the deletion of its owner, and create
+	// the child again. The garbage collector then deletes that child too.
+	if writes, _ := t.accepted(mark); len(writes) > 0 {
 		t.note("%d writes while all was being deleted: %v", len(writes), counts(writes))
 	}
 	for _, child := range children {

@@ -17,14 +17,14 @@ import (
 
 var driftChecks = []check{
 	{"3.1", "A change of each owned field is undone", ofOperators, undoesDrift},
-	{"3.2", "What others add stays, and no write follows it", ofOperators, leavesAdditions},
-	{"3.3", "What others added outlives a repair and a change", ofOperators, keepsAdditions},
+	{"3.2", "Additions by others stay, and cause no write", ofOperators, leavesAdditions},
+	{"3.3", "Additions by others survive a repair and a change", ofOperators, keepsAdditions},
 	{"3.4", "A child that is deleted is created again", ofOperators, recreates},
-	{"3.5", "A list item that was renamed or moved is there again", ofOperators, undoesRenames},
-	{"3.6", "A change of a list item's key that leaves no room for the item is undone", ofNobody, undoesKeyDrift},
+	{"3.5", "A list item that is renamed or moved is restored", ofOperators, undoesRenames},
+	{"3.6", "A change of a list item's key that leaves no room for the item is undone", ofNone, undoesKeyDrift},
 }
 
-// undone makes a drift, and waits until the child is again as it was.
+// undone makes a drift, and waits until as accepts the child.
 func (t *trial) undone(ctx context.Context, name string, d drift, as func(was, is *unstructured.Unstructured) error) error {
 	was, err := t.get(ctx, d.resource(), name)
 	if err != nil {
@@ -35,7 +35,7 @@ func (t *trial) undone(ctx context.Context, name string, d drift, as func(was, i
 	}
 	_, err = t.await(ctx, d.resource(), t.namespace, name, func(is *unstructured.Unstructured) error {
 		if is == nil {
-			return errors.New("it is not there")
+			return errors.New("it does not exist")
 		}
 		return as(was, is)
 	})
@@ -45,7 +45,7 @@ func (t *trial) undone(ctx context.Context, name string, d drift, as func(was, i
 	return nil
 }
 
-// restore makes an object what it was, which the process should have done.
+// restore writes the previous content of an object, because the process did not repair it.
 func (t *trial) restore(ctx context.Context, resource schema.GroupVersionResource, was *unstructured.Unstructured) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		is, err := t.get(ctx, resource, was.GetName())
@@ -57,12 +57,13 @@ func (t *trial) restore(ctx context.Context, resource schema.GroupVersionResourc
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("undoing the drift of %s %s: %w", resource.Resource, was.GetName(), err)
+		return fmt.Errorf("undo the drift of %s %s: %w", resource.Resource, was.GetName(), err)
 	}
 	return nil
 }
 
-// allUndone makes one drift after the other. One that is not undone is in no other's way.
+// allUndone makes one drift after the other. It restores a drift that the process does not undo,
+// so that the drift does not affect the next ones.
 func (t *trial) allUndone(ctx context.Context, name string) error {
 	var wrong []error
 	for _, d := range drifts {
@@ -75,7 +76,7 @@ func (t *trial) allUndone(ctx context.Context, name string) error {
 			continue
 		}
 		if wrong = append(wrong, err); len(wrong) == mostWrong {
-			return errors.Join(append(wrong, errors.New("and perhaps more"))...)
+			return errors.Join(append(wrong, errors.New("any remaining drifts were not tried"))...)
 		}
 		if err := t.restore(ctx, d.resource(), was); err != nil {
 			return errors.Join(append(wrong, err)...)
@@ -84,8 +85,8 @@ func (t *trial) allUndone(ctx context.Context, name string) error {
 	return errors.Join(wrong...)
 }
 
-// mostWrong is after how many drifts that are not undone a check gives up: each costs all
-// of the patience.
+// mostWrong is the number of drifts without a repair after which a check gives up. Each of them
+// takes the full Options.Patience.
 const mostWrong = 5
 
 func undoesDrift(ctx context.Context, t *trial) error {
@@ -100,7 +101,7 @@ func undoesDrift(ctx context.Context, t *trial) error {
 	if _, err := t.awaitAll(ctx, hero); err != nil {
 		return err
 	}
-	writes, refused := t.carriedOut(mark)
+	writes, refused := t.accepted(mark)
 	counted := counts(writes)
 	t.note("%d drifts were undone with %d writes of children, and %d writes that were refused", len(drifts),
 		counted["configmaps"]+counted["services"]+counted["statefulsets"], refused)
@@ -112,9 +113,9 @@ func undoesRenames(ctx context.Context, t *trial) error { return t.eachUndone(ct
 
 func undoesKeyDrift(ctx context.Context, t *trial) error { return t.eachUndone(ctx, keyDrifts) }
 
-// eachUndone makes drifts of lists, and waits until what is ours is back. Each has an
-// object of its own: one that is not undone is in the way of others, and costs all of the
-// patience, so that they are waited for at once.
+// eachUndone makes drifts of lists, and waits until the contender's item is restored. Each drift
+// has its own object, because a drift that is not undone affects others. All drifts are awaited
+// at once, because each one that is not undone takes the full Options.Patience.
 func (t *trial) eachUndone(ctx context.Context, drifts []drift) error {
 	name := func(i int) string { return fmt.Sprintf("pegasus-%d", i) }
 	for i := range drifts {
@@ -133,7 +134,8 @@ func (t *trial) eachUndone(ctx context.Context, drifts []drift) error {
 	return errors.Join(append(wrong, group.Wait())...)
 }
 
-// additions are what others add to the children, with no field of ours in them.
+// additions lists additions by others to the children. They contain no field that the contender
+// owns.
 var additions = []drift{
 	{field: "labels, annotations and data", config: func(c *corev1.ConfigMap) {
 		decorate(c)
@@ -170,7 +172,7 @@ func decorate(object metav1.Object) {
 	object.SetFinalizers(append(object.GetFinalizers(), "example.com/theirs"))
 }
 
-// undecorate takes the finalizers away, which would keep the namespace for ever.
+// undecorate removes the finalizers, which would keep the namespace forever.
 func (t *trial) undecorate(ctx context.Context, name string) error {
 	var errs []error
 	for _, child := range children {
@@ -180,7 +182,7 @@ func (t *trial) undecorate(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// add makes the additions, and returns the children as they are then.
+// add makes the additions, and returns the resulting children.
 func (t *trial) add(ctx context.Context, name string) ([]*unstructured.Unstructured, error) {
 	added := make([]*unstructured.Unstructured, len(additions))
 	for i, d := range additions {
@@ -213,14 +215,14 @@ func leavesAdditions(ctx context.Context, t *trial) (err error) {
 		return err
 	}
 	for _, write := range t.writes(mark) {
-		if write.what() != "sheroes/status" { // The servers roll out, and that may be told.
+		if write.what() != "sheroes/status" { // The servers roll out, and the status may show that.
 			return fmt.Errorf("others added fields, and the process wrote: %v", &write)
 		}
 	}
 	return t.areStill(ctx, "pegasus", added)
 }
 
-// areStill is nil if the children have all that they had.
+// areStill returns an error if a child has lost something.
 func (t *trial) areStill(ctx context.Context, name string, were []*unstructured.Unstructured) error {
 	for i, child := range children {
 		is, err := t.get(ctx, child, name)
@@ -231,7 +233,7 @@ func (t *trial) areStill(ctx context.Context, name string, were []*unstructured.
 			return fmt.Errorf("%s: %w", child.Resource, err)
 		}
 		if is.GetAnnotations()["theirs"] != "added" {
-			return fmt.Errorf("%s: the annotation of others is gone", child.Resource)
+			return fmt.Errorf("%s: the annotation of another client is gone", child.Resource)
 		}
 	}
 	return nil
@@ -256,7 +258,7 @@ func keepsAdditions(ctx context.Context, t *trial) (err error) {
 	if err := t.areStill(ctx, "pegasus", added); err != nil {
 		return fmt.Errorf("after the repairs: %w", err)
 	}
-	// A change of every field of the spec, and back: then all is as it was.
+	// A change of every field of the spec, and back, leads to the original state.
 	for _, spec := range []string{
 		`{"replicas":2,"image":"bellerophon-io/bellerophon-server:v2","winged_horse_name":"tulpar"}`,
 		fmt.Sprintf(`{"replicas":1,"image":%q,"winged_horse_name":%q}`, hero.Spec.Image, hero.Spec.WingedHorseName),

@@ -11,13 +11,13 @@ import (
 )
 
 var failureChecks = []check{
-	{"7.1", "A write that fails is tried again, with a backoff", ofOperators, backsOff},
-	{"7.2", "Each write may fail twice, and all is done in the end", ofOperators, retriesEach},
-	{"7.3", "An API server that is away for two seconds is waited for", ofOperators, outlivesAnOutage},
+	{"7.1", "A write that fails is retried with a backoff", ofOperators, backsOff},
+	{"7.2", "Each write may fail twice; the object still becomes finished", ofOperators, retriesEach},
+	{"7.3", "The process recovers from an API server outage of two seconds", ofOperators, outlivesAnOutage},
 }
 
-// mostAttempts is how often a write that fails may be tried within three seconds: the
-// usual backoff, from 5 ms, doubled, makes 10 attempts.
+// mostAttempts is the maximum number of attempts of a failing write within three seconds. The
+// usual backoff, which starts at 5 ms and doubles, makes 10 attempts.
 const mostAttempts = 30
 
 func backsOff(ctx context.Context, t *trial) error {
@@ -38,22 +38,22 @@ func backsOff(ctx context.Context, t *trial) error {
 	defer cancel()
 	first, err := t.proxy.await(patient, mark, isOurs, some)
 	if err != nil {
-		return fmt.Errorf("waiting for the first attempt: %w", err)
+		return fmt.Errorf("wait for the first attempt: %w", err)
 	}
-	if err := t.marker(ctx); err != nil { // The contract does not say that they may not wait.
+	if err := t.marker(ctx); err != nil { // The contract allows other objects to wait.
 		t.note("while a write of one object fails, others wait: %v", err)
 	}
-	// Three seconds from the first attempt on, and at least a second one.
+	// The window is three seconds from the first attempt, and lasts until there is a second one.
 	third := first[0].at.Add(3 * time.Second)
 	window, end := context.WithDeadline(ctx, third)
 	defer end()
 	<-window.Done()
 	attempts, err := t.proxy.await(patient, mark, isOurs, func(found []call) bool { return len(found) > 1 })
 	if err != nil {
-		return fmt.Errorf("waiting for a second attempt: %w", err)
+		return fmt.Errorf("wait for a second attempt: %w", err)
 	}
 	stop()
-	// A contender whose others wait has had longer.
+	// A contender whose other objects wait had more time.
 	within := slices.DeleteFunc(slices.Clone(attempts), func(c call) bool { return c.at.After(third) })
 	if len(within) > mostAttempts {
 		return fmt.Errorf("%d attempts within three seconds, want at most %d", len(within), mostAttempts)
@@ -104,7 +104,7 @@ func outlivesAnOutage(ctx context.Context, t *trial) error {
 		return err
 	}
 	stop := t.proxy.fail(func(*call) *metav1.Status {
-		return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the API server is away")
+		return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the API server is down")
 	})
 	defer stop()
 	t.proxy.cut()
@@ -125,6 +125,6 @@ func outlivesAnOutage(ctx context.Context, t *trial) error {
 		return err
 	}
 	_, err = t.awaitAll(ctx, during)
-	t.note("finished %.1f s after it was back", time.Since(back).Seconds())
+	t.note("finished %.1f s after the end of the outage", time.Since(back).Seconds())
 	return err
 }

@@ -10,7 +10,7 @@ import (
 )
 
 var foreignChecks = []check{
-	{"6.1", "A child that belongs to nobody is left alone", ofOperators, leavesAnonymous},
+	{"6.1", "A child without an owner is left alone", ofOperators, leavesAnonymous},
 	{"6.2", "A child that another object controls is left alone, whatever its labels", ofOperators, leavesControlled},
 }
 
@@ -25,7 +25,7 @@ func leavesControlled(ctx context.Context, t *trial) error {
 	landlord := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "landlord"}}}
 	made, err := t.any.Resource(configMaps).Namespace(t.namespace).Create(ctx, landlord, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("creating the owner of what is foreign: %w", err)
+		return fmt.Errorf("create the owner of the foreign children: %w", err)
 	}
 	return t.leaves(ctx, func(object *unstructured.Unstructured) {
 		object.SetOwnerReferences([]metav1.OwnerReference{{
@@ -34,8 +34,8 @@ func leavesControlled(ctx context.Context, t *trial) error {
 	})
 }
 
-// leaves creates for each kind of child one that is somebody else's, then objects of
-// those names, and looks whether the process touches what it should not.
+// leaves creates a foreign child of each kind, and then objects with the same names. It returns
+// an error if the process changes a foreign child.
 func (t *trial) leaves(ctx context.Context, theirs func(*unstructured.Unstructured)) error {
 	foreign := make([]*unstructured.Unstructured, len(children))
 	for i, child := range children {
@@ -50,7 +50,7 @@ func (t *trial) leaves(ctx context.Context, theirs func(*unstructured.Unstructur
 			manifests[i].Object["data"] = map[string]any{"theirs": "yes"}
 		}
 		if foreign[i], err = t.any.Resource(child).Namespace(t.namespace).Create(ctx, manifests[i], metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("creating somebody else's %s: %w", child.Resource, err)
+			return fmt.Errorf("create the foreign %s: %w", child.Resource, err)
 		}
 	}
 	mark := t.proxy.mark()
@@ -72,7 +72,7 @@ func (t *trial) leaves(ctx context.Context, theirs func(*unstructured.Unstructur
 	defer cancel()
 	found, err := t.proxy.await(within, mark, touches, some)
 	if err == nil {
-		return fmt.Errorf("it belongs to somebody else, and the process wrote: %v", &found[0])
+		return fmt.Errorf("the child has another owner or none, and the process wrote: %v", &found[0])
 	}
 	for i, child := range children {
 		is, err := t.get(ctx, child, foreign[i].GetName())
@@ -80,10 +80,10 @@ func (t *trial) leaves(ctx context.Context, theirs func(*unstructured.Unstructur
 			return err
 		}
 		if is.GetUID() != foreign[i].GetUID() {
-			return fmt.Errorf("somebody else's %s was replaced", child.Resource)
+			return fmt.Errorf("the foreign %s was replaced", child.Resource)
 		}
 		if err := same(foreign[i], is); err != nil {
-			return fmt.Errorf("somebody else's %s was changed: %w", child.Resource, err)
+			return fmt.Errorf("the foreign %s was changed: %w", child.Resource, err)
 		}
 	}
 	tried := t.proxy.since(mark, func(c *call) bool { return t.isWrite(c) && c.code >= 400 })

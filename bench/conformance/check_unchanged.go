@@ -15,13 +15,13 @@ import (
 
 var unchangedChecks = []check{
 	{"5.1", "Nothing is written while idle", ofOperators, writesNothingWhileIdle},
-	{"5.2", "Nothing is written for changes that matter to nobody", ofOperators, writesNothingForNoise},
-	{"5.3", "Nothing is written when watches end and lists have to be taken anew", ofOperators, writesNothingAfterLists},
+	{"5.2", "Nothing is written for irrelevant changes", ofOperators, writesNothingForNoise},
+	{"5.3", "Nothing is written when watches end and a relist is needed", ofOperators, writesNothingAfterLists},
 	{"5.4", "Nothing is written after a restart", ofOperators, writesNothingAfterRestart},
 }
 
-// several makes objects of several sizes, and waits until nothing more is to do. It
-// returns how all of it is then.
+// several creates objects of several sizes, and waits until the process writes nothing more. It
+// returns the resource versions of all objects and children.
 func (t *trial) several(ctx context.Context) (map[string]string, error) {
 	heroes, err := t.createAll(ctx, 0, 1, 2, 3)
 	if err != nil {
@@ -38,13 +38,13 @@ func (t *trial) several(ctx context.Context) (map[string]string, error) {
 	return t.versions(ctx)
 }
 
-// versions are the resource versions of all objects of the namespace and their children.
+// versions returns the resource versions of all objects of the namespace and of their children.
 func (t *trial) versions(ctx context.Context) (map[string]string, error) {
 	held := map[string]string{}
 	for _, resource := range watched {
 		list, err := t.any.Resource(resource).Namespace(t.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", resource.Resource, err)
+			return nil, fmt.Errorf("read %s: %w", resource.Resource, err)
 		}
 		for i := range list.Items {
 			held[resource.Resource+"/"+list.Items[i].GetName()] = list.Items[i].GetResourceVersion()
@@ -53,8 +53,8 @@ func (t *trial) versions(ctx context.Context) (map[string]string, error) {
 	return held, nil
 }
 
-// stays is nil if the process writes nothing, from a mark on and for a while, and if all
-// has the versions that it had.
+// stays returns an error if the process writes something from a mark on, within [Options.Quiet],
+// or if a resource version has changed.
 func (t *trial) stays(ctx context.Context, mark int, were map[string]string) error {
 	if err := t.unchanged(ctx, mark); err != nil {
 		return err
@@ -75,7 +75,7 @@ func writesNothingWhileIdle(ctx context.Context, t *trial) error {
 		return err
 	}
 	mark := t.proxy.mark()
-	if err := t.marker(ctx); err != nil { // Others' work does not count.
+	if err := t.marker(ctx); err != nil { // Writes of other clients do not count.
 		return err
 	}
 	return t.stays(ctx, mark, were)
@@ -104,11 +104,11 @@ func writesNothingForNoise(ctx context.Context, t *trial) error {
 	return t.stays(ctx, mark, were)
 }
 
-// watched are the resources that a contender has to watch.
+// watched lists the resources that a contender has to watch.
 var watched = append(slices.Clone(children), sheroes)
 
-// begins says whether a call reads all of what there is.
-func begins(c *call) bool {
+// readsAll reports whether a call reads all objects of a resource.
+func readsAll(c *call) bool {
 	query, err := url.ParseQuery(c.query)
 	if err != nil {
 		return false
@@ -117,18 +117,18 @@ func begins(c *call) bool {
 	return c.Verb == "list" || (c.Verb == "watch" && (query.Get("sendInitialEvents") == "true" || version == "" || version == "0"))
 }
 
-// awaitLists waits until the process has read all of each resource, from a mark on, or
-// watches it over a new web socket.
+// awaitLists waits until the process, from a mark on, has read all objects of each resource, or
+// watches the resource over a new web socket.
 func (t *trial) awaitLists(ctx context.Context, mark int) error {
 	ctx, cancel := context.WithTimeout(ctx, t.options.Patience)
 	defer cancel()
 	for _, resource := range watched {
 		_, err := t.proxy.await(ctx, mark, func(c *call) bool {
-			again := c.socket && c.Verb == "watch" && c.code < http.StatusBadRequest // One that is taken over has no code.
-			return c.Resource == resource.Resource && (again || (begins(c) && c.code == http.StatusOK))
+			again := c.socket && c.Verb == "watch" && c.code < http.StatusBadRequest // A web socket that was taken over has no code.
+			return c.Resource == resource.Resource && (again || (readsAll(c) && c.code == http.StatusOK))
 		}, some)
 		if err != nil {
-			return fmt.Errorf("waiting until the process reads all %s: %w", resource.Resource, err)
+			return fmt.Errorf("wait until the process reads all %s: %w", resource.Resource, err)
 		}
 	}
 	return nil
@@ -143,9 +143,9 @@ func writesNothingAfterLists(ctx context.Context, t *trial) error {
 	listed := map[string]bool{}
 	stop := t.proxy.fail(func(c *call) *metav1.Status {
 		kind := schema.GroupResource{Group: c.APIGroup, Resource: c.Resource}.String()
-		listed[kind] = listed[kind] || begins(c)
+		listed[kind] = listed[kind] || readsAll(c)
 		if c.Verb != "watch" || c.socket || listed[kind] {
-			return nil // What a web socket would be told is not made here.
+			return nil // The proxy does not write events into a web socket.
 		}
 		return failure(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
 	})
@@ -155,7 +155,7 @@ func writesNothingAfterLists(ctx context.Context, t *trial) error {
 		return err
 	}
 	if sockets := t.proxy.since(mark, func(c *call) bool { return c.socket }); len(sockets) > 0 {
-		t.note("it watches over web sockets: its watches ended, but were not told that lists have to be taken anew")
+		t.note("it watches over web sockets: its watches ended, but without an event that asks for a relist")
 	}
 	if err := t.marker(ctx); err != nil {
 		return err
@@ -184,8 +184,8 @@ func writesNothingAfterRestart(ctx context.Context, t *trial) error {
 	return t.stays(ctx, mark, were)
 }
 
-// marker creates an object in another namespace and waits until it is finished: a sign
-// that the process has done what was to do before.
+// marker creates an object in another namespace and waits until it is finished. At that point the
+// process has handled the earlier events.
 func (t *trial) marker(ctx context.Context) (err error) {
 	namespace, err := t.makeNamespace(ctx)
 	if err != nil {
@@ -201,7 +201,7 @@ func (t *trial) marker(ctx context.Context) (err error) {
 	return err
 }
 
-// failure is the answer of an API server that refuses.
+// failure returns the answer of an API server that refuses a request.
 func failure(code int32, reason metav1.StatusReason, message string) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},

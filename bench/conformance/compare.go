@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// content is what is compared of a child: all but its status, and but what the API server
-// makes of each write. Annotations of its own are not compared: frameworks keep notes
-// there. See foreignAnnotations.
+// content returns the compared part of a child: everything except its status and the fields that
+// the API server sets with each write. Additional annotations are not compared, because
+// frameworks store notes in them. See foreignAnnotations.
 func content(object *unstructured.Unstructured) map[string]any {
 	copied := runtime.DeepCopyJSON(object.Object)
 	metadata, _ := copied["metadata"].(map[string]any)
@@ -29,12 +29,14 @@ func content(object *unstructured.Unstructured) map[string]any {
 	return copied
 }
 
-// foreignAnnotations are those of a child that the contract does not know.
+// foreignAnnotations returns the keys of a child's annotations. The contract defines none on a
+// child itself.
 func foreignAnnotations(object *unstructured.Unstructured) []string {
 	return slices.Sorted(maps.Keys(object.GetAnnotations()))
 }
 
-// same is nil if two objects have the same content, or says each field that differs.
+// same returns nil if two objects have the same content. Otherwise the error lists each field
+// that differs.
 func same(want, got *unstructured.Unstructured) error {
 	differences := diff("", sorted(content(want)), sorted(content(got)))
 	if len(differences) == 0 {
@@ -43,7 +45,7 @@ func same(want, got *unstructured.Unstructured) error {
 	return errors.New(strings.Join(differences, "; "))
 }
 
-// has is nil if got has all that want has; it may have more.
+// has returns nil if got has everything that want has. got may have more.
 func has(want, got *unstructured.Unstructured) error {
 	differences := slices.DeleteFunc(diff("", sorted(content(want)), sorted(content(got))),
 		func(difference string) bool { return strings.HasSuffix(difference, unexpected) })
@@ -53,10 +55,10 @@ func has(want, got *unstructured.Unstructured) error {
 	return errors.New(strings.Join(differences, "; "))
 }
 
-// unexpected ends the difference of a field that should not be there.
-const unexpected = "which nobody asked for"
+// unexpected is the suffix of a difference for a field that should not be set.
+const unexpected = "want it unset"
 
-// sorted turns lists whose items have a key into maps: their order says nothing.
+// sorted converts lists whose items have a key into maps, because their order does not matter.
 func sorted(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -78,7 +80,7 @@ func sorted(value any) any {
 	return value
 }
 
-// keyOf is what tells an item from others of its list, or nothing.
+// keyOf returns the key of an item in its list, or an empty string if it has none.
 func keyOf(item any) string {
 	fields, _ := item.(map[string]any)
 	for _, name := range []string{"mountPath", "uid", "name"} {
@@ -89,7 +91,7 @@ func keyOf(item any) string {
 	return ""
 }
 
-// diff says of each field that differs what it is and what it should be.
+// diff returns a line for each field that differs, with the actual and the wanted value.
 func diff(path string, want, got any) []string {
 	wantFields, wantMap := want.(map[string]any)
 	gotFields, gotMap := got.(map[string]any)

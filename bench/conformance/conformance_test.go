@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	names = flag.String("contender", "bellerophon,controller-runtime", "the contenders to check, with commas between them, or all")
-	only  = flag.String("checks", "", "the numbers of the checks to run, with commas between them; default all")
+	names = flag.String("contender", "bellerophon,controller-runtime", "the contenders to check, separated by commas, or all")
+	only  = flag.String("checks", "", "the numbers of the checks to run, separated by commas; default all")
 )
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
@@ -43,15 +43,17 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			if missing != "" {
-				// Not a failure: who has no JDK or no cargo tests Bellerophon all the same. It is a skip,
-				// with a line that says what is missing, so that it does not look like a contender that passed.
+				// A missing toolchain is not a failure: Bellerophon can be tested without a JDK
+				// or cargo. The skip says what is missing, so that it does not look like a
+				// contender that passed.
 				t.Skip(missing)
 			}
 			program, err := c.Build(t.Context(), t.Output())
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A run of the comparison on this machine need not check again who passes here.
+			// A run of the comparison on this machine does not check again the contenders that
+			// pass here.
 			report, err := qualify.Check(t.Context(), clustertest.Shared(t).AdminConfig(), program, qualify.Options{
 				Output: outputOf(t, c), Only: numbers, Progress: func(title string) { t.Log(time.Now().Format(time.TimeOnly), title) },
 			})
@@ -65,7 +67,7 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 			for _, outcome := range report.Outcomes {
 				missed := outcome.Err != nil
 				if outcome.Reported && missed != slices.Contains(c.NotMet, outcome.Number) {
-					t.Errorf("that it does not meet %s is %v, but its NotMet in bench/contender is %v", outcome.Number, missed, c.NotMet)
+					t.Errorf("it fails the reported check %s: %v, but its NotMet in bench/contender is %v", outcome.Number, missed, c.NotMet)
 				}
 			}
 		})
@@ -76,7 +78,8 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// outputOf is a file for what a contender prints, which is shown if the test fails.
+// outputOf returns a file for the output of a contender. The end of the file is logged if the
+// test fails.
 func outputOf(t *testing.T, c contender.Contender) string {
 	t.Helper()
 	output := filepath.Join(t.TempDir(), c.Name+".log")
@@ -85,7 +88,7 @@ func outputOf(t *testing.T, c contender.Contender) string {
 			return
 		}
 		if text, err := os.ReadFile(output); err == nil {
-			t.Logf("the last of its output:\n%s", text[max(0, len(text)-8000):])
+			t.Logf("the end of its output:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
 	return output

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// drift is a change of a child that somebody makes. One of the functions is set.
+// drift is a change of a child by another client. Exactly one of the functions is set.
 type drift struct {
 	field   string
 	config  func(*corev1.ConfigMap)
@@ -35,8 +35,8 @@ func (d drift) resource() schema.GroupVersionResource {
 
 func (d drift) String() string { return d.resource().Resource + " " + d.field }
 
-// drifts change each owned field that the API server lets change. Those that change what
-// all children have are made for each.
+// drifts changes each owned field that the API server allows to change. Changes of a field that
+// all children have are made for each child.
 var drifts = slices.Concat(metaDrifts(), []drift{
 	{field: "data.winged_horse_name", config: func(c *corev1.ConfigMap) { c.Data["winged_horse_name"] = "donkey" }},
 	{field: "data.http_port", config: func(c *corev1.ConfigMap) { c.Data["http_port"] = "80" }},
@@ -92,9 +92,9 @@ var drifts = slices.Concat(metaDrifts(), []drift{
 	}},
 })
 
-// renames change what names an item of a list, so that ours can be added beside it, or
-// found by its key. Whether the item was changed, or one taken away and another added,
-// nobody can say; what counts is that ours is back.
+// renames changes the key of a list item in such a way that the contender's item can be added
+// beside it, or found by its key. A changed item cannot be distinguished from a removed item and
+// an added one. A contender passes if its item is restored.
 var renames = []drift{
 	{field: "spec.ports.name", service: func(s *corev1.Service) { s.Spec.Ports[0].Name = "donkey" }},
 	{field: "containers.name", servers: func(s *appsv1.StatefulSet) { server(s).Name = "donkey" }},
@@ -102,9 +102,9 @@ var renames = []drift{
 	{field: "containers.volumeMounts.mountPath", servers: func(s *appsv1.StatefulSet) { mount(s, "config").MountPath = "/donkey" }},
 }
 
-// keyDrifts change an item of a list so that ours cannot stand beside it: the API server
-// refuses two ports of one name and two sources of one volume. Server-side apply knows
-// the changed item as one of somebody else's, keeps it, and is refused.
+// keyDrifts changes a list item so that the contender's item cannot exist beside it. The API
+// server refuses two ports of one name and two sources of one volume. Server-side apply treats
+// the changed item as another client's item, keeps it, and is refused.
 var keyDrifts = []drift{
 	{field: "spec.ports.port", service: func(s *corev1.Service) { s.Spec.Ports[0].Port = 80 }},
 	{field: "spec.ports.protocol", service: func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }},
@@ -115,7 +115,7 @@ var keyDrifts = []drift{
 	}},
 }
 
-// metaDrifts are those of the labels and the owner, of each child.
+// metaDrifts returns the drifts of the labels and the owner, for each child.
 func metaDrifts() []drift {
 	var all []drift
 	add := func(field string, change func(object metav1.Object)) {
@@ -137,7 +137,7 @@ func security(s *appsv1.StatefulSet) *corev1.PodSecurityContext {
 	return s.Spec.Template.Spec.SecurityContext
 }
 
-// server is the container that is ours.
+// server returns the container that the contract defines.
 func server(s *appsv1.StatefulSet) *corev1.Container {
 	return item(s.Spec.Template.Spec.Containers, func(c *corev1.Container) bool { return c.Name == "server" })
 }
@@ -150,8 +150,8 @@ func volume(s *appsv1.StatefulSet, name string) *corev1.Volume {
 	return item(s.Spec.Template.Spec.Volumes, func(v *corev1.Volume) bool { return v.Name == name })
 }
 
-// item is the item of a list that is meant. Drifts are made where the children are as the
-// contract wants them, so there is one.
+// item returns the item that is selects. Drifts are made on children that match the contract, so
+// exactly one item matches.
 func item[T any](list []T, is func(*T) bool) *T {
 	for i := range list {
 		if is(&list[i]) {
@@ -161,23 +161,23 @@ func item[T any](list []T, is func(*T) bool) *T {
 	return new(T)
 }
 
-// drift makes a drift, whatever else writes the child at the same time. It is an error if
-// that changes nothing.
+// drift makes a drift, and retries it when other clients write the child at the same time. It
+// returns an error if the drift changes nothing.
 func (t *trial) drift(ctx context.Context, name string, d drift) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		before, after, err := t.update(ctx, name, d)
 		if err == nil && before == after {
-			return errors.New("the API server keeps what it was")
+			return errors.New("the object did not change")
 		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("changing %v of %s: %w", d, name, err)
+		return fmt.Errorf("change %v of %s: %w", d, name, err)
 	}
 	return nil
 }
 
-// update returns the resource versions before and after.
+// update makes a drift once, and returns the resource versions before and after.
 func (t *trial) update(ctx context.Context, name string, d drift) (before, after string, err error) {
 	switch {
 	case d.config != nil:
@@ -189,7 +189,7 @@ func (t *trial) update(ctx context.Context, name string, d drift) (before, after
 	}
 }
 
-// client is what the typed clients have in common.
+// client is the common part of the typed clients.
 type client[T metav1.Object] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)

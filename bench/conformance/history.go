@@ -18,15 +18,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// history is every version of the objects of a namespace and of their StatefulSets.
+// history holds every version of the objects of a namespace and of their StatefulSets.
 type history struct {
 	mu              sync.Mutex
 	heroes, servers []*unstructured.Unstructured
 	changed         chan struct{} // closed and replaced with each version
 }
 
-// record watches the versions until the function that it returns is called, which says
-// what the contract forbids of them.
+// record collects the versions until the returned function is called. That function returns an
+// error if the versions violate the contract.
 func (t *trial) record(ctx context.Context) (stop func() error, err error) {
 	h := &history{changed: make(chan struct{})}
 	group := lifecycle.New(ctx)
@@ -45,7 +45,7 @@ func (t *trial) record(ctx context.Context) (stop func() error, err error) {
 	return stop, nil
 }
 
-// recorded is a check that fails as well if a record of it is not as it should be.
+// recorded wraps a check, so that it also fails if the recorded history violates the contract.
 func recorded(run func(context.Context, *trial) error) func(context.Context, *trial) error {
 	return func(ctx context.Context, t *trial) error {
 		stop, err := t.record(ctx)
@@ -59,7 +59,7 @@ func recorded(run func(context.Context, *trial) error) func(context.Context, *tr
 func (h *history) follow(t *trial, group *lifecycle.Group, resource schema.GroupVersionResource, into *[]*unstructured.Unstructured) error {
 	watcher, err := t.any.Resource(resource).Namespace(t.namespace).Watch(group.Context(), metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("watching %s: %w", resource.Resource, err)
+		return fmt.Errorf("watch %s: %w", resource.Resource, err)
 	}
 	group.Go(resource.Resource, func(context.Context) error {
 		defer watcher.Stop()
@@ -77,11 +77,11 @@ func (h *history) follow(t *trial, group *lifecycle.Group, resource schema.Group
 	return nil
 }
 
-// complete waits until all that is there now has been seen.
+// complete waits until the history holds the current version of every object.
 func (h *history) complete(ctx context.Context, t *trial, resource schema.GroupVersionResource, seen *[]*unstructured.Unstructured) error {
 	list, err := t.any.Resource(resource).Namespace(t.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", resource.Resource, err)
+		return fmt.Errorf("read %s: %w", resource.Resource, err)
 	}
 	for {
 		h.mu.Lock()
@@ -98,12 +98,12 @@ func (h *history) complete(ctx context.Context, t *trial, resource schema.GroupV
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the last version of %s: %w", resource.Resource, context.Cause(ctx))
+			return fmt.Errorf("wait for the last version of %s: %w", resource.Resource, context.Cause(ctx))
 		}
 	}
 }
 
-// check finds statuses that say too much, and transition times that are wrong.
+// check finds statuses that claim too much, and wrong transition times.
 func (h *history) check() error {
 	before := map[string]*v1.BellerophonSimple{}
 	statuses := 0
@@ -127,12 +127,12 @@ func (h *history) check() error {
 		statuses += len(hero.Status.Conditions)
 	}
 	if statuses == 0 {
-		return errors.New("no status was seen")
+		return errors.New("no version has a status")
 	}
 	return nil
 }
 
-// transitions compares the transition times of two versions that follow each other.
+// transitions compares the transition times of two consecutive versions.
 func transitions(from, to *v1.BellerophonSimple) error {
 	for _, is := range to.Status.Conditions {
 		was := meta.FindStatusCondition(from.Status.Conditions, is.Type)
@@ -151,8 +151,9 @@ func transitions(from, to *v1.BellerophonSimple) error {
 	return nil
 }
 
-// isEarned is nil unless an object is said to be finished, at a resource version before
-// which its servers never were. Versions of one etcd are in the order of writes.
+// isEarned returns an error if an object claims to be finished, but its servers were never
+// finished at or before its resource version. Resource versions of one etcd follow the order of
+// writes.
 func (h *history) isEarned(hero *v1.BellerophonSimple) error {
 	ready := meta.FindStatusCondition(hero.Status.Conditions, v1.ConditionReady)
 	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != hero.Generation {
@@ -165,7 +166,7 @@ func (h *history) isEarned(hero *v1.BellerophonSimple) error {
 		}
 		servers := &appsv1.StatefulSet{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, servers); err != nil {
-			return fmt.Errorf("reading a StatefulSet: %w", err)
+			return fmt.Errorf("read a StatefulSet: %w", err)
 		}
 		is := &servers.Status
 		if is.ObservedGeneration >= servers.Generation && is.Replicas == want && is.ReadyReplicas == want && is.UpdatedReplicas == want &&
@@ -173,7 +174,7 @@ func (h *history) isEarned(hero *v1.BellerophonSimple) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is Ready in generation %d, but its servers never were finished before", hero.Name, hero.Generation)
+	return fmt.Errorf("%s is Ready in generation %d, but its servers were never finished before", hero.Name, hero.Generation)
 }
 
 func version(object metav1.Object) int64 {

@@ -24,13 +24,13 @@ import (
 type call struct {
 	*request.RequestInfo
 	at     time.Time
-	code   int    // of the answer; 0 while there is none
-	query  string // what the URL asks for
-	socket bool   // it asks for a web socket
+	code   int    // the code of the answer; 0 while there is none
+	query  string // the query of the URL
+	socket bool   // whether the call asks for a web socket
 }
 
-// isWrite says whether a call changes something, or asks to. Asking for one's own
-// permissions does not.
+// isWrite reports whether a call changes something, or tries to. A review of the process's own
+// permissions is not a write.
 func (c *call) isWrite() bool {
 	switch c.Verb {
 	case "get", "list", "watch":
@@ -39,10 +39,10 @@ func (c *call) isWrite() bool {
 	return c.IsResourceRequest && c.APIGroup != "authorization.k8s.io" && c.APIGroup != "authentication.k8s.io"
 }
 
-// isEvent says whether a call is about Kubernetes Events, which are not compared.
+// isEvent reports whether a call is about Kubernetes Events, which are not compared.
 func (c *call) isEvent() bool { return c.Resource == "events" }
 
-// what is the resource of a call, with its subresource.
+// what returns the resource of a call, with its subresource.
 func (c *call) what() string {
 	return strings.TrimSuffix(c.Resource+"/"+c.Subresource, "/")
 }
@@ -51,15 +51,15 @@ func (c *call) String() string {
 	return fmt.Sprintf("%s %s %s/%s (answer %d)", c.Verb, c.what(), c.Namespace, c.Name, c.code)
 }
 
-// rule decides which calls fail, and with which answer: nil lets a call pass.
+// rule decides which calls fail, and with which answer. nil lets a call pass.
 type rule func(*call) *metav1.Status
 
-// proxy stands between the process under test and the API server. It speaks as the user
-// of the suite, whoever the process says that it is. Its methods may be called from any
+// proxy stands between the process under test and the API server. It forwards requests as the
+// user of the suite, whatever credentials the process sends. Its methods may be called from any
 // goroutine.
 type proxy struct {
 	gate       *gate.Gate
-	kubeconfig string // the path of the process's
+	kubeconfig string // the path of the process's kubeconfig file
 	transport  http.RoundTripper
 	forward    *httputil.ReverseProxy
 	alter      func(*http.Request, *request.RequestInfo) error // for seeded bugs; may be nil
@@ -72,15 +72,15 @@ type proxy struct {
 	watches map[*call]context.CancelFunc
 }
 
-// newProxy starts a proxy, and writes the kubeconfig file that leads to it.
+// newProxy starts a proxy, and writes a kubeconfig file with the proxy's address.
 func newProxy(config *rest.Config, directory string) (*proxy, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("reading the address of the API server: %w", err)
+		return nil, fmt.Errorf("read the address of the API server: %w", err)
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
 	}
 	p := &proxy{
 		transport: client.Transport,
@@ -135,8 +135,8 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(&codeWriter{ResponseWriter: w, seen: func(code int) { p.answered(c, code) }}, r.WithContext(ctx))
 }
 
-// refuse answers a call with a failure. A watch from a version that is too old begins well
-// and then says so in an event, as with the API server.
+// refuse answers a call with a failure. A watch from an expired version gets the code 200 and
+// then an error event, as from the API server.
 func refuse(w http.ResponseWriter, c *call, failure *metav1.Status) {
 	w.Header().Set("Content-Type", "application/json")
 	var answer any = failure
@@ -145,10 +145,10 @@ func refuse(w http.ResponseWriter, c *call, failure *metav1.Status) {
 	} else {
 		w.WriteHeader(int(failure.Code))
 	}
-	_ = json.NewEncoder(w).Encode(answer) // The process may have gone.
+	_ = json.NewEncoder(w).Encode(answer) // The process may have exited.
 }
 
-// codeWriter sees which code an answer has, before the process does.
+// codeWriter reports the code of an answer before the process receives it.
 type codeWriter struct {
 	http.ResponseWriter
 	seen func(int)
@@ -159,10 +159,11 @@ func (w *codeWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap lets the forwarder flush, and take over the connection of a web socket.
+// Unwrap returns the original writer, so that the forwarder can flush, and take over the
+// connection of a web socket.
 func (w *codeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// began notes a call, and says with what it has to fail.
+// began records a call, and returns the failure that a rule wants for it, or nil.
 func (p *proxy) began(c *call, cancel context.CancelFunc) (failure *metav1.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +176,7 @@ func (p *proxy) began(c *call, cancel context.CancelFunc) (failure *metav1.Statu
 	if c.Verb == "watch" {
 		p.watches[c] = cancel
 	}
-	p.tell()
+	p.notify()
 	return failure
 }
 
@@ -183,7 +184,7 @@ func (p *proxy) answered(c *call, code int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.code = code
-	p.tell()
+	p.notify()
 }
 
 func (p *proxy) ended(c *call) {
@@ -192,13 +193,13 @@ func (p *proxy) ended(c *call) {
 	delete(p.watches, c)
 }
 
-// tell wakes those who wait. Its caller holds the lock.
-func (p *proxy) tell() {
+// notify wakes the waiting goroutines. The caller holds the lock.
+func (p *proxy) notify() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// fail makes calls fail until the function that it returns is called.
+// fail applies a rule to all calls until the returned function is called.
 func (p *proxy) fail(r rule) (stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,20 +222,20 @@ func (p *proxy) cut() {
 	}
 }
 
-// mark is a point in the order of calls.
+// mark returns the current position in the sequence of calls.
 func (p *proxy) mark() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.calls)
 }
 
-// since are copies of the calls from a mark on that are.
+// since returns copies of the matching calls from a mark on.
 func (p *proxy) since(mark int, is func(*call) bool) []call {
 	found, _ := p.look(mark, is)
 	return found
 }
 
-// look is since, with the channel that is closed when it may find more.
+// look returns the same calls as since, and a channel that is closed when there may be more.
 func (p *proxy) look(mark int, is func(*call) bool) ([]call, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +248,7 @@ func (p *proxy) look(mark int, is func(*call) bool) ([]call, <-chan struct{}) {
 	return found, p.changed
 }
 
-// await waits until the calls from a mark on are enough.
+// await waits until the matching calls from a mark on are enough.
 func (p *proxy) await(ctx context.Context, mark int, is func(*call) bool, enough func([]call) bool) ([]call, error) {
 	for {
 		found, changed := p.look(mark, is)
@@ -262,17 +263,17 @@ func (p *proxy) await(ctx context.Context, mark int, is func(*call) bool, enough
 	}
 }
 
-// some says that a call is enough.
+// some reports whether there is at least one call.
 func some(found []call) bool { return len(found) > 0 }
 
-// quiet waits until there has been no such call for a while.
+// quiet waits until there has been no matching call for a while.
 func (p *proxy) quiet(ctx context.Context, while time.Duration, is func(*call) bool) error {
 	for {
 		within, cancel := context.WithTimeout(ctx, while)
 		_, err := p.await(within, p.mark(), is, some)
 		cancel()
 		if ctx.Err() != nil {
-			return fmt.Errorf("waiting for %v without a write: %w", while, context.Cause(ctx))
+			return fmt.Errorf("wait for %v without a write: %w", while, context.Cause(ctx))
 		}
 		if err != nil {
 			return nil

@@ -30,11 +30,11 @@ var (
 	statefulSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 )
 
-// children are the resources of the children, in the order of children.yaml.
+// children lists the resources of the children, in the order of children.yaml.
 var children = []schema.GroupVersionResource{configMaps, services, statefulSets}
 
-// wanted are the children that the contract wants for an object, as the API server stores
-// them: it is asked to complete them in a dry run, in a namespace of the suite's own.
+// wanted returns the children that the contract requires for an object, as the API server stores
+// them. A dry run in the suite's own namespace adds the API server's defaults.
 func (w *world) wanted(ctx context.Context, hero *v1.BellerophonSimple) ([]*unstructured.Unstructured, error) {
 	manifests, err := written(hero)
 	if err != nil {
@@ -44,13 +44,13 @@ func (w *world) wanted(ctx context.Context, hero *v1.BellerophonSimple) ([]*unst
 		dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		manifests[i], err = w.any.Resource(children[i]).Namespace(w.reference).Create(ctx, manifest, dryRun)
 		if err != nil {
-			return nil, fmt.Errorf("completing the %s that the contract wants: %w", children[i].Resource, err)
+			return nil, fmt.Errorf("add the API server's defaults to the expected %s: %w", children[i].Resource, err)
 		}
 	}
 	return manifests, nil
 }
 
-// written are the children as the contract has them.
+// written returns the children as the contract states them, without the API server's defaults.
 func written(hero *v1.BellerophonSimple) ([]*unstructured.Unstructured, error) {
 	var text bytes.Buffer
 	err := childrenTemplate.Execute(&text, map[string]any{
@@ -59,7 +59,7 @@ func written(hero *v1.BellerophonSimple) ([]*unstructured.Unstructured, error) {
 		"Hash": hashOf("http_port", "8080", "peers_service", hero.Name, "winged_horse_name", hero.Spec.WingedHorseName),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("filling in children.yaml: %w", err)
+		return nil, fmt.Errorf("fill in children.yaml: %w", err)
 	}
 	var manifests []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(&text, 4096)
@@ -70,17 +70,17 @@ func written(hero *v1.BellerophonSimple) ([]*unstructured.Unstructured, error) {
 			return manifests, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading children.yaml: %w", err)
+			return nil, fmt.Errorf("read children.yaml: %w", err)
 		}
 		manifests = append(manifests, object)
 	}
 }
 
-// hashOf is the annotation of the pods: of keys, in alphabetic order, and their values.
+// hashOf returns the pods' annotation: the hash of keys, in alphabetic order, and their values.
 func hashOf(keysAndValues ...string) string {
 	sum := sha256.New()
 	for _, text := range keysAndValues {
-		_, _ = io.WriteString(sum, text+"\x00") // A hash takes all.
+		_, _ = io.WriteString(sum, text+"\x00") // A hash never returns an error.
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }

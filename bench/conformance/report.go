@@ -9,35 +9,36 @@ import (
 	"time"
 )
 
-// Report is what came of the checks of one process.
+// Report holds the outcomes of the checks of one process.
 type Report struct {
 	Name, Version string
 	Outcomes      []Outcome
 }
 
-// Outcome is what came of one check.
+// Outcome is the result of one check.
 type Outcome struct {
-	// Number is that of the behaviour in the contract, with that of the check.
+	// Number is the number of the behaviour in the contract, followed by the number of the check.
 	Number, Title string
-	// Err says what the process does wrong; nil is what it should be.
+	// Err describes what the process does wrong. It is nil if the check passed.
 	Err error
-	// LeftOut says that the check is not for this process.
+	// LeftOut reports that the check does not apply to this process.
 	LeftOut bool
-	// Reported says that the check is not required of anybody: that it failed is for the
-	// readers of the comparison to know.
+	// Reported reports that no contender has to pass the check. A failure is only information for
+	// the readers of the comparison.
 	Reported bool
-	// Notes say what is not a matter of right and wrong.
+	// Notes holds observations that are neither right nor wrong.
 	Notes []string
 	Took  time.Duration
 }
 
 func (r *Report) add(c check, err error, notes []string, took time.Duration) {
 	r.Outcomes = append(r.Outcomes, Outcome{
-		Number: c.number, Title: c.title, Err: err, Reported: c.required == ofNobody, Notes: notes, Took: took,
+		Number: c.number, Title: c.title, Err: err, Reported: c.required == ofNone, Notes: notes, Took: took,
 	})
 }
 
-// Err is nil if the process passed all checks that are required, so that it may be timed.
+// Err returns nil if the process passed all required checks, so that it may be timed. Otherwise
+// it returns the failures.
 func (r *Report) Err() error {
 	var failed []error
 	for _, outcome := range r.FailedRequired() {
@@ -46,8 +47,7 @@ func (r *Report) Err() error {
 	return errors.Join(failed...)
 }
 
-// FailedRequired are the outcomes of the checks that are required and that the process
-// failed, in their order.
+// FailedRequired returns the outcomes of the required checks that the process failed, in order.
 func (r *Report) FailedRequired() []Outcome {
 	var failed []Outcome
 	for _, outcome := range r.Outcomes {
@@ -58,8 +58,8 @@ func (r *Report) FailedRequired() []Outcome {
 	return failed
 }
 
-// Failed are the numbers of the checks that the process failed, in their order, with those
-// that are only reported.
+// Failed returns the numbers of all checks that the process failed, in order. It includes the
+// checks that are only reported.
 func (r *Report) Failed() []string {
 	var numbers []string
 	for _, outcome := range r.Outcomes {
@@ -70,8 +70,8 @@ func (r *Report) Failed() []string {
 	return numbers
 }
 
-// WriteTable writes the outcomes of several processes side by side, a check in each line,
-// then what each one did wrong, and the notes.
+// WriteTable writes the outcomes of several processes side by side, one check a line. The
+// failures of each process and the notes follow.
 func WriteTable(out io.Writer, reports ...*Report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var order []Outcome
@@ -128,7 +128,7 @@ func word(outcome *Outcome) string {
 	case outcome == nil, outcome.LeftOut:
 		return "-"
 	case outcome.Err != nil && outcome.Reported:
-		return "not met" // nor required
+		return "not met" // not required either
 	case outcome.Err != nil:
 		return "FAILED"
 	}

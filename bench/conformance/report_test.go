@@ -11,7 +11,7 @@ import (
 func TestWhatIsOnlyReportedIsNoFailureAndIsTold(t *testing.T) {
 	report := &Report{Name: "pegasus", Version: "1"}
 	report.add(check{number: "3.5", title: "A", required: ofOperators}, nil, nil, time.Second)
-	report.add(check{number: "3.6", title: "B", required: ofNobody}, errors.New("a donkey stayed"), nil, time.Second)
+	report.add(check{number: "3.6", title: "B", required: ofNone}, errors.New("a donkey stayed"), nil, time.Second)
 	if err := report.Err(); err != nil {
 		t.Errorf("the error is %v, want none", err)
 	}

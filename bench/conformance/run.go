@@ -18,43 +18,44 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Process is a process under test. contender.Process is one.
+// Process is a process under test. contender.Process implements it.
 type Process interface {
-	// Ready returns once the process serves its metrics, or with an error if it ends or
-	// ctx does before.
+	// Ready waits until the process serves its metrics. It returns an error if the process or ctx
+	// ends before that.
 	Ready(ctx context.Context) error
-	// MetricsURL is where it serves them.
+	// MetricsURL returns the URL of the process's metrics.
 	MetricsURL() string
-	// Stop ends it, by force if need be, and returns how long that took. The error says
-	// that force was needed, or that it had ended by itself.
+	// Stop ends the process, by force if necessary, and returns the time that took. The error
+	// says that force was needed, or that the process had exited by itself.
 	Stop() (time.Duration, error)
 }
 
-// Subject is what is checked.
+// Subject describes the process to check.
 type Subject struct {
-	// Name and Version are for the report.
+	// Name and Version appear in the report.
 	Name, Version string
-	// CreatesOnly leaves out all checks but those of the creation.
+	// CreatesOnly skips all checks except the checks of the creation and the process.
 	CreatesOnly bool
-	// Start starts the process for the cluster of a kubeconfig file. It is called again
-	// where a check restarts it. The process may run until Stop; ctx bounds the start.
+	// Start starts the process for the cluster of a kubeconfig file. A check that restarts the
+	// process calls Start again. The process may run until Stop; ctx bounds only the start.
 	Start func(ctx context.Context, kubeconfig string) (Process, error)
 }
 
-// Options of [Run]. The zero value is for a process on an idle machine.
+// Options configures [Run]. The zero value suits a process on an idle machine.
 type Options struct {
-	// Only are the checks to run, by their numbers; none are all. Those that begin with a
-	// number and a dot are meant by the number, too.
+	// Only lists the numbers of the checks to run; empty means all checks. A number also selects
+	// every check whose number starts with it and a dot.
 	Only []string
-	// Patience is how long to wait for what has to come: 1 s or more; default 30 s.
+	// Patience is the time limit for an expected event: 1 s or more; default 30 s.
 	Patience time.Duration
-	// Quiet is how long to watch that nothing comes: 100 ms or more; default 3 s. It has to
-	// be longer than the second that a status on its way may wait.
+	// Quiet is the time for which a check observes that nothing is written: 100 ms or more;
+	// default 3 s. It has to exceed the second for which a contender may hold back a progressing
+	// status.
 	Quiet time.Duration
 	// Progress is called before each check, with its title; may be nil.
 	Progress func(title string)
 
-	alter func(*http.Request, *request.RequestInfo) error // changes requests, for seeded bugs
+	alter func(*http.Request, *request.RequestInfo) error // changes requests, for the seeded bugs of the tests
 }
 
 func (o Options) complete() (Options, error) {
@@ -68,11 +69,11 @@ func (o Options) complete() (Options, error) {
 		o.Progress = func(string) {}
 	}
 	if o.Patience < time.Second || o.Quiet < 100*time.Millisecond {
-		return o, fmt.Errorf("conformance: Patience is %v and Quiet %v; they must be at least 1s and 100ms", o.Patience, o.Quiet)
+		return o, fmt.Errorf("conformance: Patience is %v and Quiet is %v; allowed are at least 1s and 100ms", o.Patience, o.Quiet)
 	}
 	for _, only := range o.Only {
-		if !slices.ContainsFunc(checks, func(c check) bool { return c.isMeantBy(only) }) {
-			return o, fmt.Errorf("conformance: there is no check %q in Only", only)
+		if !slices.ContainsFunc(checks, func(c check) bool { return c.matches(only) }) {
+			return o, fmt.Errorf("conformance: Only names the check %q, which does not exist; give numbers of bench/contract.md such as 3 or 3.1", only)
 		}
 	}
 	return o, nil
@@ -80,32 +81,33 @@ func (o Options) complete() (Options, error) {
 
 // check is one line of the report.
 type check struct {
-	number   string // of the behaviour in the contract, and of the check
+	number   string // the number of the behaviour in the contract, and of the check in it
 	title    string
 	required requirement
 	run      func(ctx context.Context, t *trial) error
 }
 
-// requirement is who has to pass a check.
+// requirement says which contenders have to pass a check.
 type requirement int
 
 const (
-	ofAll       requirement = iota // those that only create, too
-	ofOperators                    // all but those that only create
-	ofNobody                       // operators do it, and the report says how it went
+	ofAll       requirement = iota // all contenders, with the ones that only create
+	ofOperators                    // all contenders except the ones that only create
+	ofNone                         // no contender: operators run the check, and the report shows the outcome
 )
 
-// isMeantBy says whether a number names a check, or the behaviour that it belongs to.
-func (c check) isMeantBy(number string) bool {
+// matches reports whether a number selects the check, or the behaviour that the check belongs to.
+func (c check) matches(number string) bool {
 	return c.number == number || strings.HasPrefix(c.number, number+".")
 }
 
-// checks are all, in the order of the contract. The last ones end the process.
+// checks lists all checks, in the order of the contract. The last ones end the process.
 var checks = slices.Concat(creationChecks, changeChecks, driftChecks, deletionChecks, unchangedChecks, foreignChecks, failureChecks, processChecks)
 
-// Run checks a process on a cluster, whose administrator config is of. It installs the
-// resource definitions, and needs a cluster on which nobody else does what the contract
-// says. The error is of the suite itself: what the process does wrong is in the report.
+// Run checks a process on a cluster. config belongs to the administrator of the cluster. Run
+// installs the resource definitions. No other client may do what the contract describes on the
+// cluster at the same time. The error is about the suite itself; failures of the process are in
+// the report.
 func Run(ctx context.Context, config *rest.Config, subject Subject, options Options) (report *Report, err error) {
 	options, err = options.complete()
 	if err != nil {
@@ -113,7 +115,7 @@ func Run(ctx context.Context, config *rest.Config, subject Subject, options Opti
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("conformance of %s: %w", subject.Name, err)
+			err = fmt.Errorf("check the conformance of %s: %w", subject.Name, err)
 		}
 	}()
 	if _, err := install.Operator(ctx, config, ""); err != nil {
@@ -134,7 +136,7 @@ func Run(ctx context.Context, config *rest.Config, subject Subject, options Opti
 			report.Outcomes = append(report.Outcomes, Outcome{Number: c.number, Title: c.title, LeftOut: true})
 			continue
 		}
-		if len(options.Only) > 0 && !slices.ContainsFunc(options.Only, c.isMeantBy) {
+		if len(options.Only) > 0 && !slices.ContainsFunc(options.Only, c.matches) {
 			continue
 		}
 		if err := w.try(ctx, c, report); err != nil {
@@ -144,24 +146,24 @@ func Run(ctx context.Context, config *rest.Config, subject Subject, options Opti
 	return report, nil
 }
 
-// newWorld starts a proxy. The function that it returns takes all away.
+// newWorld starts a proxy. The function that it returns removes everything that newWorld created.
 func newWorld(ctx context.Context, config *rest.Config, subject Subject, options Options) (*world, func() error, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
 	}
 	core, err := kubernetes.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
 	}
 	anyKind, err := dynamic.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
 	}
 	w := &world{options: options, subject: subject, core: core, any: anyKind}
 	directory, err := os.MkdirTemp("", "conformance-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a directory: %w", err)
+		return nil, nil, fmt.Errorf("make a directory: %w", err)
 	}
 	if w.proxy, err = newProxy(config, directory); err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(directory))
@@ -169,7 +171,7 @@ func newWorld(ctx context.Context, config *rest.Config, subject Subject, options
 	w.proxy.alter = options.alter
 	end := func() error {
 		if w.process != nil {
-			_, _ = w.process.Stop() // What there is to say of it, a check has said.
+			_, _ = w.process.Stop() // A check has already reported its errors.
 		}
 		err := errors.Join(w.proxy.close(), os.RemoveAll(directory))
 		if w.reference != "" {
@@ -184,7 +186,7 @@ func newWorld(ctx context.Context, config *rest.Config, subject Subject, options
 	return w, end, nil
 }
 
-// start starts the process, and waits until it serves its metrics.
+// start starts the process and waits until it serves its metrics.
 func (w *world) start(ctx context.Context) error {
 	process, err := w.subject.Start(ctx, w.proxy.kubeconfig)
 	if err != nil {
@@ -203,10 +205,10 @@ func (w *world) stop() (time.Duration, error) {
 	return process.Stop()
 }
 
-// try runs one check in a namespace of its own. The error is of the suite.
+// try runs one check in its own namespace. The error is about the suite.
 func (w *world) try(ctx context.Context, c check, report *Report) error {
 	w.options.Progress(c.number + " " + c.title)
-	if w.process == nil { // A check before did not get as far as its restart.
+	if w.process == nil { // An earlier check failed before its restart.
 		if err := w.start(ctx); err != nil {
 			report.add(c, err, nil, 0)
 			return nil

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// broken is a contender with a bug besides.
+// broken is a contender with an additional bug.
 type broken struct {
 	Process
 	group *lifecycle.Group
@@ -25,7 +25,7 @@ type broken struct {
 
 func (b *broken) Stop() (time.Duration, error) {
 	b.group.Stop()
-	_ = b.group.Wait() // The bugs do not mind failures.
+	_ = b.group.Wait() // The bugs ignore failures.
 	return b.Process.Stop()
 }
 
@@ -41,7 +41,7 @@ func (b bug) start(ctx context.Context, kubeconfig string, process Process) (Pro
 	}
 	group := lifecycle.New(context.WithoutCancel(ctx))
 	group.Go("bug", func(ctx context.Context) error {
-		for { // Where the suite cuts the watch, from the beginning.
+		for { // Starts again from the beginning when the suite cuts the watch.
 			watcher, err := client.Resource(b.resource).Watch(ctx, metav1.ListOptions{})
 			if err != nil {
 				return err

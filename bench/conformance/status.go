@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// state is a row of the table of the contract.
+// state is a row of the table of states in the contract.
 type state map[string]struct {
 	status metav1.ConditionStatus
 	reason string
 }
 
-var onItsWay = state{
+var progressing = state{
 	v1.ConditionReady:       {metav1.ConditionFalse, v1.ReasonReplicasNotReady},
 	v1.ConditionProgressing: {metav1.ConditionTrue, v1.ReasonRollingOut},
 	v1.ConditionDegraded:    {metav1.ConditionFalse, v1.ReasonRollingOut},
 }
 
-// finished is the row of an object whose servers are finished.
+// finished returns the row for an object whose servers are finished.
 func finished(hero *v1.BellerophonSimple) state {
 	reason := v1.ReasonAllReplicasReady
 	if *hero.Spec.Replicas == 0 {
@@ -36,7 +36,7 @@ func finished(hero *v1.BellerophonSimple) state {
 	}
 }
 
-// check is nil if the status of an object is all that the contract says of a state.
+// check returns an error if the status of an object differs from the contract's row.
 func (s state) check(hero *v1.BellerophonSimple, replicas, ready int32) error {
 	var wrong []error
 	is := func(field string, got, want any) {
@@ -65,26 +65,25 @@ func (s state) check(hero *v1.BellerophonSimple, replicas, ready int32) error {
 	return errors.Join(wrong...)
 }
 
-// awaitFinished waits for the status of servers that are finished, for the generation that
-// an object has.
+// awaitFinished waits for the finished status at the object's generation or a later one.
 func (t *trial) awaitFinished(ctx context.Context, hero *v1.BellerophonSimple) (*v1.BellerophonSimple, error) {
 	var is *v1.BellerophonSimple
 	_, err := t.await(ctx, sheroes, hero.Namespace, hero.Name, func(object *unstructured.Unstructured) (err error) {
 		if object == nil {
-			return errors.New("it is not there")
+			return errors.New("it does not exist")
 		}
 		if is, err = typed(object); err != nil {
 			return err
 		}
 		if is.UID != hero.UID || is.Generation < hero.Generation {
-			return errors.New("it is an earlier one")
+			return errors.New("it is an earlier object or generation")
 		}
 		return finished(is).check(is, *is.Spec.Replicas, *is.Spec.Replicas)
 	})
 	return is, err
 }
 
-// awaitChildren waits until the children are what the contract wants, and nothing else.
+// awaitChildren waits until the children are exactly as the contract requires.
 func (t *trial) awaitChildren(ctx context.Context, hero *v1.BellerophonSimple) error {
 	want, err := t.wanted(ctx, hero)
 	if err != nil {
@@ -93,7 +92,7 @@ func (t *trial) awaitChildren(ctx context.Context, hero *v1.BellerophonSimple) e
 	for i, child := range children {
 		got, err := t.await(ctx, child, hero.Namespace, hero.Name, func(object *unstructured.Unstructured) error {
 			if object == nil {
-				return errors.New("it is not there")
+				return errors.New("it does not exist")
 			}
 			return same(want[i], object)
 		})
@@ -101,7 +100,7 @@ func (t *trial) awaitChildren(ctx context.Context, hero *v1.BellerophonSimple) e
 			return err
 		}
 		if keys := foreignAnnotations(got); len(keys) > 0 {
-			t.note("%s has annotations that the contract does not know: %v", child.Resource, keys)
+			t.note("%s has annotations that are not in the contract: %v", child.Resource, keys)
 		}
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// isOnItsWay says that a status is not that of finished servers.
-func isOnItsWay(fields map[string]any) bool {
+// isProgressing reports whether a status does not show finished servers.
+func isProgressing(fields map[string]any) bool {
 	conditions, _, _ := unstructured.NestedSlice(fields, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(condition any) bool {
 		is := condition.(map[string]any)
@@ -24,8 +24,8 @@ func isOnItsWay(fields map[string]any) bool {
 	})
 }
 
-// forShow makes a write one that changes nothing, though it is answered as if it did.
-func forShow(r *http.Request) {
+// asDryRun turns a write into a dry run, which changes nothing but gets the same answer.
+func asDryRun(r *http.Request) {
 	query := r.URL.Query()
 	query.Set("dryRun", metav1.DryRunAll)
 	r.URL.RawQuery = query.Encode()
@@ -44,7 +44,7 @@ func body(resource, subresource string, change func(map[string]any)) func(*http.
 		fields := map[string]any{}
 		if info.Verb == "patch" {
 			err = json.Unmarshal(sent, &fields)
-		} else { // It may be protobuf.
+		} else { // The body may be protobuf.
 			object, kind, e := scheme.Codecs.UniversalDeserializer().Decode(sent, nil, nil)
 			if e != nil {
 				return e
@@ -67,7 +67,7 @@ func body(resource, subresource string, change func(map[string]any)) func(*http.
 	}
 }
 
-// patchBody changes that of patches only.
+// patchBody changes only the bodies of patches.
 func patchBody(resource, subresource string, change func(map[string]any)) func(*http.Request, *request.RequestInfo) error {
 	alter := body(resource, subresource, change)
 	return func(r *http.Request, info *request.RequestInfo) error {

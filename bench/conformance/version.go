@@ -10,13 +10,14 @@ import (
 	"sync"
 )
 
-// source is that of the suite: whichever command it is built into, it is the same.
+// source holds the source of the suite. It is embedded, so that it is the same in every command
+// that contains the suite.
 //
 //go:embed *.go children.yaml
 var source embed.FS
 
-// Version is a hash of the suite's own source, without its tests: suites of one version
-// check the same.
+// Version returns a hash of the suite's own source, without its tests. Suites of one version
+// check the same behaviour.
 func Version() string { return ownVersion() }
 
 var ownVersion = sync.OnceValue(func() string { return versionOf(source) })
@@ -32,7 +33,7 @@ func versionOf(source fs.FS) string {
 		return err
 	})
 	if err != nil {
-		panic(err) // What is embedded can be read.
+		panic(err) // Embedded files are always readable.
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }

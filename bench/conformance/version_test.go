@@ -13,7 +13,7 @@ func TestTheVersionOfTheSuiteChangesWithAllThatItChecksAndNotWithItsTests(t *tes
 		held := files[name]
 		files[name] = &fstest.MapFile{Data: []byte("changed")}
 		if changed := versionOf(files) != before; changed != changes {
-			t.Errorf("with another %s it changes: %v, want %v", name, changed, changes)
+			t.Errorf("with a changed %s the version changes: %v, want %v", name, changed, changes)
 		}
 		files[name] = held
 	}

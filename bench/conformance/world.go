@@ -27,23 +27,23 @@ type world struct {
 	any       dynamic.Interface
 	proxy     *proxy
 	process   Process
-	reference string // a namespace for what is compared with
+	reference string // the namespace in which the API server completes the expected children
 }
 
-// trial is one check at work: it has a namespace of its own.
+// trial is one running check, with its own namespace.
 type trial struct {
 	*world
 	namespace string
 	notes     []string
 }
 
-// note adds to the report what is not a matter of right and wrong.
+// note adds to the report an observation that is neither right nor wrong.
 func (t *trial) note(format string, arguments ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, arguments...))
 }
 
-// noteEvents says how many Kubernetes Events the process wrote from a mark on: the
-// contract does not compare them, so they are not among its writes.
+// noteEvents notes how many Kubernetes Events the process wrote since a mark. The contract does
+// not compare Events, so they do not count as writes.
 func (t *trial) noteEvents(mark int) {
 	events := t.proxy.since(mark, func(c *call) bool { return c.isEvent() && c.isWrite() && c.Namespace == t.namespace })
 	if len(events) > 0 {
@@ -51,14 +51,14 @@ func (t *trial) noteEvents(mark int) {
 	}
 }
 
-// makeNamespace makes a namespace with a new name.
+// makeNamespace creates a namespace with a new name.
 func (w *world) makeNamespace(ctx context.Context) (string, error) {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
 	made, err := w.core.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("making a namespace: %w", err)
+		return "", fmt.Errorf("make a namespace: %w", err)
 	}
-	// Pods are refused before it has its service account.
+	// The API server refuses Pods until the namespace has its service account.
 	account := schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 	_, err = w.await(ctx, account, made.Name, "default", exists)
 	return made.Name, err
@@ -66,29 +66,29 @@ func (w *world) makeNamespace(ctx context.Context) (string, error) {
 
 func (w *world) removeNamespace(ctx context.Context, name string) error {
 	if err := w.core.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("deleting the namespace %s: %w", name, err)
+		return fmt.Errorf("delete the namespace %s: %w", name, err)
 	}
 	return nil
 }
 
-// exists is nil of an object that is there.
+// exists returns an error if an object does not exist.
 func exists(object *unstructured.Unstructured) error {
 	if object == nil {
-		return errors.New("it is not there")
+		return errors.New("it does not exist")
 	}
 	return nil
 }
 
-// gone is nil of an object that is not there.
+// gone returns an error if an object still exists.
 func gone(object *unstructured.Unstructured) error {
 	if object != nil {
-		return errors.New("it is still there")
+		return errors.New("it still exists")
 	}
 	return nil
 }
 
-// await waits until an object, or nil where there is none, is as it should be. Else the
-// error says what was wrong with it at last.
+// await waits until check accepts an object. check receives nil while the object does not exist.
+// After the timeout, the error says why check rejected the last version.
 func (w *world) await(ctx context.Context, resource schema.GroupVersionResource, namespace, name string,
 	check func(*unstructured.Unstructured) error) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.options.Patience)
@@ -97,7 +97,7 @@ func (w *world) await(ctx context.Context, resource schema.GroupVersionResource,
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	list, err := client.List(ctx, metav1.ListOptions{FieldSelector: selector})
 	if err != nil {
-		return nil, fmt.Errorf("reading %s %s: %w", resource.Resource, name, err)
+		return nil, fmt.Errorf("read %s %s: %w", resource.Resource, name, err)
 	}
 	var last *unstructured.Unstructured
 	if len(list.Items) > 0 {
@@ -109,13 +109,13 @@ func (w *world) await(ctx context.Context, resource schema.GroupVersionResource,
 	}
 	watcher, err := client.Watch(ctx, metav1.ListOptions{FieldSelector: selector, ResourceVersion: list.GetResourceVersion()})
 	if err != nil {
-		return nil, fmt.Errorf("watching %s %s: %w", resource.Resource, name, err)
+		return nil, fmt.Errorf("watch %s %s: %w", resource.Resource, name, err)
 	}
 	defer watcher.Stop()
 	for event := range watcher.ResultChan() {
 		object, ok := event.Object.(*unstructured.Unstructured)
 		if !ok || event.Type == watch.Error {
-			return last, fmt.Errorf("watching %s %s: %v", resource.Resource, name, event.Object)
+			return last, fmt.Errorf("watch %s %s: %v", resource.Resource, name, event.Object)
 		}
 		last = object
 		if event.Type == watch.Deleted {
@@ -128,7 +128,7 @@ func (w *world) await(ctx context.Context, resource schema.GroupVersionResource,
 	return last, fmt.Errorf("%s %s, after %v: %w", resource.Resource, name, w.options.Patience, wrong)
 }
 
-// hero is a new object for a namespace.
+// hero returns a new object for the trial's namespace.
 func (t *trial) hero(name string, replicas int32) *v1.BellerophonSimple {
 	return &v1.BellerophonSimple{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.Kind},
@@ -139,7 +139,7 @@ func (t *trial) hero(name string, replicas int32) *v1.BellerophonSimple {
 	}
 }
 
-// create creates an object, and returns it as the API server completed it.
+// create creates an object and returns it with the API server's defaults.
 func (t *trial) create(ctx context.Context, hero *v1.BellerophonSimple) (*v1.BellerophonSimple, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(hero)
 	if err != nil {
@@ -147,12 +147,12 @@ func (t *trial) create(ctx context.Context, hero *v1.BellerophonSimple) (*v1.Bel
 	}
 	made, err := t.any.Resource(sheroes).Namespace(hero.Namespace).Create(ctx, &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("creating %s: %w", hero.Name, err)
+		return nil, fmt.Errorf("create %s: %w", hero.Name, err)
 	}
 	return typed(made)
 }
 
-// createAll creates objects with numbers of replicas, named pegasus-0 and so on.
+// createAll creates objects with the given numbers of replicas, named pegasus-0 and so on.
 func (t *trial) createAll(ctx context.Context, replicas ...int32) ([]*v1.BellerophonSimple, error) {
 	heroes := make([]*v1.BellerophonSimple, len(replicas))
 	for i := range heroes {
@@ -164,7 +164,7 @@ func (t *trial) createAll(ctx context.Context, replicas ...int32) ([]*v1.Bellero
 	return heroes, nil
 }
 
-// finished creates an object, and waits until it has its children and its status.
+// finished creates an object and waits until it has its children and its finished status.
 func (t *trial) finished(ctx context.Context, name string, replicas int32) (*v1.BellerophonSimple, error) {
 	hero, err := t.create(ctx, t.hero(name, replicas))
 	if err != nil {
@@ -173,7 +173,7 @@ func (t *trial) finished(ctx context.Context, name string, replicas int32) (*v1.
 	return t.awaitAll(ctx, hero)
 }
 
-// settled is finished, and then waits until nothing more is to do.
+// settled calls finished, and then waits until the process writes nothing more.
 func (t *trial) settled(ctx context.Context, name string, replicas int32) (*v1.BellerophonSimple, error) {
 	hero, err := t.finished(ctx, name, replicas)
 	if err != nil {
@@ -182,11 +182,11 @@ func (t *trial) settled(ctx context.Context, name string, replicas int32) (*v1.B
 	return hero, t.settle(ctx)
 }
 
-// patch changes an object as a user does.
+// patch changes an object as a user would.
 func (t *trial) patch(ctx context.Context, resource schema.GroupVersionResource, name, patch string) (*unstructured.Unstructured, error) {
 	patched, err := t.any.Resource(resource).Namespace(t.namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("changing %s %s: %w", resource.Resource, name, err)
+		return nil, fmt.Errorf("change %s %s: %w", resource.Resource, name, err)
 	}
 	return patched, nil
 }
@@ -203,14 +203,14 @@ func (t *trial) change(ctx context.Context, name, spec string) (*v1.BellerophonS
 func (t *trial) get(ctx context.Context, resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
 	object, err := t.any.Resource(resource).Namespace(t.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading %s %s: %w", resource.Resource, name, err)
+		return nil, fmt.Errorf("read %s %s: %w", resource.Resource, name, err)
 	}
 	return object, nil
 }
 
 func (t *trial) remove(ctx context.Context, resource schema.GroupVersionResource, name string, options metav1.DeleteOptions) error {
 	if err := t.any.Resource(resource).Namespace(t.namespace).Delete(ctx, name, options); err != nil {
-		return fmt.Errorf("deleting %s %s: %w", resource.Resource, name, err)
+		return fmt.Errorf("delete %s %s: %w", resource.Resource, name, err)
 	}
 	return nil
 }
@@ -218,18 +218,17 @@ func (t *trial) remove(ctx context.Context, resource schema.GroupVersionResource
 func typed(object *unstructured.Unstructured) (*v1.BellerophonSimple, error) {
 	hero := &v1.BellerophonSimple{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, hero); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", object.GetName(), err)
+		return nil, fmt.Errorf("read %s: %w", object.GetName(), err)
 	}
 	return hero, nil
 }
 
-// writes are the writes of the process in the trial's namespace from a mark on, without
-// those of Events.
+// writes returns the writes of the process in the trial's namespace since a mark, without Events.
 func (t *trial) writes(mark int) []call { return t.proxy.since(mark, t.isWrite) }
 
-// carriedOut are those writes that the API server carried out, and how many it refused:
-// they wrote nothing, though they cost something.
-func (t *trial) carriedOut(mark int) (writes []call, refused int) {
+// accepted returns the writes that the API server did not refuse, and the number of refused
+// writes. A refused write changes nothing, but it still costs something.
+func (t *trial) accepted(mark int) (writes []call, refused int) {
 	all := t.writes(mark)
 	writes = slices.DeleteFunc(slices.Clone(all), func(c call) bool { return c.code >= 400 })
 	return writes, len(all) - len(writes)
@@ -239,14 +238,15 @@ func (t *trial) isWrite(c *call) bool {
 	return c.isWrite() && !c.isEvent() && c.Namespace == t.namespace
 }
 
-// settle waits until the process has written nothing in the namespace for a while.
+// settle waits until the process has written nothing in the namespace for [Options.Quiet].
 func (t *trial) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.options.Patience)
 	defer cancel()
 	return t.proxy.quiet(ctx, t.options.Quiet, t.isWrite)
 }
 
-// unchanged watches for a while that the process writes nothing, counted from a mark.
+// unchanged returns an error if the process writes something from a mark on, within
+// [Options.Quiet].
 func (t *trial) unchanged(ctx context.Context, mark int) error {
 	ctx, cancel := context.WithTimeout(ctx, t.options.Quiet)
 	defer cancel()
@@ -257,7 +257,7 @@ func (t *trial) unchanged(ctx context.Context, mark int) error {
 	return nil
 }
 
-// counts are how many writes there are to each resource.
+// counts returns the number of writes to each resource.
 func counts(calls []call) map[string]int {
 	counted := map[string]int{}
 	for i := range calls {
