@@ -20,20 +20,20 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// modulePath is the module whose checkout has the contenders' source.
+// modulePath is the path of the module whose checkout contains the source of the contenders.
 const modulePath = "github.com/bellerophon-io/bellerophon"
 
-// lockRetry is how often the lock of another process is tried: the operating system does
-// not say when it becomes free to somebody who can also be cancelled.
+// lockRetry is the interval between attempts to get a lock that another process holds. The
+// operating system offers no wait for a lock that can also be cancelled.
 const lockRetry = 50 * time.Millisecond
 
-// outputs are the folders that tools write to within a contender's source.
+// outputs lists the folders that tools write to within a contender's source.
 var outputs = []string{"target", "bin"}
 
 // builder builds contenders of one checkout.
 type builder struct {
-	root  string // of the checkout
-	cache string // where programs go
+	root  string // the root of the checkout
+	cache string // the folder for programs
 	log   io.Writer
 }
 
@@ -48,25 +48,25 @@ func newBuilder(log io.Writer) (*builder, error) {
 	}
 	b := &builder{root: root, cache: cache, log: log}
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
-		return nil, fmt.Errorf("making the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
+		return nil, fmt.Errorf("make the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
 	}
 	return b, nil
 }
 
-// cacheDirectory is where programs stay, and what is known of them.
+// cacheDirectory returns the folder for built programs and for the notes of passed suites.
 func cacheDirectory() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("finding the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
+		return "", fmt.Errorf("find the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
 	}
 	return filepath.Join(cache, "bellerophon", "contenders"), nil
 }
 
-// checkout walks up from the working directory to the checkout's root.
+// checkout walks up from the working directory to the root of the checkout.
 func checkout() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("finding the source of the contenders: %w", err)
+		return "", fmt.Errorf("find the source of the contenders: %w", err)
 	}
 	for directory := start; ; directory = filepath.Dir(directory) {
 		content, err := os.ReadFile(filepath.Join(directory, "go.mod"))
@@ -74,29 +74,29 @@ func checkout() (string, error) {
 			return directory, nil
 		}
 		if directory == filepath.Dir(directory) {
-			return "", fmt.Errorf("the source of the contenders was not found: neither %s nor a directory above it is a checkout of %s; run this in one", start, modulePath)
+			return "", fmt.Errorf("find the source of the contenders: neither %s nor a directory above it is a checkout of %s; run this in a checkout", start, modulePath)
 		}
 	}
 }
 
-// checkoutID keeps the programs of different checkouts apart.
+// checkoutID returns a hash that keeps the programs of different checkouts apart.
 func (b *builder) checkoutID() string {
 	sum := sha256.Sum256([]byte(b.root))
 	return hex.EncodeToString(sum[:4])
 }
 
-// locked runs a build while no other process builds.
+// locked runs a build under the build lock, so that no other process builds at the same time.
 func (b *builder) locked(ctx context.Context, build func() error) error {
 	lock := flock.New(filepath.Join(b.cache, "build.lock"))
 	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
-		return fmt.Errorf("locking %s: %w", lock.Path(), err)
+		return fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
 	return errors.Join(build(), lock.Close())
 }
 
 // run runs a tool in a folder of the checkout, until ctx ends.
 func (b *builder) run(ctx context.Context, folder, name string, arguments ...string) error {
-	runtime.LockOSThread() // See ChildAttributes: a build ends with this process, too.
+	runtime.LockOSThread() // See ChildAttributes: a build also ends with this process.
 	defer runtime.UnlockOSThread()
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir = filepath.Join(b.root, folder)
@@ -113,12 +113,13 @@ func (b *builder) run(ctx context.Context, folder, name string, arguments ...str
 	return nil
 }
 
-// once builds in a folder, and keeps artifacts of its folder target in one of the cache,
-// which has the hash of the source in its name, unless that is there. It returns that.
+// once builds a folder and keeps artifacts of its folder target in the cache. The name of the
+// cached folder contains the hash of the source. If that folder exists, once builds nothing. It
+// returns the cached folder.
 func (b *builder) once(ctx context.Context, name, folder string, artifacts []string, build func() error) (string, error) {
 	hash, err := hashOf(filepath.Join(b.root, folder), outputs...)
 	if err != nil {
-		return "", fmt.Errorf("hashing %s: %w", folder, err)
+		return "", fmt.Errorf("hash %s: %w", folder, err)
 	}
 	kept := filepath.Join(b.cache, name+"-"+hash)
 	if _, err := os.Stat(kept); err == nil {
@@ -127,7 +128,7 @@ func (b *builder) once(ctx context.Context, name, folder string, artifacts []str
 	if err := build(); err != nil {
 		return "", err
 	}
-	// Renamed when it is complete, so that whatever is there is.
+	// The folder is renamed when it is complete, so that an existing folder is always complete.
 	temporary, err := os.MkdirTemp(b.cache, "copy-")
 	if err != nil {
 		return "", err
@@ -135,7 +136,7 @@ func (b *builder) once(ctx context.Context, name, folder string, artifacts []str
 	defer func() { _ = os.RemoveAll(temporary) }()
 	for _, artifact := range artifacts {
 		if err := keep(filepath.Join(temporary, artifact), filepath.Join(b.root, folder, "target", artifact)); err != nil {
-			return "", fmt.Errorf("keeping %s, which the build should have made: %w", artifact, err)
+			return "", fmt.Errorf("keep the build's artifact %s: %w", artifact, err)
 		}
 	}
 	if ctx.Err() != nil {
@@ -144,7 +145,7 @@ func (b *builder) once(ctx context.Context, name, folder string, artifacts []str
 	return kept, os.Rename(temporary, kept)
 }
 
-// keep copies a file, or a folder with all that is in it.
+// keep copies a file, or a folder with its content.
 func keep(to, from string) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -160,7 +161,8 @@ func keep(to, from string) error {
 	return os.WriteFile(to, content, 0o644)
 }
 
-// hashOf is of a file, or of all files of a folder but those in folders of some names.
+// hashOf returns a hash of a file, or of all files of a folder. It skips folders with the given
+// names.
 func hashOf(root string, without ...string) (string, error) {
 	sum := sha256.New()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -12,44 +12,45 @@ import (
 
 // Contender is an operator that takes part in the comparison.
 type Contender struct {
-	// Name is what reports and flags call it.
+	// Name is the name in reports and flags.
 	Name string
-	// CreatesOnly says that it does only the creation part of the contract: it marks what
-	// is physically possible, and is no operator.
+	// CreatesOnly reports that the contender implements only the creation part of the contract.
+	// It marks what is physically possible and is not an operator.
 	CreatesOnly bool
-	// OneWorker says that it cannot reconcile several objects at once.
+	// OneWorker reports that the contender cannot reconcile several objects at once.
 	OneWorker bool
-	// NoHeapLimit says that its runtime cannot be told a limit of the memory: a sweep would
-	// measure the default again.
+	// NoHeapLimit reports that the contender's runtime has no setting for a memory limit. A sweep
+	// over limits would only repeat the default.
 	NoHeapLimit bool
-	// Warmed says that it is measured after a warm-up as well, if that is asked for: who
-	// compiles while it runs, and Bellerophon, which the others are compared with.
+	// Warmed reports that the contender is also measured after a warm-up, if one is requested. It
+	// is set for contenders that compile while they run, and for Bellerophon, the reference of
+	// the comparison.
 	Warmed bool
-	// NotMet are the numbers of the checks of bench/conformance that the contract only
-	// reports, and that it does not meet. Who shows its times says so. The suite fails
-	// where this is not so, or not so any more.
+	// NotMet lists the numbers of the checks of bench/conformance that the contract only reports
+	// and that the contender does not meet. Pages that show the contender's times name them. The
+	// suite fails if the list is wrong or outdated.
 	NotMet []string
-	// Notes are what else has to be said where its times are shown.
+	// Notes lists remarks that have to accompany the contender's times.
 	Notes []string
 
-	metrics string // the path of its metrics; default /metrics
+	metrics string // the path of the metrics; default /metrics
 	recipe  recipe
 }
 
-// recipe is how the programs of one toolchain are built and run.
+// recipe describes how the programs of one toolchain are built and run.
 type recipe interface {
-	// tools are the programs that it takes to build and run the contender.
+	// tools returns the programs that are needed to build and run the contender.
 	tools() []tool
-	// build makes the program and returns its path, a file or a folder.
+	// build builds the program and returns its path, a file or a folder.
 	build(ctx context.Context, b *builder, name string) (program string, err error)
-	// command is what to run, and what its environment has beside the contract's.
+	// command returns the command line, and the environment in addition to the contract's.
 	command(program string, settings Settings) (argv, env []string)
-	// version names the versions that matter, of a program that was built.
+	// version returns the versions that matter for a built program.
 	version(ctx context.Context, b *builder, program string) (string, error)
 }
 
-// all is the table of contenders. Who adds one adds a line here, one to resync of package
-// harness, and to the rules and the colours of package report what it serves and its own.
+// all is the table of contenders. A new contender needs a line here and a line in resync of
+// package harness. Package report needs a rule for its metrics, and a colour.
 var all = []Contender{
 	{Name: "bellerophon", Warmed: true, recipe: goProgram{pkg: "./bellerophon/bellerophon-operator", arguments: bellerophonArguments}},
 	{Name: "controller-runtime", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"}},
@@ -57,8 +58,8 @@ var all = []Contender{
 		arguments: func(Settings) []string { return []string{"--tuned"} }}},
 	{Name: "kube-rs", NoHeapLimit: true, recipe: cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube"}},
 	{Name: "quarkus", Warmed: true, NotMet: []string{"3.6"}, Notes: []string{
-		"quarkus runs on a JVM: a native image needs a GraalVM JDK, which the registries of packages do not have",
-		"quarkus has the newest Java Operator SDK whose core and Micrometer support were to be had: 5.5 was not",
+		"quarkus runs on a JVM: a native image needs a GraalVM JDK, which no package registry offers",
+		"quarkus uses the newest Java Operator SDK whose core and Micrometer support were available; 5.5 was not",
 	}, metrics: "/q/metrics", recipe: mavenProgram{folder: "bench/peers/quarkus", artifacts: []string{"quarkus-app"},
 		jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"}}},
 	{Name: "tutorial", Warmed: true, OneWorker: true, recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
@@ -66,9 +67,9 @@ var all = []Contender{
 	{Name: "ideal", CreatesOnly: true, recipe: goProgram{pkg: "./bench/ideal/process"}},
 }
 
-// bellerophonArguments map the contract's environment to the command's flags. It has no
-// client-side rate limit. It serves no probes here: two contenders side by side would
-// want the same port.
+// bellerophonArguments maps the contract's environment to the command's flags. The command has no
+// client-side rate limit. It serves no probes here, because two contenders side by side would use
+// the same port.
 func bellerophonArguments(settings Settings) []string {
 	arguments := []string{"operator", "--metrics-address=127.0.0.1:" + strconv.Itoa(settings.MetricsPort), "--health-address="}
 	if settings.Workers > 0 {
@@ -77,10 +78,10 @@ func bellerophonArguments(settings Settings) []string {
 	return arguments
 }
 
-// All are the contenders, in the order of reports.
+// All returns the contenders in report order.
 func All() []Contender { return slices.Clone(all) }
 
-// Named are the contenders of a list of names with commas between them, in its order.
+// Named returns the contenders of a comma-separated list of names, in the order of the list.
 func Named(names string) ([]Contender, error) {
 	var found []Contender
 	for name := range strings.SplitSeq(names, ",") {
@@ -101,9 +102,9 @@ func everyName() []string {
 	return names
 }
 
-// Missing says in one line what keeps a contender from being built and run on this
-// machine, or nothing: tools that are not there, or too old. It asks them for their
-// versions, until ctx ends.
+// Missing returns one line about the tools that prevent the contender from being built and run on
+// this machine, because they are missing or too old. It returns an empty string if there are
+// none. Missing runs the tools to get their versions, until ctx ends.
 func (c Contender) Missing(ctx context.Context) string {
 	lacking := lacks(ctx, c.recipe.tools())
 	if len(lacking) == 0 {
@@ -112,20 +113,20 @@ func (c Contender) Missing(ctx context.Context) string {
 	return fmt.Sprintf("%s is left out: it needs %s", c.Name, strings.Join(lacking, " and "))
 }
 
-// Program is a contender that was built.
+// Program is a built contender.
 type Program struct {
 	Contender
 	// Version names the contender's framework and language, each with its version.
 	Version string
-	// Identity tells programs apart: it is the hash of the program's files, and of what it
-	// is run with. Where it lies is not part of that.
+	// Identity distinguishes programs. It is a hash of the program's files, arguments and
+	// environment. The location of the program is not part of it.
 	Identity string
 
 	path string
 }
 
-// Build builds a contender, unless that has been done, in the cache directory of the
-// user. What the tools print goes to log. It may take minutes the first time.
+// Build builds a contender in the cache directory of the user, unless it is up to date. The
+// output of the tools goes to log. The first build may take minutes.
 func (c Contender) Build(ctx context.Context, log io.Writer) (*Program, error) {
 	b, err := newBuilder(log)
 	if err != nil {
@@ -141,26 +142,26 @@ func (c Contender) Build(ctx context.Context, log io.Writer) (*Program, error) {
 		}
 		return program.identify()
 	}); err != nil {
-		return nil, fmt.Errorf("building contender %s: %w", c.Name, err)
+		return nil, fmt.Errorf("build contender %s: %w", c.Name, err)
 	}
 	return program, nil
 }
 
-// goProgram is a main package of this module or of a nested one.
+// goProgram is a main package of this module or of a nested module.
 type goProgram struct {
-	folder    string // of the module, from the root of the checkout
+	folder    string // the folder of the module, relative to the root of the checkout
 	pkg       string
-	library   string // the module whose version matters; none is the main module's
+	library   string // the module whose version matters; empty is the main module
 	arguments func(Settings) []string
 }
 
 func (goProgram) tools() []tool { return []tool{{name: "go"}} }
 
 func (g goProgram) build(ctx context.Context, b *builder, name string) (string, error) {
-	// The go command knows what is stale. Without the commit in it, a program is the same
-	// as long as its code is: see Passed.
+	// The go command rebuilds stale programs. Without the commit in it, a program stays the same
+	// as long as its code does: see Passed.
 	program := filepath.Join(b.cache, filepath.Base(filepath.Join(g.folder, g.pkg))+"-"+b.checkoutID())
-	if g.library == "" { // Forms of a peer share a program, and ours are each their own.
+	if g.library == "" { // Variants of a peer share a program; each program of the main module has its own name.
 		program = filepath.Join(b.cache, name+"-"+b.checkoutID())
 	}
 	return program, b.run(ctx, g.folder, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, g.pkg)
@@ -181,7 +182,7 @@ func (g goProgram) version(ctx context.Context, b *builder, program string) (str
 	return goVersion(ctx, b, program, g.library)
 }
 
-// cargoProgram is a Rust program. It gets no limit of its memory: its allocator has none.
+// cargoProgram is a Rust program. It gets no memory limit, because its allocator has none.
 type cargoProgram struct {
 	folder, binary string
 	library        string // the crate whose version matters
@@ -190,7 +191,7 @@ type cargoProgram struct {
 func (cargoProgram) tools() []tool { return cargoTools }
 
 func (c cargoProgram) build(ctx context.Context, b *builder, _ string) (string, error) {
-	// Cargo knows what is stale.
+	// Cargo rebuilds a stale program.
 	target := filepath.Join(b.cache, "cargo-"+b.checkoutID())
 	err := b.run(ctx, c.folder, "cargo", "build", "--release", "--locked", "--quiet", "--target-dir", target)
 	return filepath.Join(target, "release", c.binary), err
@@ -207,15 +208,15 @@ func (c cargoProgram) version(ctx context.Context, b *builder, _ string) (string
 // mavenProgram is a Java program.
 type mavenProgram struct {
 	folder    string
-	artifacts []string // what to keep of the folder target: jars, and folders of jars
-	jar       string   // which of them to run
+	artifacts []string // the parts of the folder target to keep: jars, and folders of jars
+	jar       string   // the jar to run
 	libraries []string // the artifacts whose versions matter
 }
 
 func (mavenProgram) tools() []tool { return mavenTools }
 
 func (m mavenProgram) build(ctx context.Context, b *builder, name string) (string, error) {
-	// Maven does not know what is stale, so that the hash of the source has to.
+	// Maven does not detect stale programs, so the hash of the source has to.
 	return b.once(ctx, name, m.folder, m.artifacts, func() error {
 		return b.run(ctx, m.folder, "mvn", "-q", "-B", "package", "-DskipTests")
 	})

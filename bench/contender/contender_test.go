@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is a contender that is a shell script.
+// script is a contender in the form of a shell script.
 type script struct {
 	tool, text string
 }
@@ -86,7 +86,7 @@ func TestAContenderEndsWithItsContext(t *testing.T) {
 	cancel()
 	<-process.Done()
 	if _, err := process.Stop(); err != nil {
-		t.Errorf("Stop() = %v, want no error: it was told to end", err)
+		t.Errorf("Stop() = %v, want no error: its context ended", err)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestAContenderGetsTheEnvironmentOfTheContractAndNoOther(t *testing.T) {
 		}
 	}
 	if strings.Contains(string(content), "secret") {
-		t.Errorf("its environment has what is not its business:\n%s", content)
+		t.Errorf("its environment has a variable that is not in the contract:\n%s", content)
 	}
 	if process.MetricsURL() != "http://127.0.0.1:4711/metrics" {
 		t.Errorf("MetricsURL() = %s", process.MetricsURL())
@@ -124,7 +124,7 @@ func TestReadyWaitsForTheMetrics(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := process.Ready(ctx); err == nil || !strings.Contains(err.Error(), "does not serve its metrics") {
-		t.Errorf("Ready() = %v, want an error that says what is missing", err)
+		t.Errorf("Ready() = %v, want an error that names the metrics", err)
 	}
 }
 
@@ -210,7 +210,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// awaitOutput waits until a contender has printed something: a file does not say when.
+// awaitOutput polls until a contender has printed a text, because a file sends no events.
 func awaitOutput(t *testing.T, process *Process, text string) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
@@ -222,7 +222,7 @@ func awaitOutput(t *testing.T, process *Process, text string) {
 		select {
 		case <-ticker.C:
 		case <-t.Context().Done():
-			t.Fatal("the output does not come")
+			t.Fatalf("the output %q did not appear", text)
 		}
 	}
 }

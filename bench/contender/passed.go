@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// identify gives a program its identity.
+// identify sets the identity of a program.
 func (p *Program) identify() error {
 	files, err := hashOf(p.path)
 	if err != nil {
-		return fmt.Errorf("hashing %s: %w", p.path, err)
+		return fmt.Errorf("hash %s: %w", p.path, err)
 	}
 	argv, env := p.recipe.command("", Settings{})
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", files, argv, env))
@@ -23,9 +23,9 @@ func (p *Program) identify() error {
 	return nil
 }
 
-// Passed says whether this very program is known to have passed a suite: that this user
-// has called NotePassed of a program with the same name, files and arguments, and the same
-// version of the suite.
+// Passed reports whether exactly this program has passed a suite. That is so if this user called
+// NotePassed for a program with the same name, files and arguments, and for the same version of
+// the suite.
 func (p *Program) Passed(suite string) (bool, error) {
 	note, err := p.note(suite)
 	if err != nil {
@@ -36,29 +36,29 @@ func (p *Program) Passed(suite string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking whether %s has passed: %w", p.Name, err)
+		return false, fmt.Errorf("find out whether %s has passed: %w", p.Name, err)
 	}
 	return true, nil
 }
 
-// NotePassed notes, in the cache directory of the user, that this very program has passed
-// a suite of a version.
+// NotePassed notes in the user's cache directory that exactly this program has passed a version
+// of a suite.
 func (p *Program) NotePassed(suite string) error {
 	note, err := p.note(suite)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(note), 0o755); err != nil {
-		return fmt.Errorf("noting that %s has passed: %w", p.Name, err)
+		return fmt.Errorf("note that %s has passed: %w", p.Name, err)
 	}
 	text := fmt.Appendf(nil, "%s passed the suite %s at %s\n", p.Version, suite, time.Now().UTC().Format(time.RFC3339))
 	if err := os.WriteFile(note, text, 0o644); err != nil {
-		return fmt.Errorf("noting that %s has passed: %w", p.Name, err)
+		return fmt.Errorf("note that %s has passed: %w", p.Name, err)
 	}
 	return nil
 }
 
-// note is the path of the file that is there if the program has passed.
+// note returns the path of the file that exists if the program has passed.
 func (p *Program) note(suite string) (string, error) {
 	cache, err := cacheDirectory()
 	return filepath.Join(cache, "passed", p.Name+"-"+p.Identity+"-"+suite), err

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// built is a program that lies in a folder.
+// built returns a program in a folder.
 func built(t *testing.T, folder, content string, change func(*Program)) *Program {
 	t.Helper()
 	program := &Program{Contender: Contender{Name: "peer", recipe: mavenProgram{jar: "run.jar"}}, path: folder}
@@ -32,19 +32,19 @@ func TestWhoHasPassedIsKnownAsTheVeryProgramThatItWas(t *testing.T) {
 		return passed
 	}
 	if knows(program, "suite") {
-		t.Error("it has passed before anybody said so")
+		t.Error("it has passed before NotePassed was called")
 	}
 	if err := program.NotePassed("suite"); err != nil {
 		t.Fatal(err)
 	}
 	if !knows(program, "suite") || !knows(built(t, folder, "first", nil), "suite") {
-		t.Error("that it has passed is forgotten")
+		t.Error("the note that it has passed is lost")
 	}
 	if !knows(built(t, t.TempDir(), "first", nil), "suite") {
 		t.Error("the same program elsewhere has not passed")
 	}
 	if knows(program, "another suite") {
-		t.Error("it has passed a suite that nobody said it has")
+		t.Error("it has passed a suite that it was not noted for")
 	}
 	for name, changed := range map[string]*Program{
 		"name":      built(t, folder, "first", func(p *Program) { p.Name = "another" }),
@@ -52,7 +52,7 @@ func TestWhoHasPassedIsKnownAsTheVeryProgramThatItWas(t *testing.T) {
 		"files":     built(t, folder, "second", nil),
 	} {
 		if knows(changed, "suite") {
-			t.Errorf("a program with another %s has passed, too", name)
+			t.Errorf("a program with another %s has also passed", name)
 		}
 	}
 }

@@ -20,30 +20,30 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// StopGrace is how long a contender may take to end after SIGTERM.
+// StopGrace is the time that a contender may take to end after SIGTERM.
 const StopGrace = 10 * time.Second
 
-// readyEvery is how often the metrics of a contender that starts are asked for: there is
-// no event that tells of a port that is being listened on.
+// readyEvery is the interval between requests for the metrics of a starting contender. There is
+// no event for a port that starts to listen.
 const readyEvery = 50 * time.Millisecond
 
-// Settings are those of one run of a contender.
+// Settings configures one run of a contender.
 type Settings struct {
 	// Kubeconfig is the path of the file that names the cluster.
 	Kubeconfig string
-	// Output is the path of the file that what it prints is appended to.
+	// Output is the path of the file to which the contender's output is appended.
 	Output string
-	// Workers is the number of reconciles at once; 0 is the contender's default.
+	// Workers is the number of concurrent reconciles; 0 is the contender's default.
 	Workers int
-	// MemoryLimit is how much heap the contender should make do with, in bytes; 0 is no
-	// limit. Its runtime is told: GOMEMLIMIT, which is soft and of all that Go manages; -Xmx,
-	// which is hard and of Java's heap alone. What it takes in fact is measured.
+	// MemoryLimit is the contender's memory limit in bytes; 0 is no limit. The limit is passed to
+	// the runtime. GOMEMLIMIT is soft and covers all memory that Go manages; -Xmx is hard and
+	// covers only Java's heap. The actual use of memory is measured.
 	MemoryLimit int64
-	// MetricsPort is the loopback port of its metrics; 0 is any free one.
+	// MetricsPort is the loopback port of the contender's metrics; 0 is any free port.
 	MetricsPort int
 }
 
-// Process is a contender that runs. Its methods may be called from any goroutine.
+// Process is a running contender. Its methods may be called from any goroutine.
 type Process struct {
 	name    string
 	command *exec.Cmd
@@ -52,26 +52,26 @@ type Process struct {
 	group   *lifecycle.Group
 	ended   chan struct{}
 	stop    func() (time.Duration, error)
-	asked   chan struct{} // closed once it is told to end
+	asked   chan struct{} // closed when Stop or the end of the context asks the process to end
 	grace   time.Duration
 }
 
-// Start starts a contender. It is ended when ctx ends, or by Stop. Every Start needs a
-// Stop.
+// Start starts a contender. The contender is stopped when ctx ends, or by Stop. Every Start needs
+// a Stop.
 func (p *Program) Start(ctx context.Context, settings Settings) (*Process, error) {
 	process, err := p.start(ctx, settings)
 	if err != nil {
-		return nil, fmt.Errorf("starting contender %s: %w", p.Name, err)
+		return nil, fmt.Errorf("start contender %s: %w", p.Name, err)
 	}
 	return process, nil
 }
 
 func (p *Program) start(ctx context.Context, settings Settings) (*Process, error) {
 	if settings.Kubeconfig == "" || settings.Output == "" {
-		return nil, errors.New("the settings Kubeconfig and Output are needed")
+		return nil, errors.New("the setting Kubeconfig or Output is empty; give both")
 	}
 	if settings.Workers < 0 || settings.MemoryLimit < 0 || settings.MetricsPort < 0 || settings.MetricsPort > 65535 {
-		return nil, fmt.Errorf("the setting Workers is %d, MemoryLimit %d and MetricsPort %d; they must not be negative, and a port at most 65535",
+		return nil, fmt.Errorf("the setting Workers is %d, MemoryLimit is %d and MetricsPort is %d; allowed are 0 and above, and ports up to 65535",
 			settings.Workers, settings.MemoryLimit, settings.MetricsPort)
 	}
 	if settings.MetricsPort == 0 {
@@ -83,7 +83,7 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 	}
 	output, err := os.OpenFile(settings.Output, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening its output: %w", err)
+		return nil, fmt.Errorf("open its output: %w", err)
 	}
 	argv, env := p.recipe.command(p.path, settings)
 	process := &Process{
@@ -98,8 +98,8 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 
 	started := make(chan error, 1)
 	process.group.Go("contender", func(context.Context) error {
-		// The kernel kills the process when the thread that forked it ends (see
-		// ChildAttributes), so this thread has to live as long.
+		// The kernel kills the process when the thread that forked it ends (see ChildAttributes),
+		// so this thread has to live as long as the process.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(process.ended)
@@ -107,12 +107,12 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 		err := process.command.Start()
 		started <- err
 		if err == nil {
-			_ = process.command.Wait() // Its state says how it ended.
+			_ = process.command.Wait() // ProcessState holds the result.
 		}
 		return nil
 	})
 	if err := <-started; err != nil {
-		_ = process.group.Wait() // It returns no errors.
+		_ = process.group.Wait() // The functions of the group return no errors.
 		return nil, err
 	}
 	process.group.Go("end", func(ctx context.Context) error {
@@ -126,7 +126,8 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 	return process, nil
 }
 
-// environment is what the contract says, and what programs need to run at all.
+// environment returns the environment of the contract, and the variables that programs need to
+// run at all.
 func environment(settings Settings) []string {
 	env := []string{"KUBECONFIG=" + settings.Kubeconfig, "METRICS_PORT=" + strconv.Itoa(settings.MetricsPort)}
 	if settings.Workers > 0 {
@@ -140,15 +141,15 @@ func environment(settings Settings) []string {
 	return env
 }
 
-// Ports are looked for below those that the system gives to outgoing connections: a
-// contender may take seconds until it listens, and the port must not be taken meanwhile.
+// FreePort searches below the ports that the system gives to outgoing connections. A contender
+// may take seconds until it listens, and the port must not be taken in the meantime.
 const (
 	firstPort = 20000
 	ports     = 12000
 	attempts  = 100
 )
 
-// FreePort finds a port of the loopback interface that is free now.
+// FreePort returns a port of the loopback interface that is free now.
 func FreePort() (int, error) {
 	var failed error
 	for range attempts {
@@ -159,20 +160,21 @@ func FreePort() (int, error) {
 		}
 		failed = err
 	}
-	return 0, fmt.Errorf("looking for a free port: %w", failed)
+	return 0, fmt.Errorf("find a free port: %w", failed)
 }
 
-// PID is the number of the process.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// MetricsURL is where it serves its metrics.
+// MetricsURL returns the URL of the process's metrics.
 func (p *Process) MetricsURL() string { return p.metrics }
 
-// Done is closed when the process has ended, by itself or because it was told to.
+// Done returns a channel that is closed when the process has ended, by itself or because it was
+// stopped.
 func (p *Process) Done() <-chan struct{} { return p.ended }
 
-// Ready returns once the process serves its metrics, or with an error if it ends or ctx
-// does before.
+// Ready waits until the process serves its metrics. It returns an error if the process or ctx
+// ends before that.
 func (p *Process) Ready(ctx context.Context) error {
 	ticker := time.NewTicker(readyEvery)
 	defer ticker.Stop()
@@ -183,7 +185,7 @@ func (p *Process) Ready(ctx context.Context) error {
 		}
 		select {
 		case <-p.ended:
-			return p.obituary()
+			return p.exitError()
 		case <-ctx.Done():
 			return fmt.Errorf("contender %s does not serve its metrics at %s (%w); its last lines:\n%s", p.name, p.metrics, err, lastLines(p.output))
 		case <-ticker.C:
@@ -196,51 +198,51 @@ func (p *Process) answers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request.Close = true // No connection is left.
+	request.Close = true // Leaves no open connection.
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s", response.Status)
+		return fmt.Errorf("the answer is %s", response.Status)
 	}
 	return nil
 }
 
-// Stop ends the process: by SIGTERM, and by force after [StopGrace]. It returns how long
-// that took, and an error if force was needed or if the process had ended by itself. It
-// may be called more than once.
+// Stop ends the process with SIGTERM, and by force after [StopGrace]. It returns the time that
+// took, and an error if force was needed or if the process had ended by itself. It may be called
+// more than once.
 func (p *Process) Stop() (time.Duration, error) {
 	took, err := p.stop()
 	p.group.Stop()
-	_ = p.group.Wait() // Its functions return no errors.
+	_ = p.group.Wait() // The functions of the group return no errors.
 	return took, err
 }
 
 func (p *Process) end() (time.Duration, error) {
 	select {
 	case <-p.ended:
-		return 0, p.obituary()
+		return 0, p.exitError()
 	default:
 	}
 	close(p.asked)
 	began := time.Now()
-	_ = p.command.Process.Signal(syscall.SIGTERM) // It may end just now.
+	_ = p.command.Process.Signal(syscall.SIGTERM) // The process may just have ended.
 	grace := time.NewTimer(p.grace)
 	defer grace.Stop()
 	select {
 	case <-p.ended:
 		return time.Since(began), nil
 	case <-grace.C:
-		_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // With all that it has started.
+		_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // Also kills all processes that the contender started.
 		<-p.ended
 		return time.Since(began), fmt.Errorf("contender %s did not end within %v of SIGTERM and was killed", p.name, p.grace)
 	}
 }
 
-// obituary says how a process ended that nobody stopped.
-func (p *Process) obituary() error {
+// exitError returns an error that says how the process ended.
+func (p *Process) exitError() error {
 	select {
 	case <-p.asked:
 		return fmt.Errorf("contender %s was stopped", p.name)
@@ -249,7 +251,7 @@ func (p *Process) obituary() error {
 	}
 }
 
-// lastLines are the last ones of a file, or why it cannot be read.
+// lastLines returns the last lines of a file, or the reason why the file cannot be read.
 func lastLines(path string) string {
 	const n = 15
 	content, err := os.ReadFile(path)

@@ -2,9 +2,9 @@ package contender
 
 import "syscall"
 
-// ChildAttributes are those of a child of the comparison. They put it into a process group of
-// its own, so that a terminal's Ctrl-C reaches this process alone; and make the kernel kill
-// it when the thread that started it ends, so also when this process is killed.
+// ChildAttributes returns the attributes of a child process of the comparison. They put the child
+// into its own process group, so that a terminal's Ctrl-C reaches only this process. The kernel
+// kills the child when the thread that started it ends, and so when this process is killed.
 func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,9 +4,9 @@ package contender
 
 import "syscall"
 
-// ChildAttributes are those of a child of the comparison. They put it into a process group of
-// its own, so that a terminal's Ctrl-C reaches this process alone. Only Linux has a way to
-// end it as well when this process is killed.
+// ChildAttributes returns the attributes of a child process of the comparison. They put the child
+// into its own process group, so that a terminal's Ctrl-C reaches only this process. Only Linux
+// can also kill the child when this process is killed.
 func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

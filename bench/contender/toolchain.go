@@ -12,16 +12,16 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// tool is a program that it takes to build or run a contender.
+// tool is a program that is needed to build or run a contender.
 type tool struct {
 	name string
-	// least is the oldest version that will do, as the contender's build file says it,
-	// such as 1.89; empty is any.
+	// least is the oldest version that works, as stated in the contender's build file, such as
+	// 1.89. Empty means any version.
 	least string
-	// ask is the argument that makes it print that version, and before is the text that the
-	// number follows.
+	// ask is the argument that makes the tool print its version. before is the text in front of
+	// the number.
 	ask, before string
-	// of is what the version is of, where that is not the tool.
+	// of names the versioned program, if that is not the tool itself.
 	of string
 }
 
@@ -35,19 +35,19 @@ var (
 		{name: "cargo", least: leastRust, ask: "--version", before: "cargo "},
 		{name: "rustc", least: leastRust, ask: "--version", before: "rustc "},
 	}
-	// Java 8 knows -version only.
+	// Java 8 has only -version.
 	mavenTools = []tool{
 		{name: "java", least: leastJava, ask: "-version", before: `version "`},
 		{name: "javac", least: leastJava, ask: "-version", before: "javac "},
-		// It takes its own Java where JAVA_HOME is set.
+		// Maven uses the Java of JAVA_HOME, if that is set.
 		{name: "mvn", least: leastJava, ask: "-version", before: "Java version: ", of: "mvn with Java"},
 	}
 )
 
-// askLimit is how long a tool may take to say its version. A JVM takes half a second.
+// askLimit bounds the time for a tool to print its version. A JVM takes half a second.
 const askLimit = 30 * time.Second
 
-// lacks are what keeps tools from doing, such as "cargo and rustc on PATH" and
+// lacks returns the reasons why tools are not usable, such as "cargo and rustc on PATH" and
 // "javac 17 or newer (this is 11.0.2)".
 func lacks(ctx context.Context, tools []tool) []string {
 	var absent, unfit []string
@@ -64,7 +64,7 @@ func lacks(ctx context.Context, tools []tool) []string {
 	return unfit
 }
 
-// unfit says what a tool should be, if it is not.
+// unfit returns the requirement that a tool does not meet, or an empty string.
 func (t tool) unfit(ctx context.Context) string {
 	if t.least == "" {
 		return ""
@@ -78,7 +78,7 @@ func (t tool) unfit(ctx context.Context) string {
 	}
 	number := regexp.MustCompile(`(?m)(?:^|\s)` + regexp.QuoteMeta(t.before) + `(\d+(?:\.\d+){0,2})`).FindSubmatch(said)
 	if number == nil {
-		return fmt.Sprintf("%s (%s %s does not say which it is)", wanted, t.name, t.ask)
+		return fmt.Sprintf("%s (%s %s prints no version)", wanted, t.name, t.ask)
 	}
 	if semver.Compare("v"+string(number[1]), "v"+t.least) < 0 {
 		return fmt.Sprintf("%s (this is %s)", wanted, number[1])

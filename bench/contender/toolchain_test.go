@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// toolsThatSay puts tools onto an otherwise empty PATH, each of which prints a text.
+// toolsThatSay puts tools onto an otherwise empty PATH. Each tool runs its own shell script.
 func toolsThatSay(t *testing.T, texts map[string]string) {
 	t.Helper()
 	directory := t.TempDir()
@@ -51,7 +51,7 @@ func TestAContenderSaysInOneLineWhatItsToolchainLacks(t *testing.T) {
 		"no toolchain of Rust chosen": {"kube-rs", map[string]string{"cargo": "exit 1", "rustc": "echo 'rustc 1.95.0'"},
 			"kube-rs is left out: it needs cargo 1.89 or newer (cargo --version fails: exit status 1)"},
 		"something else of that name": {"kube-rs", map[string]string{"cargo": "echo freight 7", "rustc": "echo 'rustc 1.95.0'"},
-			"kube-rs is left out: it needs cargo 1.89 or newer (cargo --version does not say which it is)"},
+			"kube-rs is left out: it needs cargo 1.89 or newer (cargo --version prints no version)"},
 		"Java 17":         {"quarkus", map[string]string{"java": java17, "javac": javac17, "mvn": mvn17}, ""},
 		"no JDK":          {"tutorial", map[string]string{"java": java17}, "tutorial is left out: it needs javac and mvn on PATH"},
 		"a first release": {"tutorial", map[string]string{"java": `echo 'openjdk version "21" 2023-09-19' >&2`, "javac": "echo 'javac 21'", "mvn": mvn17}, ""},
@@ -81,7 +81,7 @@ func TestTheOldestToolsAreThoseOfTheBuildFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(content), want) {
-			t.Errorf("%s does not say %s: the table of tools has to say what it does", file, want)
+			t.Errorf("%s does not contain %s; the table of tools has to match it", file, want)
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// goVersion reads off a program the versions of a library and of Go. Without a library it
-// is the commit of the checkout that counts.
+// goVersion returns the versions of a library and of Go that a program was built with. Without a
+// library, it returns the commit of the checkout.
 func goVersion(ctx context.Context, b *builder, program, library string) (string, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
-		return "", fmt.Errorf("reading the version of %s: %w", program, err)
+		return "", fmt.Errorf("read the version of %s: %w", program, err)
 	}
 	versions := map[string]string{}
 	for _, dependency := range info.Deps {
@@ -29,13 +29,14 @@ func goVersion(ctx context.Context, b *builder, program, library string) (string
 	if library == "" {
 		name = filepath.Base(info.Main.Path)
 		if version, err = firstLineOf(ctx, b.root, "git", "describe", "--always", "--dirty"); err != nil {
-			version = "devel" // A checkout without its history, or a machine without git.
+			version = "devel" // A checkout without history, or a machine without git.
 		}
 	}
 	return fmt.Sprintf("%s %s, client-go %s, %s", name, version, versions["k8s.io/client-go"], info.GoVersion), nil
 }
 
-// cargoVersion reads the version of a crate off the lock file.
+// cargoVersion returns the version of a crate from the lock file, and the version of the
+// compiler.
 func cargoVersion(ctx context.Context, b *builder, folder, crate string) (string, error) {
 	lock, err := os.ReadFile(filepath.Join(b.root, folder, "Cargo.lock"))
 	if err != nil {
@@ -49,7 +50,8 @@ func cargoVersion(ctx context.Context, b *builder, folder, crate string) (string
 	return fmt.Sprintf("%s %s, %s", crate, found[1], compiler), err
 }
 
-// mavenVersion finds libraries among the jars of a folder, by their names.
+// mavenVersion returns the versions of libraries, from the names of the jars in a folder, and the
+// version of Java.
 func mavenVersion(ctx context.Context, b *builder, program string, libraries []string) (string, error) {
 	var names []string
 	err := filepath.WalkDir(program, func(path string, _ fs.DirEntry, err error) error {
@@ -57,7 +59,7 @@ func mavenVersion(ctx context.Context, b *builder, program string, libraries []s
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("reading the versions of %s: %w", program, err)
+		return "", fmt.Errorf("read the versions of %s: %w", program, err)
 	}
 	var versions []string
 	for _, library := range libraries {
@@ -78,7 +80,7 @@ func firstLineOf(ctx context.Context, directory, name string, arguments ...strin
 	command.Dir = directory
 	output, err := command.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("asking %s for its version: %w", name, err)
+		return "", fmt.Errorf("get the version of %s: %w", name, err)
 	}
 	line, _, _ := bytes.Cut(output, []byte("\n"))
 	return strings.TrimSpace(string(line)), nil
