@@ -1,6 +1,5 @@
-// Package connection is how the load and the ideal client speak with the API server: over
-// one HTTP/2 connection for all requests, without a limit of their rate, in protobuf where
-// the API server knows it.
+// Package connection connects the load and the ideal client to the API server. All requests share
+// one HTTP/2 connection without a rate limit. They use protobuf where the API server supports it.
 package connection
 
 import (
@@ -15,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Connection is one that is shared by its clients. Its methods may be called from any
+// Connection is a connection that its clients share. Its methods may be called from any
 // goroutine.
 type Connection struct {
 	http   *http.Client
@@ -24,20 +23,20 @@ type Connection struct {
 	codec  runtime.ParameterCodec
 }
 
-// New makes a connection to the API server of a client configuration, which it leaves as
-// it is. It is dialled with the first request.
+// New creates a connection to the API server of a client configuration. It does not change the
+// configuration. The first request opens the connection.
 func New(config *rest.Config) (*Connection, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	binary := rest.CopyConfig(config)
 	binary.ContentType = runtime.ContentTypeProtobuf
 	core, err := kubernetes.NewForConfigAndClient(binary, shared)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	scheme := runtime.NewScheme()
 	if err := v1.AddToScheme(scheme); err != nil {
@@ -47,20 +46,20 @@ func New(config *rest.Config) (*Connection, error) {
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	heroes, err := rest.RESTClientForConfigAndClient(config, shared)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	return &Connection{http: shared, core: core, heroes: heroes, codec: runtime.NewParameterCodec(scheme)}, nil
 }
 
-// Core is the client of the built-in kinds. It speaks protobuf.
+// Core returns the client of the built-in kinds. It uses protobuf.
 func (c *Connection) Core() kubernetes.Interface { return c.core }
 
-// Heroes is the client of BellerophonSimple objects, in [v1.GroupVersion]. It speaks JSON:
-// custom resources have no other encoding.
+// Heroes returns the client of BellerophonSimple objects, in [v1.GroupVersion]. It uses JSON,
+// because custom resources have no other encoding.
 func (c *Connection) Heroes() rest.Interface { return c.heroes }
 
-// ParameterCodec encodes the options of requests of [Connection.Heroes].
+// ParameterCodec returns the codec for the options of requests of [Connection.Heroes].
 func (c *Connection) ParameterCodec() runtime.ParameterCodec { return c.codec }
 
-// Close closes the connection, once no request uses it.
+// Close closes the connection when no request uses it.
 func (c *Connection) Close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }

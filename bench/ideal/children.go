@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-const nobody = 65532
+const nonRoot = 65532 // the user and group of the servers
 
 func nameOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -30,7 +30,7 @@ func contentOf(list runtime.Object) (version string, items []runtime.Object, err
 	return access.GetResourceVersion(), items, err
 }
 
-// childrenOf are the children of an object.
+// childrenOf returns the children of an object.
 func childrenOf(hero *v1.BellerophonSimple) (*corev1.ConfigMap, *corev1.Service, *appsv1.StatefulSet) {
 	selects := map[string]string{"app.kubernetes.io/name": "bellerophon-simple", "app.kubernetes.io/instance": hero.Name}
 	labels := map[string]string{
@@ -58,7 +58,7 @@ func childrenOf(hero *v1.BellerophonSimple) (*corev1.ConfigMap, *corev1.Service,
 			Spec: corev1.PodSpec{
 				AutomountServiceAccountToken: new(false),
 				SecurityContext: &corev1.PodSecurityContext{
-					RunAsNonRoot: new(true), RunAsUser: new(int64(nobody)), RunAsGroup: new(int64(nobody)), FSGroup: new(int64(nobody)),
+					RunAsNonRoot: new(true), RunAsUser: new(int64(nonRoot)), RunAsGroup: new(int64(nonRoot)), FSGroup: new(int64(nonRoot)),
 					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 				},
 				Containers: []corev1.Container{{
@@ -90,7 +90,7 @@ func isFinished(servers *appsv1.StatefulSet, want int32) bool {
 		status.UpdatedReplicas == want && (want == 0 || status.CurrentRevision == status.UpdateRevision)
 }
 
-// finishedStatus is the status of an object whose servers are finished.
+// finishedStatus returns the status of an object whose servers are finished.
 func finishedStatus(hero *v1.BellerophonSimple, now time.Time) v1.BellerophonSimpleStatus {
 	reason := v1.ReasonAllReplicasReady
 	if *hero.Spec.Replicas == 0 {

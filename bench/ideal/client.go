@@ -21,26 +21,26 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// selector selects the StatefulSets that the client makes.
+// selector selects the StatefulSets that the client creates.
 const selector = "app.kubernetes.io/managed-by=bellerophon,app.kubernetes.io/name=bellerophon-simple"
 
-// client writes what objects ask for.
+// client writes the children and the status of objects.
 type client struct {
 	*connection.Connection
-	namespace string        // empty is all
-	slots     chan struct{} // as many as objects may be written at once
+	namespace string        // empty is all namespaces
+	slots     chan struct{} // its capacity is the number of objects that may be written at once
 
 	group  *lifecycle.Group
-	told   func(name types.NamespacedName, err error) // what came of an object
+	done   func(name types.NamespacedName, err error) // called with the result of each status write
 	mu     sync.Mutex
-	known  map[types.NamespacedName]*v1.BellerophonSimple // whose status is not written yet
+	known  map[types.NamespacedName]*v1.BellerophonSimple // the objects whose status is not written yet
 	writes int
 }
 
-// newClient makes a client for which all requests share one connection.
+// newClient creates a client whose requests share one connection.
 func newClient(config *rest.Config, namespace string, inFlight int) (*client, error) {
 	if inFlight < 1 || inFlight > 1024 {
-		return nil, fmt.Errorf("ideal: InFlight is %d; it must be 1 to 1024", inFlight)
+		return nil, fmt.Errorf("ideal: InFlight is %d; allowed is 1 to 1024", inFlight)
 	}
 	shared, err := connection.New(config)
 	if err != nil {
@@ -52,7 +52,7 @@ func newClient(config *rest.Config, namespace string, inFlight int) (*client, er
 	}, nil
 }
 
-// slot waits until an object may be written.
+// slot waits until another object may be written.
 func (c *client) slot(ctx context.Context) error {
 	select {
 	case c.slots <- struct{}{}:
@@ -64,11 +64,11 @@ func (c *client) slot(ctx context.Context) error {
 
 func (c *client) free() { <-c.slots }
 
-// children writes the children of an object. Its caller has a slot.
+// children writes the children of an object. The caller holds a slot.
 func (c *client) children(ctx context.Context, hero *v1.BellerophonSimple) error {
 	config, service, servers := childrenOf(hero)
 	c.mu.Lock()
-	c.known[nameOf(hero)] = hero // Its servers may be finished before the answers are here.
+	c.known[nameOf(hero)] = hero // The servers may be finished before the answers arrive.
 	c.writes += 3
 	c.mu.Unlock()
 	var failed [3]error
@@ -86,12 +86,12 @@ func (c *client) children(ctx context.Context, hero *v1.BellerophonSimple) error
 		return nil
 	})
 	if err := errors.Join(group.Wait(), errors.Join(failed[:]...)); err != nil {
-		return fmt.Errorf("creating the children of %s: %w", nameOf(hero), err)
+		return fmt.Errorf("create the children of %s: %w", nameOf(hero), err)
 	}
 	return nil
 }
 
-// seen writes the status of the object whose servers are finished.
+// seen writes the status of the object when its servers are finished.
 func (c *client) seen(servers *appsv1.StatefulSet) {
 	name := nameOf(servers)
 	c.mu.Lock()
@@ -108,7 +108,7 @@ func (c *client) seen(servers *appsv1.StatefulSet) {
 		}
 		err := c.writeStatus(ctx, hero)
 		c.free()
-		c.told(name, err)
+		c.done(name, err)
 		return nil
 	})
 }
@@ -121,13 +121,13 @@ func (c *client) writeStatus(ctx context.Context, hero *v1.BellerophonSimple) er
 	err = c.Heroes().Patch(types.MergePatchType).Namespace(hero.Namespace).Resource(v1.Plural).Name(hero.Name).
 		SubResource("status").Body(body).Do(ctx).Error()
 	if err != nil {
-		return fmt.Errorf("writing the status of %s: %w", nameOf(hero), err)
+		return fmt.Errorf("write the status of %s: %w", nameOf(hero), err)
 	}
 	return nil
 }
 
-// followServers reads all StatefulSets, and follows them until the group ends. It returns
-// once it has read what there is.
+// followServers reads all StatefulSets, and follows them until the group ends. It returns when it
+// has read the existing ones.
 func (c *client) followServers(ctx context.Context) error {
 	sets := c.Core().AppsV1().StatefulSets(c.namespace)
 	return follow(ctx, c.group, "StatefulSets", &cache.ListWatch{
@@ -146,7 +146,7 @@ func (c *client) followServers(ctx context.Context) error {
 	})
 }
 
-// followHeroes does the same for the objects themselves.
+// followHeroes reads and follows the objects themselves in the same way.
 func (c *client) followHeroes(ctx context.Context, each func(watch.EventType, *v1.BellerophonSimple)) error {
 	request := func(options metav1.ListOptions) *rest.Request {
 		return c.Heroes().Get().NamespaceIfScoped(c.namespace, c.namespace != "").Resource(v1.Plural).VersionedParams(&options, c.ParameterCodec())
@@ -167,20 +167,20 @@ func (c *client) followHeroes(ctx context.Context, each func(watch.EventType, *v
 	})
 }
 
-// follow calls each for all that there is, then for each event, from one goroutine. A
-// watch that ends is begun again where it ended.
+// follow calls each for all existing objects, and then for each event, from one goroutine. A
+// watch that ends continues from its last version.
 func follow(ctx context.Context, group *lifecycle.Group, what string, source *cache.ListWatch, each func(watch.EventType, runtime.Object)) error {
 	list, err := source.ListWithContext(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("reading the %s: %w", what, err)
+		return fmt.Errorf("read the %s: %w", what, err)
 	}
 	version, items, err := contentOf(list)
 	if err != nil {
-		return fmt.Errorf("reading the %s: %w", what, err)
+		return fmt.Errorf("read the %s: %w", what, err)
 	}
 	watcher, err := watchtools.NewRetryWatcherWithContext(group.Context(), version, source)
 	if err != nil {
-		return fmt.Errorf("watching the %s: %w", what, err)
+		return fmt.Errorf("watch the %s: %w", what, err)
 	}
 	for _, item := range items {
 		each(watch.Added, item)
@@ -190,7 +190,7 @@ func follow(ctx context.Context, group *lifecycle.Group, what string, source *ca
 		defer watcher.Stop()
 		for event := range watcher.ResultChan() {
 			if event.Type == watch.Error {
-				return fmt.Errorf("the watch of the %s ended: %v", what, event.Object)
+				return fmt.Errorf("watch the %s: %v", what, event.Object)
 			}
 			each(event.Type, event.Object)
 		}

@@ -1,8 +1,8 @@
-// Package ideal is a client that marks what is physically possible: without a framework,
-// a cache or a comparison it writes for each BellerophonSimple its three children, at the
-// same time and over one HTTP/2 connection, and then, when its servers are finished, its
-// status, once. No operator can do with less.
+// Package ideal is a client that marks what is physically possible. It has no framework, no cache
+// and no comparison. For each BellerophonSimple it writes the three children at the same time
+// over one HTTP/2 connection. When the servers are finished, it writes the status once. No
+// operator can do with less.
 //
-// It does only what section "Create" of bench/contract.md says: it repairs nothing,
-// follows no change and tries nothing again.
+// The client implements only section "Create" of bench/contract.md. It repairs nothing, follows
+// no change and retries nothing.
 package ideal

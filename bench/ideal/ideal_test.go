@@ -74,7 +74,7 @@ func TestABurstThatCannotBeSaysWhy(t *testing.T) {
 		"no objects":   {Namespace: "default", Objects: 0, InFlight: 1},
 		"no namespace": {Objects: 1, InFlight: 1},
 		"no slot":      {Namespace: "default", Objects: 1},
-		"a namespace that is not there": {
+		"a namespace that does not exist": {
 			Namespace: "no-such-namespace", Prefix: "pegasus", Objects: 3, InFlight: 2,
 		},
 	} {

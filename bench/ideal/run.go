@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Run writes children and status for every object that is created in any namespace, until
-// ctx ends. inFlight is how many objects are written at once: 1 to 1024. What fails is
-// logged, and not tried again.
+// Run writes children and status for every object that is created in any namespace, until ctx
+// ends. inFlight is the number of objects that are written at once: 1 to 1024. A failure is
+// logged and not retried.
 func Run(ctx context.Context, config *rest.Config, inFlight int, log *slog.Logger) error {
 	c, err := newClient(config, "", inFlight)
 	if err != nil {
@@ -27,10 +27,10 @@ func Run(ctx context.Context, config *rest.Config, inFlight int, log *slog.Logge
 	c.group = lifecycle.New(ctx)
 	failed := func(err error) {
 		if err != nil && !errors.Is(err, context.Canceled) {
-			log.Warn("not tried again", "error", err)
+			log.Warn("an object is not finished and not retried", "error", err)
 		}
 	}
-	c.told = func(_ types.NamespacedName, err error) { failed(err) }
+	c.done = func(_ types.NamespacedName, err error) { failed(err) }
 	err = errors.Join(c.followServers(ctx), c.followHeroes(ctx, func(kind watch.EventType, hero *v1.BellerophonSimple) {
 		if kind != watch.Added || len(hero.Status.Conditions) > 0 || hero.DeletionTimestamp != nil {
 			return
@@ -52,29 +52,30 @@ func Run(ctx context.Context, config *rest.Config, inFlight int, log *slog.Logge
 
 // Burst is a number of objects to create and finish.
 type Burst struct {
-	Namespace string // of the objects; it has to be there
-	Prefix    string // of their names, which end with a number
-	Objects   int    // how many: 1 or more
-	InFlight  int    // how many are written at once: 1 to 1024
-	Replicas  int32  // of each
+	Namespace string // the namespace of the objects; it has to exist
+	Prefix    string // the prefix of their names, which end with a number
+	Objects   int    // the number of objects: 1 or more
+	InFlight  int    // the number of objects that are written at once: 1 to 1024
+	Replicas  int32  // the replicas of each object
 }
 
-// Result is what came of a [Burst].
+// Result is the result of a [Burst].
 type Result struct {
-	// Elapsed is from the first write to the answer to the last.
+	// Elapsed is the time from the first write to the answer to the last write.
 	Elapsed time.Duration
-	// Latencies are, for each object, from the request that creates it to the answer to
-	// that which writes its finished status, in the order in which they were finished.
+	// Latencies holds one duration for each object, in the order in which the objects were
+	// finished. It is the time from the request that creates the object to the answer to the
+	// write of its finished status.
 	Latencies []time.Duration
-	// Writes are those of all objects, the objects' own creation included.
+	// Writes is the number of writes for all objects, including the creation of the objects.
 	Writes int
 }
 
-// Run creates the objects and brings each to its finished status. It returns once all
-// are, with the first failure, or when ctx ends.
+// Run creates the objects and brings each object to its finished status. It returns when all
+// objects are finished, at the first failure, or when ctx ends.
 func (b Burst) Run(ctx context.Context, config *rest.Config) (*Result, error) {
 	if b.Objects < 1 || b.Replicas < 0 || b.Namespace == "" {
-		return nil, fmt.Errorf("ideal: Namespace is %q, Objects %d and Replicas %d; a burst needs a namespace, an object or more, and no negative number of replicas",
+		return nil, fmt.Errorf("ideal: Namespace is %q, Objects is %d and Replicas is %d; give a namespace, one object or more, and replicas from 0 up",
 			b.Namespace, b.Objects, b.Replicas)
 	}
 	c, err := newClient(config, b.Namespace, b.InFlight)
@@ -89,7 +90,7 @@ func (b Burst) Run(ctx context.Context, config *rest.Config) (*Result, error) {
 		err  error
 	}
 	ends := make(chan end, b.Objects)
-	c.told = func(name types.NamespacedName, err error) { ends <- end{name, time.Now(), err} }
+	c.done = func(name types.NamespacedName, err error) { ends <- end{name, time.Now(), err} }
 	if err := c.followServers(ctx); err != nil {
 		c.group.Stop()
 		return nil, errors.Join(err, c.group.Wait())
@@ -126,18 +127,18 @@ func (b Burst) Run(ctx context.Context, config *rest.Config) (*Result, error) {
 	}
 	result.Elapsed = time.Since(began)
 	c.group.Stop()
-	// What stopped the group says more than that it was stopped.
+	// The error that stopped the group is more useful than the error that it was stopped.
 	if stopped := c.group.Wait(); stopped != nil {
 		err = stopped
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a burst of %d objects: %w", b.Objects, err)
+		return nil, fmt.Errorf("run a burst of %d objects: %w", b.Objects, err)
 	}
 	result.Writes = c.writes
 	return result, nil
 }
 
-// object creates an object and its children. Its caller has a slot.
+// object creates an object and its children. The caller holds a slot.
 func (c *client) object(ctx context.Context, name string, replicas int32) error {
 	hero := &v1.BellerophonSimple{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: v1.Kind},
@@ -146,7 +147,7 @@ func (c *client) object(ctx context.Context, name string, replicas int32) error 
 	}
 	made := &v1.BellerophonSimple{}
 	if err := c.Heroes().Post().Namespace(c.namespace).Resource(v1.Plural).Body(hero).Do(ctx).Into(made); err != nil {
-		return fmt.Errorf("creating %s: %w", name, err)
+		return fmt.Errorf("create %s: %w", name, err)
 	}
 	return c.children(ctx, made)
 }

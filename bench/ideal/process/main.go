@@ -21,8 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// defaultWorkers is how many objects are written at once, where WORKERS does not say: with
-// half as many a burst takes longer, as those who make the objects write at the same time.
+// defaultWorkers is the number of objects that are written at once if WORKERS is not set. With
+// half as many, a burst takes longer, because the load creates its objects at the same time.
 const defaultWorkers = 32
 
 func main() {
@@ -38,7 +38,7 @@ func run() (err error) {
 	workers := defaultWorkers
 	if text := os.Getenv("WORKERS"); text != "" {
 		if workers, err = strconv.Atoi(text); err != nil {
-			return fmt.Errorf("WORKERS is %q; it must be a number", text)
+			return fmt.Errorf("WORKERS is %q; give a number", text)
 		}
 	}
 	config, err := connect.Config("")
@@ -47,7 +47,7 @@ func run() (err error) {
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", os.Getenv("METRICS_PORT")))
 	if err != nil {
-		return fmt.Errorf("listening on METRICS_PORT: %w", err)
+		return fmt.Errorf("listen on METRICS_PORT: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.Handler())
