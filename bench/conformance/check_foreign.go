@@ -10,7 +10,7 @@ import (
 )
 
 var foreignChecks = []check{
-	{"6.1", "A child without an owner is left alone", ofOperators, leavesAnonymous},
+	{"6.1", "A child without an owner and without the labels of the contract is left alone", ofOperators, leavesAnonymous},
 	{"6.2", "A child that another object controls is left alone, whatever its labels", ofOperators, leavesControlled},
 }
 
