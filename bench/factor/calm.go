@@ -7,36 +7,37 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// factors are the factors that are compared. The default is among them.
+// factors lists the compared factors. The default is one of them.
 var factors = []float64{1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100}
 
-// soon is how soon after a rise an event counts as following it, whatever the loop takes.
+// soon is the time after a rise within which an event counts as following it, whatever the loop
+// duration.
 const soon = time.Second
 
-// span is one attempt: the pipeline was busy from the event to the end of the reconcile.
+// span is one attempt. The pipeline was busy from the event to the end of the reconcile.
 type span struct {
 	from, to time.Time
 	loop     time.Duration // the loop duration when the attempt ended
 	load     bool          // the event was a write of the load
 }
 
-// gap is a calm: the time between two attempts during which none was pending.
+// gap is a calm: the time between two attempts in which no attempt was pending.
 type gap struct {
 	length time.Duration
-	loop   time.Duration // when the calm began
+	loop   time.Duration // the loop duration when the calm began
 	open   bool          // the recording ended before the next event
 	load   bool          // the next event was a write of the load
 }
 
-// gapsOf returns the gaps between spans, in order, and the one that lasted until end. The
-// time before the first span is not a gap: it is the start of the pipeline.
+// gapsOf returns the gaps between spans, in order, and the gap from the last span to end. The
+// time before the first span is not a gap, because the pipeline starts in it.
 func gapsOf(spans []span, end time.Time) []gap {
 	if len(spans) == 0 {
 		return nil
 	}
 	ordered := slices.SortedStableFunc(slices.Values(spans), func(a, b span) int { return a.from.Compare(b.from) })
 	var gaps []gap
-	last := ordered[0] // the span that ended last so far
+	last := ordered[0] // the span with the latest end so far
 	for _, next := range ordered[1:] {
 		if length := next.from.Sub(last.to); length > 0 {
 			gaps = append(gaps, gap{length: length, loop: last.loop, load: next.load})
@@ -51,12 +52,13 @@ func gapsOf(spans []span, end time.Time) []gap {
 	return gaps
 }
 
-// calm is what Settled would have done with one factor. The times are nil without a rise.
+// calm is the result of one factor: how often and how late Settled would have risen. The times
+// are nil if there was no rise.
 type calm struct {
 	Factor    float64  `json:"factor"`
 	Rises     int      `json:"rises"`
 	Premature int      `json:"premature"`             // rises after which an event came within one more loop
-	Own       int      `json:"prematureWithoutLoad"`  // premature rises that no write of the load ended
+	Own       int      `json:"prematureWithoutLoad"`  // premature rises that were not ended by a write of the load
 	Later     int      `json:"later"`                 // all other rises
 	Soon      int      `json:"followedWithinASecond"` // rises after which an event came within a second
 	OwnSoon   int      `json:"followedWithinASecondWithoutLoad"`
@@ -64,8 +66,8 @@ type calm struct {
 	P95       *float64 `json:"p95LatenessSeconds"`
 }
 
-// calmOf applies one factor to gaps. A gap that the end of the recording cut off is a rise
-// only if it lasted long enough to tell what followed.
+// calmOf applies one factor to gaps. A gap cut off by the end of the recording counts as a rise
+// only if it lasted long enough to show what followed.
 func calmOf(gaps []gap, factor float64, floor time.Duration) calm {
 	found := calm{Factor: factor}
 	var late []float64
@@ -99,7 +101,7 @@ func calmOf(gaps []gap, factor float64, floor time.Duration) calm {
 	return found
 }
 
-// calms applies all factors.
+// calms applies all factors to gaps.
 func calms(gaps []gap, floor time.Duration) []calm {
 	found := make([]calm, len(factors))
 	for i, factor := range factors {
@@ -108,7 +110,7 @@ func calms(gaps []gap, floor time.Duration) []calm {
 	return found
 }
 
-// quantile returns a quantile of sorted values, or nil of none.
+// quantile returns a quantile of sorted values, or nil if there are none.
 func quantile(p float64, sorted []float64) *float64 {
 	if len(sorted) == 0 {
 		return nil
@@ -117,7 +119,7 @@ func quantile(p float64, sorted []float64) *float64 {
 	return &value
 }
 
-// share returns a share in percent, 0 of nothing.
+// share returns a share in percent, or 0 if of is 0.
 func share(part, of int) float64 {
 	if of == 0 {
 		return 0

@@ -9,7 +9,7 @@ import (
 
 const ms = time.Millisecond
 
-// at returns a time of a recording that begins at 0.
+// at returns a time of a recording that starts at 0.
 func at(after time.Duration) time.Time { return time.Unix(1, 0).Add(after) }
 
 func TestAGapIsTheTimeInWhichNoAttemptIsPending(t *testing.T) {
@@ -38,7 +38,7 @@ func TestAGapIsTheTimeInWhichNoAttemptIsPending(t *testing.T) {
 			[]span{{at(0), at(20 * ms), ms, false}, {at(20 * ms), at(100 * ms), ms, false}},
 			nil,
 		},
-		"attempts are told in the order of their ends": {
+		"attempts are sorted by their starts": {
 			[]span{{at(50 * ms), at(60 * ms), 2 * ms, true}, {at(0), at(10 * ms), ms, false}},
 			[]gap{{40 * ms, ms, false, true}, {40 * ms, 2 * ms, true, false}},
 		},

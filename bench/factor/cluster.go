@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// withCluster starts a local cluster with the resource definition and the permissions, calls
-// run, and stops the cluster. The context of run ends if the cluster fails.
+// withCluster starts a local cluster with the resource definition and the permissions, calls run,
+// and stops the cluster. The context of run ends if the cluster fails.
 func withCluster(ctx context.Context, p *progress, run func(ctx context.Context, w *world) error) (err error) {
 	log, err := logging.New(p.out, slog.LevelWarn, "text")
 	if err != nil {
@@ -58,12 +58,12 @@ func withCluster(ctx context.Context, p *progress, run func(ctx context.Context,
 	return context.Cause(ctx)
 }
 
-// world is a cluster with the operator in it, which runs between start and stop.
+// world is a cluster and an operator, which runs between start and stop.
 type world struct {
 	driver   *driver
 	progress *progress
-	version  string       // of Kubernetes
-	account  *rest.Config // of the operator
+	version  string       // the version of Kubernetes
+	account  *rest.Config // the operator's credentials
 	log      *slog.Logger
 
 	recorder   *recorder
@@ -91,7 +91,7 @@ func newWorld(ctx context.Context, admin *rest.Config, p *progress, log *slog.Lo
 	return w, err
 }
 
-// start starts the operator with the default options, and records it.
+// start starts the operator with the default options, and records its attempts and levels.
 func (w *world) start(ctx context.Context) error {
 	types := scheme.Scheme
 	if err := v1.AddToScheme(types); err != nil {
@@ -122,12 +122,12 @@ func (w *world) start(ctx context.Context) error {
 	return nil
 }
 
-// keep keeps what was recorded until now.
+// keep saves the recording so far.
 func (w *world) keep() {
 	w.recordings = append(w.recordings, w.recorder.end(w.driver.versions()))
 }
 
-// stop ends the operator, if it runs.
+// stop stops the operator if it is running.
 func (w *world) stop() error {
 	if w.operator == nil {
 		return nil

@@ -15,16 +15,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// namespace is where the objects are.
+// namespace is the namespace of the objects.
 const namespace = "factor"
 
-// driver writes the load. It notes the version of each write, by which the events of the
-// load are known from those that follow from the work of the operator. Its methods may be
-// called from any goroutine.
+// driver writes the load. It records the resource version of each write. These versions
+// distinguish events of the load from events that follow from the operator's work. Its methods
+// may be called from any goroutine.
 type driver struct {
 	*connection.Connection
 	mu      sync.Mutex
-	written map[string]bool // versions
+	written map[string]bool // by resource version
 }
 
 func newDriver(config *rest.Config) (*driver, error) {
@@ -35,14 +35,14 @@ func newDriver(config *rest.Config) (*driver, error) {
 	return &driver{Connection: shared, written: map[string]bool{}}, nil
 }
 
-// versions returns the versions that the load wrote so far.
+// versions returns the resource versions that the load has written so far.
 func (d *driver) versions() map[string]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.written)
 }
 
-// do sends a request and notes the version of its answer.
+// do sends a request and records the resource version of the answer.
 func (d *driver) do(ctx context.Context, what string, request *rest.Request) error {
 	answer, err := request.Do(ctx).Get()
 	if err != nil {
@@ -67,7 +67,7 @@ func (d *driver) create(ctx context.Context, name string, replicas int32) error 
 	return d.do(ctx, "create "+name, d.Heroes().Post().Namespace(namespace).Resource(v1.Plural).Body(hero))
 }
 
-// change gives an object another horse.
+// change changes the horse of an object.
 func (d *driver) change(ctx context.Context, name, horse string) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"winged_horse_name": horse}})
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *driver) clear(ctx context.Context) error {
 	return nil
 }
 
-// drifts are changes of children that the operator repairs.
+// drifts lists changes of children that the operator repairs.
 var drifts = []struct {
 	resource string
 	client   func(*driver) rest.Interface
@@ -102,7 +102,7 @@ var drifts = []struct {
 	{"statefulsets", func(d *driver) rest.Interface { return d.Core().AppsV1().RESTClient() }, `{"spec":{"replicas":2}}`},
 }
 
-// drift changes the kind-th child of an object.
+// drift changes a child of an object. kind selects the kind of the child.
 func (d *driver) drift(ctx context.Context, name string, kind int) error {
 	drift := drifts[kind%len(drifts)]
 	return d.patch(ctx, drift.client(d), drift.resource, name, []byte(drift.patch))

@@ -1,9 +1,9 @@
-// Command factor examines the factor of Settled: how many loop durations without an event
-// count as calm. See [cache.LoopOptions].
+// Command factor examines the factor of Settled: how many loop durations without an event count
+// as calm. See [cache.LoopOptions].
 //
 // It runs the operator in its own process on a local cluster and records when an attempt was
-// pending. The times between attempts are the calms. For each factor it computes in which of
-// them Settled rises, how often an event follows at once, and how late the rise is.
+// pending. The times between attempts are the calms. For each factor it computes in which calms
+// Settled rises, how often an event follows soon, and how late the rise is.
 package main
 
 import (
@@ -23,22 +23,22 @@ import (
 
 func main() { os.Exit(command.Run(newFactor())) }
 
-// options are what the command line asks for.
+// options holds the values of the command line.
 type options struct {
 	scenarios []scenario
 	load      time.Duration
-	svg       string // file
+	svg       string // the file for the picture
 	progress  *progress
 }
 
-// validate reports which option is out of its range.
+// validate returns an error that names the option that is out of its range.
 func (o options) validate() error {
 	if o.load < 3*time.Second || o.load > time.Hour {
 		return fmt.Errorf("--load is %v; allowed is 3s to 1h", o.load)
 	}
 	if folder := filepath.Dir(o.svg); o.svg != "" {
-		if _, err := os.Stat(folder); err != nil { // Better now than after the measurement.
-			return fmt.Errorf("--svg is %s, in a folder that cannot be used: %w", o.svg, err)
+		if _, err := os.Stat(folder); err != nil { // Fails before the measurement instead of after it.
+			return fmt.Errorf("--svg is %s: %w; give a file in a folder that exists", o.svg, err)
 		}
 	}
 	return nil
@@ -53,14 +53,14 @@ func newFactor() *cobra.Command {
 		Long: fmt.Sprintf(`Factor starts a local cluster, runs the operator in its own process and puts it through
 scenarios. For each factor from 1 to 100 it prints
 
-  rises      how often Settled rises: calms that last for factor × the loop duration, which
-             counts as %v at least
-  premature  after how many of them an event came within one more loop duration
-  within 1 s after how many of them an event came within a second
-  late       how long after the end of the work Settled rises
+  rises      how often Settled rises: calms that last for factor × the loop duration, which is
+             taken as %v or more
+  premature  rises after which an event came within one more loop duration
+  within 1 s rises after which an event came within a second
+  late       the time from the end of the work to the rise
 
-The next event of a rise is a write of the load, or it follows from the work of the operator
-and the cluster; then it is "not by the load". The default factor is %v.
+The next event after a rise is a write of the load, or it follows from the work of the operator
+and the cluster. Events of the second kind are "not by the load". The default factor is %v.
 
 The scenarios are
 
@@ -92,7 +92,7 @@ The scenarios are
 	}
 	flags := command.Flags()
 	flags.StringVar(&list, "scenarios", strings.Join(scenarioNames(), ","), "scenarios to run, separated by commas")
-	flags.DurationVar(&options.load, "load", 40*time.Second, "how long the load of one scenario lasts: 3s to 1h; a calm of some seconds follows")
+	flags.DurationVar(&options.load, "load", 40*time.Second, "duration of the load of one scenario: 3s to 1h; a calm of some seconds follows")
 	flags.StringVar(&options.svg, "svg", "", "write a picture of all scenarios to this file")
 	flags.StringVarP(&output, "output", "o", "text", "text, or json: one object at the end; progress is on standard error")
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -108,7 +108,7 @@ func describe() string {
 	return text.String()
 }
 
-// examine runs the scenarios.
+// examine runs the scenarios and returns their outcome.
 func examine(ctx context.Context, options options) (outcome, error) {
 	found := outcome{Processors: runtime.NumCPU(), Floor: floor.Seconds()}
 	defer options.progress.done()

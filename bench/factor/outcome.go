@@ -11,32 +11,32 @@ import (
 	"github.com/bellerophon-io/bellerophon/cache"
 )
 
-// floor is the least loop duration that is assumed.
+// floor is the lower bound of the loop duration.
 const floor = cache.DefaultLoopFloor
 
-// outcome is what a measurement showed.
+// outcome is the result of a measurement.
 type outcome struct {
 	Kubernetes string     `json:"kubernetes"`
 	Processors int        `json:"processors"`
 	Floor      float64    `json:"loopFloorSeconds"`
-	Scenarios  []measured `json:"scenarios"` // the last one is all of them
+	Scenarios  []measured `json:"scenarios"` // the last one sums up all scenarios
 }
 
-// measured is what one scenario showed.
+// measured is the result of one scenario.
 type measured struct {
 	Scenario string   `json:"scenario"`
-	Seconds  float64  `json:"seconds"` // recorded
+	Seconds  float64  `json:"seconds"` // the recorded time
 	Attempts int      `json:"attempts"`
 	Gaps     int      `json:"gaps"`
-	Loop     *float64 `json:"medianLoopSeconds"` // at the beginnings of gaps
-	Settled  observed `json:"settled"`           // as the process had it
+	Loop     *float64 `json:"medianLoopSeconds"` // at the starts of gaps
+	Settled  observed `json:"settled"`           // as the cache reported it
 	Factors  []calm   `json:"factors"`
 }
 
-// allScenarios is the name under which all scenarios are summed up.
+// allScenarios is the name of the sum of all scenarios.
 const allScenarios = "all"
 
-// measure applies the factors to recordings.
+// measure applies the factors to the recordings of a scenario.
 func measure(name string, recordings []recording) measured {
 	var gaps, rises []gap
 	m := measured{Scenario: name}
@@ -50,7 +50,7 @@ func measure(name string, recordings []recording) measured {
 	return m
 }
 
-// print writes the outcome: JSON, tables on a terminal, or lines with tabs on a pipe.
+// print writes the outcome as JSON, as tables on a terminal, or as lines with tabs on a pipe.
 func (o outcome) print(out io.Writer, asJSON bool, to *screen.Screen) error {
 	if asJSON {
 		encoder := json.NewEncoder(out)
@@ -73,7 +73,8 @@ func (o outcome) print(out io.Writer, asJSON bool, to *screen.Screen) error {
 	return nil
 }
 
-// tables writes a line for each factor of each scenario, and one for what Settled did.
+// tables writes a line for each factor of each scenario, and a line for the rises that the cache
+// reported.
 func (o outcome) tables(out io.Writer) error {
 	fmt.Fprint(out, "scenario\tfactor\trises\tpremature\tof these not by the load\twithin 1 s\tof these not by the load\tlate, median\tlate, p95\t\n")
 	for _, m := range o.Scenarios {
@@ -93,7 +94,7 @@ func (o outcome) tables(out io.Writer) error {
 	return nil
 }
 
-// seconds formats seconds for people.
+// seconds formats seconds for readers.
 func seconds(of *float64) string {
 	if of == nil {
 		return "-"

@@ -15,7 +15,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 )
 
-// sample is an outcome with one attempt, a calm of 1.05 s, another attempt, and a calm of a minute.
+// sample returns an outcome with one attempt, a calm of 1.05 s, another attempt, and a calm of a
+// minute.
 func sample() outcome {
 	recorded := recording{from: at(0), until: at(2 * time.Minute), spans: []span{
 		{at(0), at(time.Second), 100 * ms, true}, {at(2050 * ms), at(time.Minute), 20 * ms, false},

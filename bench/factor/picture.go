@@ -17,19 +17,20 @@ var pictureText string
 
 var pictureTemplate = template.Must(template.New("picture").Parse(pictureText))
 
-// The plot within the picture, in its own units. Both vertical axes have the same grid.
+// The position of the plot in the picture, in the picture's own units. Both vertical axes have
+// the same grid.
 const (
 	plotLeft, plotRight = 80.0, 640.0
 	plotTop, plotBottom = 70.0, 330.0
 	gridSteps           = 5
 )
 
-// picture is what the template draws.
+// picture holds the values for the template.
 type picture struct {
 	Left, Right, Top, Bottom float64
 	Default                  tick // the default factor
 	X                        []tick
-	Y                        []tick // both axes: shares at the left, lateness at the right
+	Y                        []tick // both axes: shares on the left, lateness on the right
 	Lines                    []line
 	Caption                  string
 }
@@ -40,15 +41,15 @@ type tick struct {
 	Label, Also string
 }
 
-// line is one curve. Its name stands in the legend.
+// line is one curve. The legend shows its name.
 type line struct {
 	Name, Class string
 	Path        string
-	Legend      float64 // where its entry begins
+	Legend      float64 // the position of its entry
 	Points      [][2]float64
 }
 
-// draw writes a picture of all scenarios.
+// draw writes a picture of all scenarios to a file.
 func (o outcome) draw(file string) error {
 	svg, err := o.svg()
 	if err != nil {
@@ -101,13 +102,13 @@ func (o outcome) svg() ([]byte, error) {
 	return svg.Bytes(), nil
 }
 
-// across returns where a factor is; the axis is logarithmic.
+// across returns the horizontal position of a factor. The axis is logarithmic.
 func across(factor float64) float64 {
 	first, last := math.Log(factors[0]), math.Log(factors[len(factors)-1])
 	return round(plotLeft + (plotRight-plotLeft)*(math.Log(factor)-first)/(last-first))
 }
 
-// up returns where a part of the height is.
+// up returns the vertical position of a share of the height.
 func up(part float64) float64 { return round(plotBottom - (plotBottom-plotTop)*part) }
 
 func round(at float64) float64 { return math.Round(at*10) / 10 }
@@ -135,7 +136,7 @@ func highest(of []calm, value func(calm) (float64, bool)) float64 {
 	return most
 }
 
-// niceStep returns the least 1, 2 or 5 times a power of ten that is no less than a step.
+// niceStep returns the smallest value of at least step that is 1, 2 or 5 times a power of ten.
 func niceStep(step float64) float64 {
 	if step <= 0 {
 		return 1

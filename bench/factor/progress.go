@@ -7,7 +7,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 )
 
-// progress shows how far a measurement is: a live line on a terminal, a line for each
+// progress shows the progress of a measurement: a live line on a terminal, and a line for each
 // scenario elsewhere.
 type progress struct {
 	out      *screen.Screen
@@ -17,7 +17,7 @@ type progress struct {
 
 func newProgress(out *screen.Screen) *progress { return &progress{out: out, began: time.Now()} }
 
-// begin shows the scenario that begins, of so many.
+// begin shows the next scenario, the number of finished scenarios, and the number of all.
 func (p *progress) begin(done, of int, s scenario) {
 	p.scenario = fmt.Sprintf("scenario %d of %d, %s", done+1, of, s.name)
 	line := fmt.Sprintf("%s: %s", p.scenario, s.about)
@@ -33,7 +33,7 @@ func (p *progress) begin(done, of int, s scenario) {
 // show shows a step of a scenario.
 func (p *progress) show(step string) { p.out.Live(p.scenario + ": " + step) }
 
-// far shows how far a load is.
+// far shows the elapsed part of a load.
 func (p *progress) far(elapsed, of time.Duration) {
 	p.show(fmt.Sprintf("%v of %v", elapsed.Round(time.Second), of))
 }

@@ -16,31 +16,31 @@ import (
 type attempt struct {
 	from, to time.Time
 	loop     time.Duration
-	cause    streams.Cause // the oldest one; the zero value of a timer
+	cause    streams.Cause // the oldest cause; the zero value for a timer
 }
 
 // recorder records the attempts of one manager, and the level of its cache. Its methods may
 // be called from any goroutine.
 type recorder struct {
-	loop    func() time.Duration
-	stirred chan struct{} // has an element after an attempt
+	loop  func() time.Duration
+	ended chan struct{} // receives an element after an attempt
 
 	mu       sync.Mutex
-	from     time.Time // what ended before is left out
+	from     time.Time // earlier attempts and rises are left out
 	attempts []attempt
 	levels   []change
 }
 
-// change is a change of the level to Settled or above, or from there.
+// change is a change of the level to Settled or above, or to a level below Settled.
 type change struct {
 	at      time.Time
 	settled bool
 	loop    time.Duration
 }
 
-func newRecorder() *recorder { return &recorder{stirred: make(chan struct{}, 1), from: time.Now()} }
+func newRecorder() *recorder { return &recorder{ended: make(chan struct{}, 1), from: time.Now()} }
 
-// result takes in one attempt.
+// result records one attempt.
 func (r *recorder) result(result operators.Result) {
 	taken := attempt{from: result.Received, to: result.Started.Add(result.Duration), loop: r.loop()}
 	if len(result.Causes) > 0 {
@@ -50,12 +50,12 @@ func (r *recorder) result(result operators.Result) {
 	r.attempts = append(r.attempts, taken)
 	r.mu.Unlock()
 	select {
-	case r.stirred <- struct{}{}:
+	case r.ended <- struct{}{}:
 	default:
 	}
 }
 
-// level takes in a level of the cache.
+// level records a level of the cache.
 func (r *recorder) level(level cache.Level) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,21 +66,21 @@ func (r *recorder) level(level cache.Level) {
 	r.levels = append(r.levels, change{at: time.Now(), settled: settled, loop: r.loop()})
 }
 
-// begin leaves out all that has ended before now.
+// begin starts a new recording: attempts and rises that ended before now are left out.
 func (r *recorder) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.from = time.Now()
 }
 
-// calm returns when no attempt has ended for the time quiet, or after limit.
+// calm waits until no attempt has ended for the duration quiet returns, or until limit is over.
 func (r *recorder) calm(ctx context.Context, limit time.Duration, quiet func() time.Duration) error {
 	over, timer := time.NewTimer(limit), time.NewTimer(quiet())
 	defer over.Stop()
 	defer timer.Stop()
 	for {
 		select {
-		case <-r.stirred:
+		case <-r.ended:
 			timer.Reset(quiet())
 		case <-timer.C:
 			return nil
@@ -92,14 +92,15 @@ func (r *recorder) calm(ctx context.Context, limit time.Duration, quiet func() t
 	}
 }
 
-// recording is what a recorder recorded until a time.
+// recording holds the attempts and rises that a recorder recorded up to a time.
 type recording struct {
 	spans       []span
-	rises       []gap // of Settled, as the cache had them
+	rises       []gap // of Settled, as the cache reported them
 	from, until time.Time
 }
 
-// end returns what was recorded from begin until now. load has the versions that the load wrote.
+// end returns the recording from begin until now. load holds the resource versions that the load
+// wrote.
 func (r *recorder) end(load map[string]bool) recording {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,8 +123,8 @@ func (r *recorder) end(load map[string]bool) recording {
 	return recorded
 }
 
-// ofLoad reports whether a cause is a write of the load. A deletion has a version that the
-// load does not learn, but nobody else deletes these objects.
+// ofLoad reports whether a cause is a write of the load. A deletion has a resource version that
+// the load does not learn, but only the load deletes these objects.
 func ofLoad(cause streams.Cause, load map[string]bool) bool {
 	if cause.Type == streams.Deleted && cause.Key.Kind == v1.Kind {
 		return true
@@ -131,20 +132,21 @@ func ofLoad(cause streams.Cause, load map[string]bool) bool {
 	return load[cause.ResourceVersion]
 }
 
-// observed is what Settled did in the process, with the default factor.
+// observed is the behaviour of Settled in the process, with the default factor.
 type observed struct {
 	Rises     int `json:"rises"`
-	Premature int `json:"premature"`             // it fell within one loop
-	Soon      int `json:"followedWithinASecond"` // it fell within a second
+	Premature int `json:"premature"`             // rises after which Settled fell within one loop
+	Soon      int `json:"followedWithinASecond"` // rises after which Settled fell within a second
 }
 
-// observedOf counts rises of Settled. A rise is a gap of factor 0: it begins with the rise.
+// observedOf counts rises of Settled. A rise is a gap with factor 0, because the gap starts with
+// the rise.
 func observedOf(rises []gap, floor time.Duration) observed {
 	found := calmOf(rises, 0, floor)
 	return observed{Rises: found.Rises, Premature: found.Premature, Soon: found.Soon}
 }
 
-// medianLoop returns the median loop duration at the beginnings of gaps, in seconds, or nil.
+// medianLoop returns the median loop duration at the starts of gaps, in seconds, or nil.
 func medianLoop(gaps []gap) *float64 {
 	var loops []float64
 	for _, gap := range gaps {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// elapse lets time go by in a bubble.
+// elapse advances the time in a bubble.
 func elapse(t *testing.T, d time.Duration) {
 	t.Helper()
 	if err := pause(t.Context(), time.Now().Add(d)); err != nil {
@@ -29,7 +29,7 @@ func recorderOf(loop time.Duration) *recorder {
 	return r
 }
 
-// resultOf is an attempt that ends now and took 10 ms, because of causes.
+// resultOf returns an attempt with the given causes that took 10 ms and ends now.
 func resultOf(causes ...streams.Cause) operators.Result {
 	began := time.Now().Add(-10 * ms)
 	result := operators.Result{Started: began.Add(4 * ms), Duration: 6 * ms}
@@ -75,7 +75,7 @@ func TestWhatEndedBeforeTheRecordingIsLeftOut(t *testing.T) {
 		elapse(t, time.Second)
 		r.result(resultOf())
 		r.level(cache.Settled)
-		r.level(cache.Converged) // It is settled already.
+		r.level(cache.Converged) // The level is Settled or above already.
 		elapse(t, 2*time.Second)
 		r.level(cache.OwnWritesVisible)
 		r.level(cache.Settled)

@@ -14,15 +14,16 @@ import (
 
 const (
 	waves      = 4
-	waveSize   = 40 // objects of a burst and a restart
+	waveSize   = 40 // the objects of a burst and of a restart
 	stormSize  = 20
-	stormTurns = 5 // changes of each object in one wave
+	stormTurns = 5 // the changes of each object in one wave
 	finished   = 20
-	// meanPause is the mean time between two writes of a paced load. The times are
-	// exponential: a fixed pace would favour the factors whose wait ends just before a write.
+	// meanPause is the mean time between two writes of a paced load. The times are exponentially
+	// distributed. A fixed pace would favour the factors whose wait ends just before a write.
 	meanPause = 400 * time.Millisecond
 	inFlight  = 8
-	// quietBefore is how long no attempt ends before a load begins: the objects are finished.
+	// quietBefore is the time without an attempt before a load begins. It shows that the objects
+	// are finished.
 	quietBefore = 2 * time.Second
 	// longestCalm bounds the wait for a calm, before and after a load.
 	longestCalm = 30 * time.Second
@@ -43,7 +44,7 @@ var scenarios = []scenario{
 	{"restart", fmt.Sprintf("%d starts of the operator among %d finished objects", waves, waveSize), restart},
 }
 
-// selectScenarios returns the scenarios of a list of names separated by commas.
+// selectScenarios returns the scenarios of a comma-separated list of names.
 func selectScenarios(list string) ([]scenario, error) {
 	var selected []scenario
 	for name := range strings.SplitSeq(list, ",") {
@@ -64,8 +65,7 @@ func scenarioNames() []string {
 	return names
 }
 
-// live runs one scenario with an operator of its own, and returns what was recorded. It
-// leaves no objects.
+// live runs one scenario with its own operator, and returns the recordings. It leaves no objects.
 func (w *world) live(ctx context.Context, s scenario, load time.Duration) (recordings []recording, err error) {
 	w.recordings = nil
 	if err := w.start(ctx); err != nil {
@@ -84,26 +84,26 @@ func (w *world) live(ctx context.Context, s scenario, load time.Duration) (recor
 		return nil, err
 	}
 	w.keep()
-	w.progress.show("clearing up")
+	w.progress.show("deleting the objects")
 	if err := w.driver.clear(ctx); err != nil {
 		return nil, err
 	}
 	return w.recordings, w.quiet(ctx)
 }
 
-// quiet waits until the operator has nothing to do.
+// quiet waits until the operator has no work.
 func (w *world) quiet(ctx context.Context) error {
 	return w.recorder.calm(ctx, longestCalm, func() time.Duration { return quietBefore })
 }
 
-// longEnough is how long a calm lasts in which Settled rises with any factor, and in which
-// it is known what followed.
+// longEnough returns the length of a calm in which Settled rises with every factor, and which
+// shows what follows the rise.
 func (w *world) longEnough() time.Duration {
 	loop := max(w.recorder.loop(), floor)
 	return time.Duration(slices.Max(factors)*float64(loop)) + max(loop, soon) + 100*time.Millisecond
 }
 
-// finish creates objects, waits until they are finished, and forgets what was recorded.
+// finish creates objects, waits until they are finished, and starts a new recording.
 func (w *world) finish(ctx context.Context, n int, replicas int32) error {
 	w.progress.show("creating objects")
 	if err := w.createAll(ctx, 0, n, replicas); err != nil {
@@ -122,7 +122,7 @@ func (w *world) createAll(ctx context.Context, from, n int, replicas int32) erro
 	return inParallel(ctx, n, func(ctx context.Context, i int) error { return w.driver.create(ctx, name(from+i), replicas) })
 }
 
-// inParallel calls do for 0 to n-1, a few at a time.
+// inParallel calls do for 0 to n-1, with inFlight calls at a time.
 func inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group := lifecycle.New(ctx)
 	for first := range min(inFlight, n) {
@@ -138,7 +138,7 @@ func inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) 
 	return group.Wait()
 }
 
-// inWaves calls do for each wave. They are spread over the time of the load.
+// inWaves calls do for each wave. The waves are spread over the duration of the load.
 func (w *world) inWaves(ctx context.Context, load time.Duration, do func(wave int) error) error {
 	began := time.Now()
 	for wave := range waves {
@@ -153,9 +153,9 @@ func (w *world) inWaves(ctx context.Context, load time.Duration, do func(wave in
 	return nil
 }
 
-// paced calls do at random times until the time of the load is over.
+// paced calls do at random times for the duration of the load.
 func (w *world) paced(ctx context.Context, load time.Duration, do func(i int, random *rand.Rand) error) error {
-	random := rand.New(rand.NewPCG(1, 1)) // The same load in each run.
+	random := rand.New(rand.NewPCG(1, 1)) // A fixed seed makes the same load in each run.
 	began := time.Now()
 	next := began
 	for i := 0; ; i++ {
