@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// bellerophon is the pipeline as the manager builds it, with a window of debouncing.
+// bellerophon returns the pipeline as the manager builds it, with a debounce window.
 func bellerophon(name string, window time.Duration) side {
 	return side{name: name, run: func(ctx context.Context, world *world, recorder *recorder) error {
 		held, err := cache.New(cache.LoopOptions{}, slog.New(slog.DiscardHandler))

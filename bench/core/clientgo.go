@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// clientGo is what a controller on plain client-go looks like: one shared informer for
-// each kind, handlers that add keys to a queue, and workers.
+// clientGo returns a controller on plain client-go: one shared informer for each kind, handlers
+// that add keys to a queue, and workers.
 func clientGo() side {
 	return side{name: "client-go", run: func(ctx context.Context, world *world, recorder *recorder) error {
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
@@ -64,8 +64,8 @@ func clientGo() side {
 	}}
 }
 
-// ownerIndex is the index that Bellerophon's manager has of every kind. Its cache lists
-// by namespace too, for which client-go has an index of its own.
+// ownerIndex is the index by owner that Bellerophon's manager has for every kind. Bellerophon's
+// cache also lists by namespace; client-go has its own index for that.
 const ownerIndex = "owner"
 
 func byOwner(object any) ([]string, error) {
@@ -76,8 +76,8 @@ func byOwner(object any) ([]string, error) {
 	return uids, nil
 }
 
-// newInformer makes the informer of a kind: events of the first one concern the object
-// itself, those of the others its controller.
+// newInformer creates the informer of a kind. Events of the first kind enqueue the object itself.
+// Events of the other kinds enqueue the controller of the object.
 func newInformer(world *world, kind int, add func(types.NamespacedName)) (cache.SharedIndexInformer, error) {
 	script := world.feeds[kind].script
 	informer := cache.NewSharedIndexInformerWithOptions(
@@ -91,12 +91,12 @@ func newInformer(world *world, kind int, add func(types.NamespacedName)) (cache.
 		return object, nil
 	}
 	if err := informer.SetTransform(transform); err != nil {
-		return nil, fmt.Errorf("setting the transform of %s: %w", script.kind.Kind, err)
+		return nil, fmt.Errorf("set the transform of %s: %w", script.kind.Kind, err)
 	}
 	enqueue := func(object any) {
 		meta, ok := object.(metav1.Object)
 		if !ok {
-			return // A deletion that was missed; nothing is deleted here.
+			return // The tombstone of a missed deletion. The load deletes nothing.
 		}
 		name := types.NamespacedName{Namespace: meta.GetNamespace(), Name: meta.GetName()}
 		if kind > 0 {
@@ -114,7 +114,7 @@ func newInformer(world *world, kind int, add func(types.NamespacedName)) (cache.
 		DeleteFunc: enqueue,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("adding a handler to the informer of %s: %w", script.kind.Kind, err)
+		return nil, fmt.Errorf("add a handler to the informer of %s: %w", script.kind.Kind, err)
 	}
 	return informer, nil
 }

@@ -66,7 +66,7 @@ func TestALostEventFailsTheRun(t *testing.T) {
 					r.saw(kind, key, key, 0)
 				}
 			}
-			for key := range w.feeds[0].script.keys { // Of the first kind alone.
+			for key := range w.feeds[0].script.keys { // The updates of the first kind only.
 				r.saw(0, key, w.feeds[0].script.length()-1-(w.feeds[0].script.keys-1-key), 0)
 			}
 			<-ctx.Done()
@@ -98,7 +98,7 @@ func TestAReconcileSeesWhatWasFoldedIntoItsObject(t *testing.T) {
 		books.reconcile(nameOf(1), func(int) (metav1.Object, bool) { return at(number), true })
 	}
 	reconcile(1) // The listed object.
-	reconcile(8) // Its last update: 4 and 6 were folded away.
+	reconcile(8) // Its last update; 4 and 6 were coalesced into it.
 	reconcile(8) // Nothing new.
 	if listing, updating := books.listing.Load(), books.updating.Load(); listing != 1 || updating != 3 {
 		t.Errorf("%d listed objects and %d updates are left, want 1 and 3", listing, updating)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// numbersType is the content type of a decoded feed: a frame is the number of an event.
+// numbersType is the content type of a decoded feed. A frame is the number of an event.
 const numbersType = "application/x-numbers"
 
 const numberSize = 8
@@ -20,7 +20,8 @@ func encodeNumber(frame []byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(frame, uint64(n))
 }
 
-// numbers is a negotiator that knows numbersType in watches, and the real types else.
+// numbers is a negotiator that handles numbersType in watches, and leaves all other types to the
+// real negotiator.
 type numbers struct {
 	runtime.ClientNegotiator
 	objects *decodedObjects
@@ -33,8 +34,8 @@ func (n numbers) StreamDecoder(contentType string, params map[string]string) (ru
 	return n.objects, &numberedEvents{script: n.objects.script}, wholeReads{}, nil
 }
 
-// decodedObjects makes the object of a number, of one that is there for each key. Those
-// share what they point to.
+// decodedObjects returns the object of a number as a shallow copy of the object of its key. All
+// objects share the values that they point to.
 type decodedObjects struct {
 	script *script
 	held   []streams.Object // by key
@@ -65,23 +66,23 @@ func (o *decodedObjects) Decode(frame []byte, _ *schema.GroupVersionKind, _ runt
 	return object, nil, nil
 }
 
-// numberedEvents reads a number as an event that has the number in the object's place.
+// numberedEvents decodes a number as an event, with the number in place of the object.
 type numberedEvents struct {
-	runtime.Serializer // Nothing is written.
+	runtime.Serializer // Nothing is encoded.
 	script             *script
 }
 
 func (e *numberedEvents) Decode(frame []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	event, ok := into.(*metav1.WatchEvent)
 	if !ok || len(frame) != numberSize {
-		return nil, nil, fmt.Errorf("decoding a frame of %d bytes into a %T: want %d into a watch event", len(frame), into, numberSize)
+		return nil, nil, fmt.Errorf("decode a frame of %d bytes into a %T: want %d bytes and a watch event", len(frame), into, numberSize)
 	}
 	event.Type = string(e.script.typeOf(int(binary.BigEndian.Uint64(frame))))
 	event.Object.Raw = frame
 	return event, nil, nil
 }
 
-// wholeReads takes each Read for a frame.
+// wholeReads treats each Read as a frame.
 type wholeReads struct{}
 
 func (wholeReads) NewFrameReader(r io.ReadCloser) io.ReadCloser { return r }

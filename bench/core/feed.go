@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// encoder appends an event, by its number, to a frame.
+// encoder appends the event of a number to a frame.
 type encoder func(frame []byte, n int) []byte
 
-// feed is the body of one watch: it hands out the frames of a script, one a Read, the
-// updates not before begin is closed and no faster than the pace.
+// feed is the body of one watch. It emits the frames of a script, one for each Read. It emits
+// updates only after begin is closed, and no faster than rate.
 type feed struct {
 	script    *script
 	encode    encoder
 	begin     <-chan struct{}
-	rate      float64         // updates per second; 0: as fast as they are read
-	clock     time.Time       // what delivered counts from
-	delivered []time.Duration // by number: when the frame was handed out
+	rate      float64         // updates per second; 0 is as fast as they are read
+	clock     time.Time       // the start of the times in delivered
+	delivered []time.Duration // by number: when the frame was emitted
 	watched   atomic.Bool
 }
 
-// tick is how often a paced feed hands out what is due. A timer of Go is no finer.
+// tick is the interval at which a paced feed emits the due updates. Timers of Go are no finer.
 const tick = time.Millisecond
 
 // body is one reading of a feed.
 type body struct {
 	feed   *feed
-	ctx    context.Context // An io.Reader has no other place for it.
+	ctx    context.Context // The io.Reader interface has no context parameter.
 	cancel context.CancelFunc
-	frame  []byte // what is left of the frame of number next-1
+	frame  []byte // the rest of the frame of number next-1
 	buffer []byte
 	next   int
-	due    int // updates below this number may go
+	due    int // updates below this number may be emitted
 	ticker *time.Ticker
 	begun  time.Time
 }
@@ -43,7 +43,7 @@ func (f *feed) open(ctx context.Context) io.ReadCloser {
 	return &body{feed: f, ctx: ctx, cancel: cancel, due: f.script.keys + 1}
 }
 
-// Read hands out one frame at most: those who read a decoded feed rely on it.
+// Read returns at most one frame. The readers of a decoded feed rely on that.
 func (b *body) Read(into []byte) (int, error) {
 	if len(b.frame) == 0 {
 		if b.next >= b.due && !b.wait() {
@@ -59,14 +59,14 @@ func (b *body) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends a Read that waits.
+// Close ends a waiting Read.
 func (b *body) Close() error {
 	b.cancel()
 	return nil
 }
 
-// wait returns when the next number is due. It is false at the end of the watch, which
-// stays open when the script is over.
+// wait waits until the next number is due. It returns false at the end of the watch. The watch
+// stays open after the last event of the script.
 func (b *body) wait() bool {
 	if b.next >= b.feed.script.length() {
 		<-b.ctx.Done()

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// generator opens the same watches and only keeps the books: what it costs is the cost
-// of the fake API end, of client-go's reading of a watch, and of the bookkeeping.
+// generator opens the same watches and only records the events. It costs as much as the fake API
+// server, client-go's reading of a watch, and the records together.
 func generator() side {
 	return side{name: "generator", run: func(ctx context.Context, world *world, recorder *recorder) error {
 		group := lifecycle.New(ctx)
@@ -30,7 +30,7 @@ func generator() side {
 					}
 					object, ok := event.Object.(streams.Object)
 					if !ok {
-						return fmt.Errorf("the watch brought a %T", event.Object)
+						return fmt.Errorf("read a watch event: got a %T", event.Object)
 					}
 					recorder.saw(i, keyOfName(object.GetName()), numberOf(object), time.Since(world.clock))
 				}

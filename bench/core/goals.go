@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// goal is what the comparison has to show.
+// goal is a target of the comparison, with the measured value.
 type goal struct {
 	name, measured, target string
 	met                    bool
@@ -16,7 +16,7 @@ func (g goal) String() string {
 	return fmt.Sprintf("goal\t%s\t%s\t%s\t%s", g.name, g.measured, g.target, verdict)
 }
 
-// goals judges the medians. Those of what was not measured are missed.
+// goals compares the medians with the goals. A goal without a measurement is missed.
 func (r results) goals() []goal {
 	ratio := func(measurement, side string, metric metric) float64 {
 		peer := r.median(measurement, theirs, metric)
@@ -36,7 +36,7 @@ func (r results) goals() []goal {
 	for _, kind := range bothKinds {
 		typed, theirsTyped := r.median(heapTyped+kind, ours, heapPerObject), r.median(heapTyped+kind, theirs, heapPerObject)
 		kept := r.median(heapProjected+kind, ours, heapPerObject)
-		if theirsTyped > 0 { // Both are compared with what client-go takes for the whole object.
+		if theirsTyped > 0 { // Both are compared with client-go's memory for the whole object.
 			judged = append(judged,
 				atMost("heap per "+kind+", typed", typed/theirsTyped, 1),
 				atMost("heap per "+kind+", projected, of typed", kept/theirsTyped, 0.5))

@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// limit is how long the whole comparison may take. No turn starts that would not end by
-// then if it took as long as the one before: a busy machine makes for fewer turns.
+// limit bounds the whole comparison. No turn starts that would end after the limit if it took as
+// long as the previous turn. A busy machine therefore makes fewer turns.
 const limit = 10 * time.Minute
 
 func main() {
-	repeat := flag.Int("repeat", 5, "measure everything `n` times, in turn forwards and backwards: 1 to 100")
-	only := flag.String("only", "", "measure only what matches this `regexp`, such as 'Paced.*impl=bellerophon$'")
+	repeat := flag.Int("repeat", 5, "measure everything `n` times, alternately in forward and in reverse order: 1 to 100")
+	only := flag.String("only", "", "measure only names that match this `regexp`, such as 'Paced.*impl=bellerophon$'")
 	profile := flag.String("profile", "", "write profiles to this `folder`: cpu.pprof and allocs.pprof")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// profiled calls a function and writes profiles of it to a folder, unless that is empty.
+// profiled calls a function and writes profiles of it to a folder, unless folder is empty.
 func profiled(folder string, call func() error) error {
 	if folder == "" {
 		return call()
@@ -85,7 +85,7 @@ func compare(ctx context.Context, repeat int, only string) error {
 	if err := held.table(os.Stdout, measurements); err != nil {
 		return err
 	}
-	fmt.Printf("\nMedians of %d runs each (Heap: of 2 at most), of %d wanted, in %v. Net: less the generator. Delays: from the delivery of an event\n"+
+	fmt.Printf("\nMedians of %d runs each (Heap: 2 at most), %d requested, in %v. Net: without the generator's part. Delays: from the delivery of an event\n"+
 		"to the start of the first reconcile that reads it from the cache.\n\n", turns, repeat, time.Since(began).Round(time.Second))
 	for _, goal := range held.goals() {
 		fmt.Println(goal)
@@ -106,7 +106,7 @@ func (r results) turn(ctx context.Context, measurements []measurement, turn int,
 			}
 			o, err := run(ctx, measured.load, side)
 			if err != nil {
-				return fmt.Errorf("measuring %s: %w", measured.name, err)
+				return fmt.Errorf("measure %s: %w", measured.name, err)
 			}
 			fmt.Println(r.add(measured, side.name, o))
 		}
@@ -114,7 +114,8 @@ func (r results) turn(ctx context.Context, measurements []measurement, turn int,
 	return nil
 }
 
-// processor is the machine's, where Linux tells.
+// processor returns the model name of the machine's processor, or "unknown" if /proc/cpuinfo has
+// none.
 func processor() string {
 	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 
 const namespace = "default"
 
-// metadata is what the API server adds to an object: about as much as for a real one.
+// metadata returns the metadata of an object, with about as many fields as the API server adds to
+// a real object.
 func metadata(name, version, manager string) metav1.ObjectMeta {
 	created := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	fields := strings.Repeat(`"f:field":{"f:value":{},"f:other":{}},`, 12)
@@ -38,7 +39,7 @@ func metadata(name, version, manager string) metav1.ObjectMeta {
 	}
 }
 
-// shero is the custom resource of a name.
+// shero returns the custom resource of a name.
 func shero(name, version string) streams.Object {
 	replicas := int32(7)
 	object := &simplev1.BellerophonSimple{
@@ -59,7 +60,7 @@ func shero(name, version string) streams.Object {
 	return object
 }
 
-// servers is the StatefulSet that the custom resource of the same name owns.
+// servers returns the StatefulSet that the custom resource of the same name owns.
 func servers(name, version string) streams.Object {
 	replicas, yes := int32(7), true
 	labels := map[string]string{"app.kubernetes.io/name": "bellerophon-simple", "app.kubernetes.io/instance": name}
@@ -108,7 +109,7 @@ func servers(name, version string) streams.Object {
 
 func uidOf(name string) types.UID { return types.UID("0f6a1c3e-7a58-4d0b-9d3f-" + name) }
 
-// ownedBy says that a custom resource controls an object.
+// ownedBy returns the owner reference to the custom resource that controls an object.
 func ownedBy(name string) []metav1.OwnerReference {
 	yes := true
 	return []metav1.OwnerReference{{
@@ -116,11 +117,11 @@ func ownedBy(name string) []metav1.OwnerReference {
 	}}
 }
 
-// stripped drops the managed fields, as both sides do by default here.
+// stripped drops the managed fields, as both sides do by default in this comparison.
 func stripped(object streams.Object) { object.SetManagedFields(nil) }
 
-// projected keeps what a reconciler reads. It can empty fields but not change the type,
-// so that the size of the Go struct remains.
+// projected keeps the fields that a reconciler reads. It can empty fields but cannot change the
+// type, so the size of the Go struct remains.
 func projected(object streams.Object) {
 	kept := metav1.ObjectMeta{
 		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(),
@@ -135,11 +136,12 @@ func projected(object streams.Object) {
 		status := appsv1.StatefulSetStatus{ObservedGeneration: whole.Status.ObservedGeneration, ReadyReplicas: whole.Status.ReadyReplicas}
 		*whole = appsv1.StatefulSet{ObjectMeta: kept, Spec: appsv1.StatefulSetSpec{Replicas: whole.Spec.Replicas}, Status: status}
 	default:
-		panic(fmt.Sprintf("there is no projection of a %T", object))
+		panic(fmt.Sprintf("project a %T: no projection is defined", object))
 	}
 }
 
-// shallow copies what an update replaces: the object, but not what it points to.
+// shallow copies an object, but not the values that it points to. An update replaces only the
+// object.
 func shallow(object streams.Object) streams.Object {
 	switch whole := object.(type) {
 	case *simplev1.BellerophonSimple:
@@ -149,6 +151,6 @@ func shallow(object streams.Object) streams.Object {
 		copied := *whole
 		return &copied
 	default:
-		panic(fmt.Sprintf("there is no copy of a %T", object))
+		panic(fmt.Sprintf("copy a %T: no copy is defined", object))
 	}
 }

@@ -6,34 +6,34 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// measurement is one line of the comparison: a load, who is run against it, and what of
-// the outcome counts.
+// measurement is one line of the comparison: a load, the sides that run against it, and the
+// metrics.
 type measurement struct {
-	name    string // as benchstat reads it
+	name    string // the name for benchstat
 	load    load
 	sides   []side
 	metrics []metric
-	turns   int // how often at most; 0: as often as all
+	turns   int // the maximum number of turns; 0 is all turns
 }
 
-// metric takes one number out of a sample.
+// metric computes one number from a sample.
 type metric struct {
 	unit  string
 	value func(load load, o sample) float64
-	net   bool // in the table, less what the generator takes
+	net   bool // in the table, the generator's part is subtracted
 }
 
 // The names of the sides.
 const (
-	ours          = "bellerophon"         // with the default window
+	ours          = "bellerophon"         // with the default debounce window
 	oursWindow0   = "bellerophon-window0" // without debouncing
 	oursWindow100 = "bellerophon-window100ms"
 	theirs        = "client-go"
 	floor         = "reflector"
-	nobody        = "generator"
+	baseline      = "generator"
 )
 
-// The names of the measurements that goals are about.
+// The names of the measurements that the goals use.
 const (
 	throughput    = "Throughput/feed=decoded"
 	pacedFast     = "Paced/rate=100k"
@@ -42,10 +42,10 @@ const (
 	heapProjected = "Heap/cached=projected/kind="
 )
 
-// How much is measured.
+// The amount of load.
 const (
 	heapObjects    = 50_000
-	updatesPerKey  = 10 // and second, of both kinds together, when paced: far apart against the window
+	updatesPerKey  = 10 // per second, of both kinds together, when paced: long intervals compared with the window
 	updatesOfBurst = 10
 )
 
@@ -69,13 +69,13 @@ var (
 	reconcilesOfKey = metric{unit: "reconciles/key", value: func(l load, o sample) float64 { return float64(o.Reconciles) / float64(l.keys) }}
 )
 
-// less is a metric without the generator's part.
+// less returns a metric with the generator's part subtracted.
 func less(m metric) metric {
 	m.net = true
 	return m
 }
 
-// plan is everything that is measured.
+// plan returns all measurements.
 func plan() []measurement {
 	standard := []side{bellerophon(ours, operators.DefaultWindow), bellerophon(oursWindow0, 0), clientGo(), reflectors(), generator()}
 	pair := []side{standard[0], standard[2]}
@@ -97,7 +97,8 @@ func plan() []measurement {
 			0,
 		},
 	}
-	// They take long, and what they show differs by 0.1 % between runs: one ABBA is enough.
+	// Heap measurements take long, and their results differ by 0.1 % between runs, so one ABBA is
+	// enough.
 	const turns = 2
 	for _, kind := range bothKinds {
 		load := load{kinds: []string{kind}, wire: true, keys: heapObjects}

@@ -10,20 +10,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// recorder keeps the books of one run: which events a reconcile has seen, and how long
-// after their delivery. Reconciles of one key must not overlap, which both sides promise;
-// those of different keys may.
+// recorder records, for one run, the events that a reconcile has seen, and the delay from their
+// delivery. Reconciles of one key must not overlap, which both sides guarantee. Reconciles of
+// different keys may overlap.
 type recorder struct {
 	world      *world
-	kinds      []*seen // as in the world
+	kinds      []*seen // in the order of world.feeds
 	reconciles atomic.Int64
 
-	listing, updating atomic.Int64 // events that are not seen yet
+	listing, updating atomic.Int64 // the numbers of events that are not seen yet
 	listed, updated   chan struct{}
 }
 
 type seen struct {
-	last  []int           // by key: the number of the last event seen; -1 before
+	last  []int           // by key: the number of the last event seen; -1 if none
 	delay []time.Duration // by number of the update: from its delivery to the reconcile
 }
 
@@ -41,7 +41,7 @@ func newRecorder(world *world) *recorder {
 	return r
 }
 
-// reconcile is the reconciler of both sides. It reads the object of each kind by get.
+// reconcile implements the reconciler of both sides. It reads the object of each kind with get.
 func (r *recorder) reconcile(name string, get func(kind int) (metav1.Object, bool)) {
 	r.reconciles.Add(1)
 	now := time.Since(r.world.clock)
@@ -52,12 +52,12 @@ func (r *recorder) reconcile(name string, get func(kind int) (metav1.Object, boo
 	}
 }
 
-// sawNow is for one object of a kind.
+// sawNow records that an object of a kind is seen now.
 func (r *recorder) sawNow(kind int, object metav1.Object) {
 	r.saw(kind, keyOfName(object.GetName()), numberOf(object), time.Since(r.world.clock))
 }
 
-// saw notes that everything of a key up to a number is seen.
+// saw records that all events of a key up to a number are seen.
 func (r *recorder) saw(kind, key, number int, now time.Duration) {
 	books, feed := r.kinds[kind], r.world.feeds[kind]
 	last := books.last[key]
@@ -73,7 +73,8 @@ func (r *recorder) saw(kind, key, number int, now time.Duration) {
 	}
 	updates := 0
 	for n := feed.script.after(last); n <= number; n = feed.script.after(n) {
-		// A reconcile may read what was delivered after its start: then nothing was waited for.
+		// A reconcile may read an object that was delivered after the reconcile started. The
+		// delay is 0 then.
 		books.delay[n-feed.script.keys-1] = max(now-feed.delivered[n], 0)
 		updates++
 	}
@@ -82,7 +83,8 @@ func (r *recorder) saw(kind, key, number int, now time.Duration) {
 	}
 }
 
-// wait returns when all of a phase is seen, or says what is missing.
+// wait waits until all events of a phase are seen. If ctx ends before that, the error counts the
+// missing events.
 func (r *recorder) wait(ctx context.Context, phase <-chan struct{}) error {
 	select {
 	case <-phase:
@@ -92,7 +94,7 @@ func (r *recorder) wait(ctx context.Context, phase <-chan struct{}) error {
 	}
 }
 
-// delays is the delay of every update, sorted.
+// delays returns the delay of every update, sorted.
 func (r *recorder) delays() []time.Duration {
 	var all []time.Duration
 	for _, books := range r.kinds {
@@ -102,7 +104,8 @@ func (r *recorder) delays() []time.Duration {
 	return all
 }
 
-// percentile is the smallest of sorted values that so many percent do not exceed.
+// percentile returns the smallest value that at least percent % of the sorted values do not
+// exceed.
 func percentile(sorted []time.Duration, percent int) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// reflectors is the floor of all that is built on client-go's Reflector, as both sides
-// are: each event counts as reconciled where the Reflector would store it.
+// reflectors returns the lower bound of everything that is built on client-go's Reflector, as
+// both sides are. Each event counts as reconciled when the Reflector would store it.
 func reflectors() side {
 	return side{name: floor, run: func(ctx context.Context, world *world, recorder *recorder) error {
 		group := lifecycle.New(ctx)

@@ -12,10 +12,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// results are the values of all runs so far: by measurement, side and unit.
+// results holds the values of all runs so far, by measurement, side and unit.
 type results map[string]map[string]map[string][]float64
 
-// add takes in a run, and is its line for benchstat.
+// add records a run and returns its line for benchstat.
 func (r results) add(measured measurement, side string, o sample) string {
 	if r[measured.name] == nil {
 		r[measured.name] = map[string]map[string][]float64{}
@@ -26,7 +26,7 @@ func (r results) add(measured measurement, side string, o sample) string {
 	line := fmt.Sprintf("Benchmark%s/impl=%s-%d\t%d", measured.name, side, runtime.GOMAXPROCS(0), max(1, o.Updates))
 	for _, metric := range measured.metrics {
 		if metric.net {
-			continue // It follows from the others.
+			continue // A net value is computed from the others.
 		}
 		value := metric.value(measured.load, o)
 		r[measured.name][side][metric.unit] = append(r[measured.name][side][metric.unit], value)
@@ -35,11 +35,11 @@ func (r results) add(measured measurement, side string, o sample) string {
 	return line
 }
 
-// values are those of a metric, and nil if there are none.
+// values returns the values of a metric, or nil if there are none.
 func (r results) values(measurement, side string, metric metric) []float64 {
 	values := slices.Clone(r[measurement][side][metric.unit])
 	if metric.net {
-		generators := outcome.Median(r[measurement][nobody][metric.unit])
+		generators := outcome.Median(r[measurement][baseline][metric.unit])
 		for i := range values {
 			values[i] -= generators
 		}
@@ -51,8 +51,8 @@ func (r results) median(measurement, side string, metric metric) float64 {
 	return outcome.Median(r.values(measurement, side, metric))
 }
 
-// table is the medians, with the least and the greatest value, and how those of
-// Bellerophon's sides relate to client-go's.
+// table writes the medians, with the smallest and the largest value. For Bellerophon's sides it
+// adds the ratio to client-go's median.
 func (r results) table(out io.Writer, measurements []measurement) error {
 	writer := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	section := ""
@@ -69,12 +69,12 @@ func (r results) table(out io.Writer, measurements []measurement) error {
 			peer := r.median(measured.name, theirs, metric)
 			for _, side := range measured.sides {
 				values := r.values(measured.name, side.name, metric)
-				if len(values) == 0 || (metric.net && side.name == nobody) {
+				if len(values) == 0 || (metric.net && side.name == baseline) {
 					continue
 				}
 				middle := outcome.Median(values)
 				ratio := ""
-				if peer != 0 && side.name != theirs && side.name != nobody {
+				if peer != 0 && side.name != theirs && side.name != baseline {
 					ratio = fmt.Sprintf("%.2fx", middle/peer)
 				}
 				fmt.Fprintf(writer, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", strings.TrimPrefix(measured.name, section+"/"), unit, side.name,
@@ -83,12 +83,12 @@ func (r results) table(out io.Writer, measurements []measurement) error {
 		}
 	}
 	if err := writer.Flush(); err != nil {
-		return fmt.Errorf("writing the table: %w", err)
+		return fmt.Errorf("write the table: %w", err)
 	}
 	return nil
 }
 
-// short is a number with three digits that matter, or all before the point.
+// short formats a number with three significant digits, or with all digits before the point.
 func short(value float64) string {
 	switch {
 	case value >= 100 || value <= -100:

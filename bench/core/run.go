@@ -11,26 +11,26 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// sample is what one run has shown. All of it is about the updates, except Heap.
+// sample is the result of one run. All fields except Heap are about the updates.
 type sample struct {
 	Updates    int
 	Reconciles int
 	Elapsed    time.Duration
-	CPU        time.Duration // of the whole process
+	CPU        time.Duration // CPU time of the whole process
 	Allocs     uint64
-	Bytes      uint64          // allocated
-	Heap       uint64          // in use when the list is in, in addition to that before the run
+	Bytes      uint64          // bytes allocated
+	Heap       uint64          // growth of the heap in use from before the run until the list is complete
 	Delays     []time.Duration // sorted
 }
 
-// runLimit is how long a run may take; the longest takes a few seconds.
+// runLimit bounds the duration of a run. The longest run takes a few seconds.
 const runLimit = 30 * time.Second
 
 // run runs one side against a load, from the list to the last update.
 func run(ctx context.Context, load load, side side) (sample, error) {
 	world, err := newWorld(load)
 	if err != nil {
-		return sample{}, fmt.Errorf("running %s: %w", side.name, err)
+		return sample{}, fmt.Errorf("run %s: %w", side.name, err)
 	}
 	recorder := newRecorder(world)
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("it took longer than %v", runLimit))
@@ -52,9 +52,9 @@ func run(ctx context.Context, load load, side side) (sample, error) {
 		return err
 	})
 	if err := group.Wait(); err != nil {
-		return sample{}, fmt.Errorf("running %s: %w", side.name, err)
+		return sample{}, fmt.Errorf("run %s: %w", side.name, err)
 	}
-	runtime.KeepAlive(world) // The memory in use before the run is in use at its end too.
+	runtime.KeepAlive(world) // The memory in use before the run stays in use until its end.
 	return measured, nil
 }
 
@@ -82,8 +82,8 @@ func measure(ctx context.Context, world *world, recorder *recorder, before uint6
 	return measured, nil
 }
 
-// heapInUse is what is in use after a collection. A second one frees what finalizers and
-// pools held in the first.
+// heapInUse returns the memory in use after a collection. A second collection frees the memory
+// that finalizers and pools held in the first one.
 func heapInUse() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -92,11 +92,11 @@ func heapInUse() uint64 {
 	return stats.HeapAlloc
 }
 
-// cpuTime is what the process has used.
+// cpuTime returns the CPU time that the process has used.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		panic(err) // Only for an unknown argument.
+		panic(err) // Getrusage fails only for an unknown argument.
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

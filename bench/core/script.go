@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// script is what the watch of one kind tells, by numbers: a list of each key, the end of
-// the list, then updates that go round the keys.
+// script defines the events of one kind's watch, by number: a list with each key, the end of the
+// list, then updates that go round the keys.
 //
 //	0 .. keys-1   ADDED of key n
 //	keys          BOOKMARK, the end of the list
@@ -23,7 +23,7 @@ type script struct {
 	updates int
 }
 
-// oldest is the resource version of number 0. All have the same number of digits.
+// oldest is the resource version of number 0. All versions have the same number of digits.
 const oldest = 1_000_000_000
 
 func (s *script) length() int { return s.keys + 1 + s.updates }
@@ -38,7 +38,7 @@ func (s *script) typeOf(n int) watch.EventType {
 	return watch.Modified
 }
 
-// keyOf is the key of a number, except that of the bookmark.
+// keyOf returns the key of a number. The number must not be the bookmark's.
 func (s *script) keyOf(n int) int {
 	if n < s.keys {
 		return n
@@ -46,7 +46,7 @@ func (s *script) keyOf(n int) int {
 	return (n - s.keys - 1) % s.keys
 }
 
-// after is the number of the event of a key that follows the one of a number.
+// after returns the number of the next event of a key after the event with number n.
 func (s *script) after(n int) int {
 	if n < s.keys {
 		return n + s.keys + 1
@@ -56,11 +56,11 @@ func (s *script) after(n int) int {
 
 func versionOf(n int) string { return strconv.Itoa(oldest + n) }
 
-// numberOf is the number of the event that an object came with.
+// numberOf returns the number of the event that carried an object.
 func numberOf(object metav1.Object) int {
 	version, err := strconv.Atoi(object.GetResourceVersion())
 	if err != nil {
-		panic(fmt.Sprintf("the fake API end made no such version: %v", err))
+		panic(fmt.Sprintf("read the version of an object of the fake API server: %v", err))
 	}
 	return version - oldest
 }
@@ -69,16 +69,16 @@ const keyDigits = 6
 
 func nameOf(key int) string { return fmt.Sprintf("shero-%0*d", keyDigits, key) }
 
-// keyOfName is the key that nameOf made the name of.
+// keyOfName returns the key of a name that nameOf returned.
 func keyOfName(name string) int {
 	key, err := strconv.Atoi(name[len(name)-keyDigits:])
 	if err != nil {
-		panic(fmt.Sprintf("the fake API end made no such name: %v", err))
+		panic(fmt.Sprintf("read the name of an object of the fake API server: %v", err))
 	}
 	return key
 }
 
-// bookmark is the object of the end of the list.
+// bookmark returns the object at the end of the list.
 func (s *script) bookmark() streams.Object {
 	object := s.kind.New()
 	object.SetResourceVersion(versionOf(s.keys))

@@ -16,27 +16,27 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// server is the fake API end. It knows WatchList, which is what the Reflector of both
-// sides asks for, and lists that say no more than their version.
+// server is the fake API server. It supports WatchList, which the Reflector of both sides
+// requests, and lists that hold only their version.
 type server struct{ feeds map[string]*served } // by resource
 
 type served struct {
 	*feed
 	contentType string
-	objects     *decodedObjects // of a decoded feed
+	objects     *decodedObjects // the objects of a decoded feed; nil for others
 }
 
 // RoundTrip answers a request.
 func (s *server) RoundTrip(request *http.Request) (*http.Response, error) {
 	feed, known := s.feeds[path.Base(request.URL.Path)]
 	if !known {
-		return nil, fmt.Errorf("the fake API end does not serve %s", request.URL.Path)
+		return nil, fmt.Errorf("the fake API server does not serve %s", request.URL.Path)
 	}
 	if request.URL.Query().Get("watch") == "" {
 		return answer(request, runtime.ContentTypeJSON, feed.list())
 	}
 	if request.URL.Query().Get("sendInitialEvents") != "true" || feed.watched.Swap(true) {
-		return nil, fmt.Errorf("the fake API end serves one WatchList, not %s", request.URL)
+		return nil, fmt.Errorf("the fake API server serves one WatchList for each kind, not %s", request.URL)
 	}
 	return answer(request, feed.contentType, feed.open(request.Context()))
 }
@@ -48,7 +48,7 @@ func answer(request *http.Request, contentType string, body io.ReadCloser) (*htt
 	}, nil
 }
 
-// list is a list that only tells the version.
+// list returns a list that holds only its version.
 func (f *served) list() io.ReadCloser {
 	kind := f.script.kind
 	encoded, err := json.Marshal(metav1.List{
@@ -56,13 +56,13 @@ func (f *served) list() io.ReadCloser {
 		ListMeta: metav1.ListMeta{ResourceVersion: versionOf(f.script.keys)},
 	})
 	if err != nil {
-		panic(err) // Only for types that JSON does not know.
+		panic(err) // Marshal fails only for types without a JSON form.
 	}
 	return io.NopCloser(strings.NewReader(string(encoded)))
 }
 
-// client is a REST client of the server for one kind: the real one, except that it
-// understands decoded feeds.
+// client returns a REST client of the server for one kind. It is the real client, except that it
+// can decode decoded feeds.
 func (s *server) client(scheme *runtime.Scheme, kind sources.Kind) (*rest.RESTClient, error) {
 	version := kind.GroupVersion()
 	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()

@@ -14,8 +14,8 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 )
 
-// Placeholders in an encoded event. They are as long as what goes in their place, and
-// nothing else is like them, so that an event costs a copy of its bytes and no encoding.
+// Placeholders in an encoded event have the length of their replacements and occur nowhere else.
+// An event therefore costs a copy of its bytes and no encoding.
 var (
 	keyMark     = strings.Repeat("@", keyDigits)
 	versionMark = strings.Repeat("#", len(strconv.Itoa(oldest)))
@@ -24,7 +24,7 @@ var (
 // template is an encoded event with placeholders.
 type template struct {
 	frame          []byte
-	keys, versions []int // where the placeholders are
+	keys, versions []int // the offsets of the placeholders
 }
 
 func (t *template) fill(frame []byte, key, n int) []byte {
@@ -39,7 +39,7 @@ func (t *template) fill(frame []byte, key, n int) []byte {
 	return frame
 }
 
-// wireEncoder encodes a script in a content type of the real API server.
+// wireEncoder returns an encoder of a script in a content type of the real API server.
 func wireEncoder(scheme *runtime.Scheme, script *script, contentType string) (encoder, error) {
 	object := script.make("shero-"+keyMark, versionMark)
 	added, err := newTemplate(scheme, script, contentType, watch.Event{Type: watch.Added, Object: object})
@@ -69,20 +69,20 @@ func newTemplate(scheme *runtime.Scheme, script *script, contentType string, eve
 	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
 	info, known := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), contentType)
 	if !known {
-		return nil, fmt.Errorf("encoding %v: there is no serializer of %s", script.kind.GroupVersionKind, contentType)
+		return nil, fmt.Errorf("encode %v: there is no serializer for %s", script.kind.GroupVersionKind, contentType)
 	}
 	var frame bytes.Buffer
-	event.Object = event.Object.(streams.Object).DeepCopyObject() // Encoding sets its kind.
+	event.Object = event.Object.(streams.Object).DeepCopyObject() // Encoding sets the kind of the object.
 	encoder := restwatch.NewEncoder(
 		streaming.NewEncoder(info.StreamSerializer.NewFrameWriter(&frame), info.StreamSerializer.Serializer),
 		codecs.EncoderForVersion(info.Serializer, script.kind.GroupVersion()))
 	if err := encoder.Encode(&event); err != nil {
-		return nil, fmt.Errorf("encoding %v as %s: %w", script.kind.GroupVersionKind, contentType, err)
+		return nil, fmt.Errorf("encode %v as %s: %w", script.kind.GroupVersionKind, contentType, err)
 	}
 	return &template{frame: frame.Bytes(), keys: places(frame.Bytes(), keyMark), versions: places(frame.Bytes(), versionMark)}, nil
 }
 
-// places is where a mark is in a frame.
+// places returns the offsets of a mark in a frame.
 func places(frame []byte, mark string) []int {
 	var found []int
 	for at := 0; ; {

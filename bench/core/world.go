@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// load is what the fake API end serves in a run.
+// load defines the events that the fake API server serves in a run.
 type load struct {
-	kinds   []string // of kindNames
-	wire    bool     // real bytes; otherwise decoded objects
-	keys    int      // objects of each kind
-	updates int      // of all kinds together
-	rate    float64  // updates per second of all kinds together; 0: as fast as they are read
+	kinds   []string // sheroKind, serversKind, or both
+	wire    bool     // whether events are real bytes instead of decoded objects
+	keys    int      // the number of objects of each kind
+	updates int      // the number of updates, of all kinds together
+	rate    float64  // updates per second of all kinds together; 0 is as fast as they are read
 	keep    func(streams.Object)
 }
 
@@ -31,20 +31,20 @@ const (
 
 var bothKinds = []string{sheroKind, serversKind}
 
-// world is the fake API end of one run, with a client for each kind.
+// world is the fake API server of one run, with a client for each kind.
 type world struct {
 	feeds   []*served // the first kind is the one that is reconciled
 	clients []*rest.RESTClient
 	keep    func(streams.Object)
 	clock   time.Time
-	begin   chan struct{} // is closed when updates may start
+	begin   chan struct{} // closed when updates may start
 }
 
 func newWorld(load load) (*world, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{simplev1.AddToScheme, appsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("making the scheme: %w", err)
+			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
 	}
 	made := &world{keep: load.keep, clock: time.Now(), begin: make(chan struct{})}
@@ -74,14 +74,14 @@ func newWorld(load load) (*world, error) {
 		server.feeds[script.kind.Resource] = feed
 		client, err := server.client(scheme, script.kind)
 		if err != nil {
-			return nil, fmt.Errorf("making a client of %s: %w", name, err)
+			return nil, fmt.Errorf("create a client for %s: %w", name, err)
 		}
 		made.feeds, made.clients = append(made.feeds, feed), append(made.clients, client)
 	}
 	return made, nil
 }
 
-// newScript is an empty script of a kind, and the content type of its bytes.
+// newScript returns an empty script of a kind, and the content type of its encoded events.
 func newScript(scheme *runtime.Scheme, name string) (*script, string, error) {
 	made, example, options, contentType := shero, streams.Object(&simplev1.BellerophonSimple{}), []sources.KindOption{sources.Plural("sheroes")}, runtime.ContentTypeJSON
 	if name == serversKind {
@@ -91,12 +91,12 @@ func newScript(scheme *runtime.Scheme, name string) (*script, string, error) {
 	return &script{kind: kind, make: made}, contentType, err
 }
 
-// side is one of the contenders. It runs against a world until ctx ends and has
-// reconcile called; when it returns, all of its goroutines have.
+// side is one side of the comparison. run works on a world until ctx ends, and calls the recorder
+// for each reconcile. When run returns, all of its goroutines have returned.
 type side struct {
 	name string
 	run  func(ctx context.Context, world *world, recorder *recorder) error
 }
 
-// workers is how many reconciles run at once on each side.
+// workers is the number of concurrent reconciles on each side.
 const workers = 4
