@@ -80,7 +80,7 @@ func newProxy(config *rest.Config, directory string) (*proxy, error) {
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	p := &proxy{
 		transport: client.Transport,

@@ -150,20 +150,20 @@ func Run(ctx context.Context, config *rest.Config, subject Subject, options Opti
 func newWorld(ctx context.Context, config *rest.Config, subject Subject, options Options) (*world, func() error, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+		return nil, nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	core, err := kubernetes.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+		return nil, nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	anyKind, err := dynamic.NewForConfigAndClient(config, client)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+		return nil, nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	w := &world{options: options, subject: subject, core: core, any: anyKind}
 	directory, err := os.MkdirTemp("", "conformance-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a directory: %w", err)
+		return nil, nil, fmt.Errorf("create a directory: %w", err)
 	}
 	if w.proxy, err = newProxy(config, directory); err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(directory))

@@ -56,7 +56,7 @@ func (w *world) makeNamespace(ctx context.Context) (string, error) {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}
 	made, err := w.core.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("make a namespace: %w", err)
+		return "", fmt.Errorf("create a namespace: %w", err)
 	}
 	// The API server refuses Pods until the namespace has its service account.
 	account := schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}

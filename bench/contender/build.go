@@ -48,7 +48,7 @@ func newBuilder(log io.Writer) (*builder, error) {
 	}
 	b := &builder{root: root, cache: cache, log: log}
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
-		return nil, fmt.Errorf("make the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
+		return nil, fmt.Errorf("create the cache directory: %w; set XDG_CACHE_HOME to a directory that you can write", err)
 	}
 	return b, nil
 }

@@ -44,7 +44,7 @@ func newWorld(load load) (*world, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{simplev1.AddToScheme, appsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("make the scheme: %w", err)
+			return nil, fmt.Errorf("create the scheme: %w", err)
 		}
 	}
 	made := &world{keep: load.keep, clock: time.Now(), begin: make(chan struct{})}

@@ -28,7 +28,7 @@ type keyPair struct{ certificate, key []byte }
 func newAuthority(name string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the key of the authority %s: %w", name, err)
+		return nil, fmt.Errorf("create the key of the authority %s: %w", name, err)
 	}
 	template := certificate(pkix.Name{CommonName: name})
 	template.IsCA = true
@@ -66,7 +66,7 @@ func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
 	name := template.Subject.CommonName
 	key, encoded, err := newKey()
 	if err != nil {
-		return keyPair{}, fmt.Errorf("make the key of %s: %w", name, err)
+		return keyPair{}, fmt.Errorf("create the key of %s: %w", name, err)
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)

@@ -59,7 +59,7 @@ func newIdentities() (*identities, error) {
 		return nil, err
 	}
 	if _, ids.signerKey, err = newKey(); err != nil {
-		return nil, fmt.Errorf("make the key for service account tokens: %w", err)
+		return nil, fmt.Errorf("create the key for service account tokens: %w", err)
 	}
 	return ids, nil
 }

@@ -40,7 +40,7 @@ type Progress struct {
 // complete validates the options and fills in defaults.
 func (o Options) complete() (Options, error) {
 	if o.APIPort < 0 || o.APIPort > 65535 {
-		return o, fmt.Errorf("localcluster: APIPort is %d; allowed is 0 (any free port) or 1 to 65535", o.APIPort)
+		return o, fmt.Errorf("localcluster: APIPort is %d; it must be 0 (any free port) or 1 to 65535", o.APIPort)
 	}
 	if o.CacheDir == "" {
 		cache, err := os.UserCacheDir()
@@ -51,7 +51,7 @@ func (o Options) complete() (Options, error) {
 	}
 	var err error
 	if o.CacheDir, err = filepath.Abs(o.CacheDir); err != nil {
-		return o, fmt.Errorf("localcluster: make CacheDir %q absolute: %w", o.CacheDir, err)
+		return o, fmt.Errorf("localcluster: resolve CacheDir %q: %w", o.CacheDir, err)
 	}
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}

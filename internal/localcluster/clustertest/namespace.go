@@ -23,11 +23,11 @@ func Namespace(t testing.TB) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(Shared(t).AdminConfig())
 	if err != nil {
-		t.Fatalf("making a client: %v", err)
+		t.Fatalf("create a client: %v", err)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceName(t.Name())}}
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("creating the namespace %s: %v", namespace.Name, err)
+		t.Fatalf("create the namespace %s: %v", namespace.Name, err)
 	}
 	t.Cleanup(func() {
 		// The test's own context has ended at this point.
@@ -36,7 +36,7 @@ func Namespace(t testing.TB) string {
 		}
 	})
 	if err := waitForServiceAccount(t.Context(), client, namespace.Name); err != nil {
-		t.Fatalf("waiting for the namespace %s: %v", namespace.Name, err)
+		t.Fatalf("wait for the namespace %s: %v", namespace.Name, err)
 	}
 	return namespace.Name
 }
