@@ -28,7 +28,7 @@ func TestAnAttemptThatComesAfterTheRemovalDoesNotBegin(t *testing.T) {
 	}
 	select {
 	case <-idle:
-		t.Error("it is idle before the result of its last attempt is told")
+		t.Error("the attempts are idle before the result of the last one was handled")
 	default:
 	}
 	made.told()

@@ -17,17 +17,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// life is a controller of the churn, from Add to Remove.
+// life is the life of one controller in the churn tests, from Add to Remove.
 type life struct {
 	park *park
 	name string
 
 	mu      sync.Mutex
 	removed bool
-	saw     map[string]string // object to its version, or nothing where it was gone
+	saw     map[string]string // name of an object to the version last read; an object that was not found has no entry
 }
 
-// reads is how a controller of the churn reads what it reconciles.
+// reads gets the object to reconcile from the cache.
 type reads func(*controller.Client, types.NamespacedName) (streams.Object, bool)
 
 func readAs[T streams.Object](client *controller.Client, name types.NamespacedName) (streams.Object, bool) {
@@ -35,7 +35,7 @@ func readAs[T streams.Object](client *controller.Client, name types.NamespacedNa
 	return object, found
 }
 
-// breeds are what controllers there are in the churn.
+// breeds lists the controllers that the churn tests add and remove.
 var breeds = []struct {
 	name    string
 	read    reads
@@ -69,7 +69,7 @@ func (l *life) reconciler(read reads) operators.Reconciler {
 	}
 }
 
-// pause waits up to so many milliseconds.
+// pause waits for a random time of 1 to most milliseconds, or until ctx ends.
 func pause(ctx context.Context, most int) {
 	select {
 	case <-time.After(time.Duration(1+rand.IntN(most)) * time.Millisecond):
@@ -77,8 +77,8 @@ func pause(ctx context.Context, most int) {
 	}
 }
 
-// churn adds and removes controllers of a breed, and is the one that is left in the end, if
-// one is.
+// churn adds and removes controllers of a breed. It returns the controller that is left at the
+// end, or nil if the last one was removed too.
 func (p *park) churn(ctx context.Context, breed int, rounds int) *life {
 	of := breeds[breed]
 	for round := range rounds {
@@ -104,7 +104,8 @@ func (p *park) churn(ctx context.Context, breed int, rounds int) *life {
 	return nil
 }
 
-// write changes the objects of the cluster, so many times.
+// write makes the given number of random changes at the server. Their errors are expected: Delete
+// and Update fail if the object does not exist, and Create fails if it does.
 func (p *park) write(ctx context.Context, times int) {
 	for range times {
 		name := fmt.Sprint(rand.IntN(5))
@@ -112,7 +113,7 @@ func (p *park) write(ctx context.Context, times int) {
 		object.SetLabels(map[string]string{"at": fmt.Sprint(rand.Int())})
 		switch rand.IntN(3) {
 		case 0:
-			_ = p.server.Delete(object) // It fails where there is none, as do the others.
+			_ = p.server.Delete(object)
 		case 1:
 			_ = p.server.Update(object)
 		default:
@@ -122,7 +123,7 @@ func (p *park) write(ctx context.Context, times int) {
 	}
 }
 
-// versions are those of all objects of a kind at the server.
+// versions returns the version of every object of a kind at the server, by name.
 func (p *park) versions(kind string) map[string]string {
 	p.t.Helper()
 	versions := map[string]string{}
@@ -142,7 +143,8 @@ func (p *park) versions(kind string) map[string]string {
 	return versions
 }
 
-// Run it with -race. Who changes something meanwhile is told, and nothing is left running.
+// Run this with -race. Add and Remove fail with an error once the manager has ended, and no
+// goroutine is left running.
 func TestTheManagerMayEndWhileControllersComeAndGo(t *testing.T) {
 	for range 20 {
 		inPark(t, func(p *park) {
@@ -178,8 +180,8 @@ func wantEnd(err error) error {
 	return err
 }
 
-// Run it with -race. Whatever comes and goes, who is left in the end has seen the last state
-// of all objects, nobody reconciles when it is removed, and no watch is left that nobody
+// Run this with -race. A controller that is left at the end has read the last version of every
+// object. No controller reconciles after its removal, and no watch is left that no controller
 // needs.
 func TestControllersMayComeAndGoAtAnyTime(t *testing.T) {
 	for range 20 {

@@ -16,13 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// sent is a write that an API server got.
+// sent is a request that an API server received.
 type sent struct {
 	method, path, query, content string
 	body                         map[string]any
 }
 
-// answering is an API server that keeps the last write and gives the same answer to all.
+// answering returns an API server that gives the same answer to every request, and the last
+// request that it received.
 func answering(t *testing.T, answer func() *http.Response) (transport, *sent) {
 	last := &sent{}
 	return func(request *http.Request) *http.Response {
@@ -32,7 +33,7 @@ func answering(t *testing.T, answer func() *http.Response) (transport, *sent) {
 			if err != nil {
 				t.Error(err)
 			}
-			_ = json.Unmarshal(body, &last.body) // Some bodies are protobuf.
+			_ = json.Unmarshal(body, &last.body) // Some bodies are protobuf, and stay undecoded.
 		}
 		return answer()
 	}, last
@@ -136,7 +137,7 @@ func TestWhatWasWrittenTheNextReadSees(t *testing.T) {
 	}
 }
 
-// shared is a projection that shares what it can with the whole, and more than it should.
+// shared is a projection whose metadata shares maps and slices with the whole object.
 type shared struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -193,7 +194,7 @@ func TestWhatAWriteReturnsIsTheCallersOwn(t *testing.T) {
 				}
 				written.Labels["app"], written.OwnerReferences[0].Name = "blue", "thief"
 				if held := test.read(c); held.GetLabels()["app"] != "red" || held.GetOwnerReferences()[0].Name != "owner" {
-					t.Errorf("a change of what it returned is in the cache: labels %v, owners %v", held.GetLabels(), held.GetOwnerReferences())
+					t.Errorf("a change of the returned object is in the cache: labels %v, owners %v", held.GetLabels(), held.GetOwnerReferences())
 				}
 			})
 		}
@@ -234,7 +235,7 @@ func TestMergeSendsWhatIsSetOnConditionOfItsVersion(t *testing.T) {
 	if labels, _ := metadata["labels"].(map[string]any); labels["app"] != "red" {
 		t.Errorf("it sent the labels %v", labels)
 	}
-	for _, part := range []string{"spec", "status"} { // A null is a deletion, and a pod's containers are without omitempty.
+	for _, part := range []string{"spec", "status"} { // A null would delete the part, and a pod's containers have no omitempty.
 		if sent, found := last.body[part]; found {
 			t.Errorf("it sent the %s %v", part, sent)
 		}

@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// horses are a custom kind of a real cluster.
+// horses is a custom resource of the real cluster.
 var horses = schema.GroupVersionResource{Group: "controller.example.org", Version: "v1", Resource: "horses"}
 
 type horse struct {
@@ -39,7 +39,7 @@ type horse struct {
 
 func (h *horse) DeepCopyObject() runtime.Object { copied := *h; return &copied }
 
-// wire counts requests by resource, and the watches that are open.
+// wire counts requests and open watches, by resource.
 type wire struct {
 	next  http.RoundTripper
 	mu    sync.Mutex
@@ -70,7 +70,7 @@ func (w *wire) of(in map[string]int, resource string) int {
 	return in[resource]
 }
 
-// counted is the body of a watch.
+// counted is the body of a watch. It calls closed when it is closed.
 type counted struct {
 	io.ReadCloser
 	closed func()
@@ -81,7 +81,7 @@ func (c *counted) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// stable is a place for horses in a real cluster.
+// stable reaches horses, their definition and config maps in the real cluster.
 type stable struct {
 	definitions apiextensions.CustomResourceDefinitionInterface
 	horses      dynamic.ResourceInterface
@@ -105,8 +105,8 @@ func newStable(t *testing.T, config *rest.Config, namespace string) *stable {
 	}
 }
 
-// change does something to the definition of horses, and waits until the server says what
-// that comes to.
+// change changes the definition of horses with do, and waits for the first watch event for which
+// until returns true.
 func (s *stable) change(ctx context.Context, do func(name string) error, until func(watch.Event) bool) error {
 	name := horses.GroupResource().String()
 	watching, err := s.definitions.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
@@ -148,7 +148,7 @@ func (s *stable) install(ctx context.Context) error {
 	})
 }
 
-// uninstall deletes the definition, with all horses.
+// uninstall deletes the definition and with it all horses.
 func (s *stable) uninstall(ctx context.Context) error {
 	return s.change(ctx,
 		func(name string) error { return s.definitions.Delete(ctx, name, metav1.DeleteOptions{}) },
@@ -206,7 +206,7 @@ func TestAControllerOfACustomKindComesAndGoesWithItsDefinition(t *testing.T) {
 	kind := horses.GroupVersion().WithKind("Horse").GroupKind()
 	must(s.install(ctx))
 	must(manager.Add("first", nothing, ofHorses))
-	must(manager.Cache().Wait(ctx, cache.Current, kind)) // The server serves it from then on.
+	must(manager.Cache().Wait(ctx, cache.Current, kind)) // A kind that is Current is served.
 	must(s.create(ctx, s.horses, "Horse", "controller.example.org/v1", "arion"))
 	reconciled("first/arion")
 	must(manager.Add("second", nothing, ofHorses))

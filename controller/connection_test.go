@@ -25,12 +25,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// wire is a network that takes one send at a time, when the test lets it.
+// wire is a connection in which each send blocks until the test lets it return.
 type wire struct {
 	net.Conn
 	mu    sync.Mutex
 	sends []string
-	takes chan error // an answer to each send
+	takes chan error // the result of each send
 }
 
 func (w *wire) Write(sent []byte) (int, error) {
@@ -43,7 +43,7 @@ func (w *wire) Write(sent []byte) (int, error) {
 	return len(sent), nil
 }
 
-// Read waits for the end, as that of a TCP connection does where the server says nothing.
+// Read blocks until the connection is closed, like a TCP connection to a server that sends nothing.
 func (w *wire) Read(space []byte) (int, error) {
 	_, _ = w.Conn.Read(space)
 	return 0, net.ErrClosed
@@ -55,7 +55,7 @@ func (w *wire) sent() string {
 	return strings.Join(w.sends, "|")
 }
 
-// newWire is a connection over a wire, which the test closes.
+// newWire returns a connection over a wire. The test closes the connection.
 func newWire(t *testing.T) (*connection, *wire) {
 	here, there := net.Pipe()
 	t.Cleanup(func() { _ = there.Close() })
@@ -134,10 +134,10 @@ func TestASendThatFailsIsToldToWritersAndReaders(t *testing.T) {
 		write(t, c, "lost")
 		w.takes <- syscall.ECONNRESET
 		if err := group.Wait(); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("Read = %v, want what the send failed with", err)
+			t.Errorf("Read = %v, want the error of the send", err)
 		}
 		if _, err := c.Write([]byte("more")); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("Write = %v, want what the send failed with", err)
+			t.Errorf("Write = %v, want the error of the send", err)
 		}
 		_ = c.Close()
 	})
@@ -208,13 +208,13 @@ func TestBytesArriveAsTheyWereWritten(t *testing.T) {
 		}
 		want = append(want, piece...)
 		write(t, c, string(piece))
-		clear(piece) // A writer may use its bytes again.
+		clear(piece) // A writer may reuse its buffer when Write has returned.
 	}
 	if err := errors.Join(c.Close(), group.Wait()); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(arrived, want) {
-		t.Errorf("%d bytes arrived, not the %d that were written, or others", len(arrived), len(want))
+		t.Errorf("the %d bytes that arrived differ from the %d that were written", len(arrived), len(want))
 	}
 }
 
@@ -241,7 +241,7 @@ func TestManagersOfAnAPIServerShareConnections(t *testing.T) {
 	}
 }
 
-// idle is a transport that notes that its idle connections were closed.
+// idle is a transport that counts the calls of CloseIdleConnections.
 type idle struct {
 	http.RoundTripper
 	closed int
@@ -259,11 +259,11 @@ func TestIdleConnectionsOfAManagersClientCanBeClosed(t *testing.T) {
 		t.Errorf("they were closed %d times, want 2", within.closed)
 	}
 	if client.Transport != within {
-		t.Error("the client that was given is changed, which others may use")
+		t.Error("the given client is changed, and others may use it")
 	}
 }
 
-// counted is a network that counts sends.
+// counted is a connection that counts its sends.
 type counted struct {
 	net.Conn
 	sends *atomic.Int64
@@ -274,7 +274,7 @@ func (c counted) Write(sent []byte) (int, error) {
 	return c.Conn.Write(sent)
 }
 
-// BenchmarkRequests is 16 writers whose requests share an HTTP/2 connection.
+// BenchmarkRequests measures the requests of 16 writers that share an HTTP/2 connection.
 func BenchmarkRequests(b *testing.B) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// secretsOnDemand are for config maps of the same name.
+// secretsOnDemand watches secrets on demand, and maps each to the config map of the same name.
 var secretsOnDemand = controller.Watches(&corev1.Secret{}, func(object streams.Object) []types.NamespacedName {
 	return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: object.GetName()}}
 }, controller.OnDemand())
 
-// demand says whether secrets are wanted.
+// demand sets whether secrets are wanted, and reports whether they are current.
 func (p *park) demand(wanted bool) (current bool) {
 	return controller.Demand[*corev1.Secret](p.manager.Client(), wanted)
 }
@@ -42,7 +42,7 @@ func TestAKindOnDemandIsWatchedWhileItIsWanted(t *testing.T) {
 		p.wantSecrets("at the start", 0)
 		p.forgotten("Secret")
 		if p.demand(false) {
-			t.Error("secrets are current, and are not watched")
+			t.Error("secrets are current but not watched")
 		}
 
 		p.demand(true)
@@ -51,7 +51,7 @@ func TestAKindOnDemandIsWatchedWhileItIsWanted(t *testing.T) {
 		p.watches("when it is wanted", 2, 2)
 		p.wantSecrets("when it is wanted", 1)
 		if !p.demand(true) {
-			t.Error("secrets are watched, and not current")
+			t.Error("secrets are watched but not current")
 		}
 		p.create(secret("y"))
 		p.calm()
@@ -92,7 +92,7 @@ func TestAKindOnDemandIsSharedWithThoseThatNeedIt(t *testing.T) {
 		p.want("at the start", "both/x", "both/x", "secrets/x")
 		p.watches("for a controller that needs it", 2, 2)
 		if !p.demand(true) {
-			t.Error("what another controller watches is not current")
+			t.Error("secrets are not current, and another controller watches them")
 		}
 		p.calm()
 		p.demand(false)
@@ -119,7 +119,7 @@ func TestTheLevelDoesNotWaitForAKindOnDemand(t *testing.T) {
 		p.calm()
 		p.want("at the start", "both/x")
 		if p.demand(true) {
-			t.Error("secrets are not listed, and current")
+			t.Error("secrets are current but not listed")
 		}
 		for _, level := range []cache.Level{cache.Listed, cache.Settled} {
 			if pending := p.manager.Cache().Pending(level); len(pending) > 0 {
@@ -130,7 +130,7 @@ func TestTheLevelDoesNotWaitForAKindOnDemand(t *testing.T) {
 		p.calm()
 		p.want("when it is listed", "both/x")
 		if !p.demand(true) {
-			t.Error("secrets are listed, and not current")
+			t.Error("secrets are listed but not current")
 		}
 		p.stop()
 	})

@@ -62,7 +62,7 @@ func TestAWatchLastsFromTheFirstControllerThatNeedsItToTheLast(t *testing.T) {
 	})
 }
 
-// What a controller finds when it joins is the same as what it finds at a start.
+// A controller that joins a running manager gets the same requests as at a start.
 func TestAControllerThatIsAddedLaterIsAskedForTheSame(t *testing.T) {
 	owned := func(name, owner string) *corev1.Secret {
 		made := secret(name)
@@ -126,7 +126,7 @@ func TestItIsNotCalmBeforeAControllerThatIsAddedHasJoined(t *testing.T) {
 		p.add("slow", ofConfigs, controller.Watches(&corev1.ConfigMap{}, slowly))
 		for range 5 {
 			if level := p.manager.Cache().Level(); level == cache.Settled {
-				p.t.Error("it is settled, while a controller joins")
+				p.t.Error("the level is Settled while a controller joins")
 			}
 			<-time.After(10 * time.Second)
 		}
@@ -156,7 +156,7 @@ func TestARuleThatPanicsWhenAControllerJoinsIsTold(t *testing.T) {
 		p.add("broken", ofConfigs, controller.Watches(&corev1.Secret{}, func(streams.Object) []types.NamespacedName { panic("broken") }))
 		p.calm()
 		p.want("in all", "broken/x", "others/x")
-		// It is asked again, and holds up the calm until it has failed three times.
+		// The map function is retried, and holds up Settled until it has failed three times.
 		if len(p.failed) != 3 || p.failed[0].Error() != "rule of broken: Secret a/x: panic: broken" {
 			p.t.Errorf("the failures are %v", p.failed)
 		}
@@ -164,7 +164,7 @@ func TestARuleThatPanicsWhenAControllerJoinsIsTold(t *testing.T) {
 	})
 }
 
-// Its caches are filled in any order, and slowly.
+// The config maps are cached already; the list of secrets takes a minute.
 func TestAControllerThatIsAddedReconcilesNothingBeforeItsKindsAreCurrent(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.begin("configs", ofConfigs, config("x"), secret("x"))
@@ -250,12 +250,12 @@ func TestAControllerThatIsRefusedWhileTheManagerRunsLeavesNothing(t *testing.T) 
 	})
 }
 
-// Bookmarks come every minute, and tell of nothing.
+// Bookmarks arrive every minute and carry no change.
 func TestBookmarksDoNotPutOffTheCalm(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.create(config("x"))
 		p.must(p.manager.Add("configs", func(context.Context, operators.Request) (time.Duration, error) {
-			<-time.After(time.Minute) // So long the loop takes.
+			<-time.After(time.Minute) // This is the loop duration.
 			return 0, nil
 		}, ofConfigs))
 		p.run()
@@ -263,13 +263,13 @@ func TestBookmarksDoNotPutOffTheCalm(t *testing.T) {
 		started := time.Now()
 		p.calm()
 		if took, quiet := time.Since(started), p.manager.Cache().Loop().QuietPeriod(); quiet < 5*time.Minute || took > quiet+time.Minute {
-			p.t.Errorf("it took %v to settle, where %v are calm", took, quiet)
+			p.t.Errorf("it took %v to settle, and the quiet period is %v", took, quiet)
 		}
 		p.stop()
 	})
 }
 
-// broken is a projection that the cache cannot index.
+// broken is a projection that the cache cannot index, because GetOwnerReferences panics.
 type broken struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta

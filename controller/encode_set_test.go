@@ -96,19 +96,19 @@ func TestAMergeSendsWhatIsSetAndNothingElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := encodeSet(test.object)
 			if err != nil || string(got) != test.want {
-				t.Errorf("%v, it sent\n%s, want\n%s", err, got, test.want)
+				t.Errorf("the error is %v; it sent\n%s, want\n%s", err, got, test.want)
 			}
 		})
 	}
 }
 
-// odd has what types of Kubernetes do not have, and users' may.
+// odd has fields that no type of Kubernetes has, but a user's type may have.
 type odd struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	inner
 	*missing
-	Name     string              `json:"name"` // hides that of inner
+	Name     string              `json:"name"` // hides inner.Name
 	Number   int64               `json:"number,string"`
 	Any      any                 `json:"any"`
 	List     []*int              `json:"list"`
@@ -135,7 +135,7 @@ func TestAMergeThatCannotBeEncodedSaysWhy(t *testing.T) {
 	}
 }
 
-// What a merge sends is the object, but for what is zero: decoded, it is the object again.
+// A merge sends the object without its zero values, so it decodes to the same object.
 func TestWhatAMergeSendsIsTheObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string) *int64 { return rapid.Ptr(rapid.Int64Range(0, 2), true).Draw(t, name) }
@@ -166,7 +166,7 @@ func TestWhatAMergeSendsIsTheObject(t *testing.T) {
 			t.Fatalf("%s: %v", sent, err)
 		}
 		if !reflect.DeepEqual(object, again) || strings.Contains(string(sent), "null") {
-			t.Errorf("it sent\n%s, which is\n%+v, want\n%+v", sent, again, object)
+			t.Errorf("it sent\n%s, which decodes to\n%+v, want\n%+v", sent, again, object)
 		}
 	})
 }

@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A test of a reconciler: the whole manager runs over an API server of sourcestest, which
-// fails as the test wants, in virtual time. So backoffs cost nothing, and what is not there
-// after two minutes will never be.
+// Example tests a reconciler. The whole manager runs in virtual time over an API server of
+// sourcestest, which fails as the script of the test says. Backoffs take no real time, and an
+// object that is missing after two minutes will never be created.
 func Example() {
-	var t *testing.T // that of your test
+	var t *testing.T // the t of your test
 	aDeploymentGetsAServiceInSpiteOfFaults(t)
 }
 

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// phase is what a program may read of a pod, from the whole one.
+// phase is a projection of a pod, computed from the whole pod.
 type phase struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -31,7 +31,7 @@ func (p *phase) DeepCopyObject() runtime.Object { copied := *p; return &copied }
 
 func phaseOf(whole *corev1.Pod) *phase { return &phase{is: whole.Status.Phase} }
 
-// phaseJSON is the same by the names of the API.
+// phaseJSON is the same projection, decoded by the field names of the API.
 type phaseJSON struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -53,7 +53,7 @@ func running(version string) *corev1.Pod {
 	return made
 }
 
-// reader is a client of a manager whose one controller is of pods, in some form.
+// reader returns the client of a manager with one controller. The option says how pods are kept.
 func reader(t *testing.T, api transport, of controller.Option) *controller.Client {
 	t.Helper()
 	m := manager(t, api, controller.Options{UserAgent: "tester"})
@@ -112,11 +112,11 @@ func TestAWriteOfTheWholeEntersTheCacheAsWhatIsKept(t *testing.T) {
 			}
 			live, err := controller.Live[*corev1.Pod](t.Context(), c, podX)
 			if err != nil || live.Labels["app"] != "red" {
-				t.Errorf("live it is %v: %v", live, err)
+				t.Errorf("Live returns %v: %v", live, err)
 			}
 			want := "panic: controller: the cache holds Pod as *"
 			if said := panicOf(func() { controller.Get[*corev1.Pod](c, podX) }); !strings.HasPrefix(said, want) {
-				t.Errorf("of the whole it said %q", said)
+				t.Errorf("Get of the whole object panics with %q", said)
 			}
 		})
 	}
@@ -127,7 +127,7 @@ func TestAProjectionIsReadLiveAsWhatItIs(t *testing.T) {
 	c := reader(t, api, controller.For(&phase{}, controller.Project(phaseOf)))
 	live, err := controller.Live[*phase](t.Context(), c, podX)
 	if err != nil || live.is != corev1.PodRunning || live.Name != "x" || live.ResourceVersion != "6" {
-		t.Errorf("live it is %+v: %v", live, err)
+		t.Errorf("Live returns %+v: %v", live, err)
 	}
 }
 
@@ -205,7 +205,8 @@ func TestAKindIsKeptInOneForm(t *testing.T) {
 	}
 }
 
-// What a controller names is what its reconciler reads, all the way from the API server.
+// The type that a controller names is the type that its reconciler reads. Here it is decoded from
+// the list and the watch.
 func TestAControllerReadsItsProjectionFromTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		whole := running("4")
@@ -249,10 +250,10 @@ func TestObjectsAreFoundByTheIndexesOfTheirInputs(t *testing.T) {
 	}
 	for index, value := range map[string]string{"app": "red", "phase": "Running"} {
 		if found := controller.ByIndex[*corev1.Pod](c, index, value); len(found) != 1 {
-			t.Errorf("by %s %s there are %d, want the one that was created", index, value, len(found))
+			t.Errorf("the index %s has %d objects for %s, want the one that was created", index, len(found), value)
 		}
 		if found := controller.ByIndex[*corev1.Pod](c, index, "other"); len(found) != 0 {
-			t.Errorf("by another %s there are %d, want none", index, len(found))
+			t.Errorf("the index %s has %d objects for another value, want none", index, len(found))
 		}
 	}
 }

@@ -10,12 +10,12 @@ import (
 
 func keepNothing(streams.Object) {}
 
-// keeper makes a function that drops a label.
+// keeper returns a function that removes a label.
 func keeper(label string) func(streams.Object) {
 	return func(object streams.Object) { delete(object.GetLabels(), label) }
 }
 
-// projector makes a function that projects, with one phase in the place of another.
+// projector returns a function that projects every pod to the same phase.
 func projector(is corev1.PodPhase) func(*corev1.Pod) *phase {
 	return func(*corev1.Pod) *phase { return &phase{is: is} }
 }
@@ -24,7 +24,8 @@ type keeping struct{ label string }
 
 func (k *keeping) keep(object streams.Object) { delete(object.GetLabels(), k.label) }
 
-// Otherwise the second controller would read what the options of the first one keep.
+// Both controllers read the same cache. With other options, the second one would read what the
+// options of the first one keep.
 func TestTwoControllersOfAKindKeepTheSameOfIt(t *testing.T) {
 	red, blue := keeper("red"), keeper("blue")
 	running, failed := projector(corev1.PodRunning), projector(corev1.PodFailed)

@@ -18,7 +18,7 @@ func TestRunReturnsAsSoonAsTheLastReconcileHasThatOutlastsTheGrace(t *testing.T)
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{Grace: time.Second}, func(w *levelWorld) {
 		w.create("a", "b", "c", "d")
 		w.must(w.manager.Add("stubborn", func(_ context.Context, request operators.Request) (time.Duration, error) {
-			<-time.After(time.Duration(request.Name[0]-'a'+1) * 10 * time.Minute) // It does not look at its context.
+			<-time.After(time.Duration(request.Name[0]-'a'+1) * 10 * time.Minute) // It ignores its context.
 			return 0, nil
 		}, controller.For(&corev1.ConfigMap{})))
 		w.run()
@@ -27,7 +27,7 @@ func TestRunReturnsAsSoonAsTheLastReconcileHasThatOutlastsTheGrace(t *testing.T)
 		w.group.Stop()
 		w.must(w.group.Wait())
 		if took := time.Since(ended); took != 39*time.Minute {
-			t.Errorf("Run returned %v after its end, want 39m, when the last reconcile has returned", took)
+			t.Errorf("Run returned %v after its context ended, want 39m, when the last reconcile returns", took)
 		}
 	})
 }
@@ -49,7 +49,7 @@ func TestRunReturnsWhenTheGraceIsOverWhileTheServerHangsOnWrites(t *testing.T) {
 		w.group.Stop()
 		w.must(w.group.Wait())
 		if took := time.Since(ended); took > 2*time.Second {
-			t.Errorf("Run returned %v after its end", took)
+			t.Errorf("Run returned %v after its context ended", took)
 		}
 	})
 }
@@ -103,7 +103,7 @@ func TestReconcilesOfOneControllerThatHangLeaveOthersTheirShare(t *testing.T) {
 	})
 }
 
-// What one attempt costs is its own: t.FailNow calls runtime.Goexit.
+// A reconciler in a test may call t.FailNow, which calls runtime.Goexit. Only that attempt fails.
 func TestAReconcilerThatExitsItsGoroutineFailsThatAttemptAlone(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		w.create("x")

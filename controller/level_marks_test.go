@@ -10,27 +10,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// No bookmark says that the version is reached that was current at the reconnection, and the
-// next probe is more than a minute away.
+// No bookmark confirms the version that was current at the reconnection, and the next probe is
+// more than a minute away. Only an event can raise the level.
 func TestAnEventAfterALossMakesAServerWithoutBookmarksCurrentAtOnce(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{NoBookmarks: true}, controller.Options{}, func(w *levelWorld) {
 		w.create("x")
 		w.begin()
 		w.reach(cache.Converged, time.Second)
-		w.wait(5 * time.Second) // A watch that lasts longer than a second is resumed.
+		w.wait(5 * time.Second) // A watch that lasted longer than a second is resumed.
 		w.must(w.server.Inject(sourcestest.Fault{Action: sourcestest.Disconnect, Verb: "watch"}))
 		w.server.Break()
-		w.must(w.server.Create(secret("others"))) // The server's version is another one now.
+		w.must(w.server.Create(secret("others"))) // This raises the server's version.
 		w.wait(time.Second)
 		w.below(cache.Current, "after the failure")
-		w.wait(2 * time.Second) // It is connected again.
+		w.wait(2 * time.Second) // The watch is connected again.
 		w.change("x")
 		w.reach(cache.Settled, time.Second)
 		w.isTrue("when it is settled")
 	})
 }
 
-// The kinds of the controller that is added are current before its map function returns.
+// The kinds of the added controller are Current before its map function returns.
 func TestNothingIsSettledWhileAMapFunctionIsAskedAsAControllerJoins(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		w.create("x")
@@ -43,6 +43,6 @@ func TestNothingIsSettledWhileAMapFunctionIsAskedAsAControllerJoins(t *testing.T
 			w.wait(time.Second)
 			w.below(cache.Settled, "while a controller joins")
 		}
-		w.reach(cache.Settled, 20*time.Minute) // The loop took a minute.
+		w.reach(cache.Settled, 20*time.Minute) // The loop duration is a minute.
 	})
 }

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Kinds that the server refuses: not served, forbidden, at the start or later.
+// The server refuses a kind that it does not serve, or that the client may not list.
 func TestAKindThatTheServerRefusesHoldsUpOnlyTheControllerThatNeedsIt(t *testing.T) {
 	for name, refuse := range map[string]sourcestest.Fault{
 		"missing":   {Action: sourcestest.Refuse, Resource: "secrets", Code: http.StatusNotFound, Times: sourcestest.Always},
@@ -112,7 +112,7 @@ func TestReadyzStaysWellWhenAControllerOfAMissingKindIsAdded(t *testing.T) {
 	}
 }
 
-// As those of metrics.k8s.io.
+// Objects of metrics.k8s.io have no resource versions.
 func TestObjectsOfAServerThatGivesThemNoVersionsAreFollowed(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{NoResourceVersions: []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ConfigMap")}}, controller.Options{}, func(w *levelWorld) {
 		read := map[string]string{}
@@ -135,7 +135,7 @@ func TestObjectsOfAServerThatGivesThemNoVersionsAreFollowed(t *testing.T) {
 	})
 }
 
-// The spec of an object is mended while it waits minutes for its next attempt.
+// The object is fixed while its key waits minutes for the next attempt.
 func TestAnObjectThatIsMendedWhileItsKeyBacksOffIsReconciledAtOnce(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		mended := false

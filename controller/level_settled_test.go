@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// slowly is a map function that takes a time for each object.
+// slowly returns a map function that maps each object to its own name after the given time.
 func slowly(takes time.Duration) func(streams.Object) []types.NamespacedName {
 	return func(object streams.Object) []types.NamespacedName {
 		<-time.After(takes)
@@ -50,26 +50,26 @@ func TestNothingIsSettledWhileAMapFunctionIsAsked(t *testing.T) {
 		w.create("x")
 		for range 59 {
 			w.wait(time.Second)
-			w.below(cache.Settled, "while a rule is asked")
+			w.below(cache.Settled, "while a map function runs")
 		}
-		w.reach(cache.Settled, 20*time.Minute) // The loop took a minute.
+		w.reach(cache.Settled, 20*time.Minute) // The loop duration is a minute.
 		w.isTrue("when it is settled")
 	})
 }
 
-// The second state waits for the end of the window, which is longer than the calm.
+// A later state waits for the end of the window, which is longer than the quiet period.
 func TestNothingIsSettledWhileAnEventWaitsInItsWindow(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{Window: 30 * time.Second}, func(w *levelWorld) {
 		w.create("x")
 		w.begin()
 		w.reach(cache.Settled, time.Minute)
-		for range 10 { // More than pass at once.
+		for range 10 { // More than the burst that passes at once.
 			w.change("x")
 			w.wait(10 * time.Millisecond)
 		}
 		w.wait(time.Second)
 		w.below(cache.Settled, "while a state waits")
-		w.reach(cache.Settled, 10*time.Minute) // Ten loops, each of which may take a window.
+		w.reach(cache.Settled, 10*time.Minute) // Ten loop durations of up to a window each.
 		w.isTrue("when it is settled")
 	})
 }
@@ -104,12 +104,12 @@ func TestNothingIsSettledWhileAControllerJoins(t *testing.T) {
 		w.below(cache.Settled, "while a controller joins")
 		w.reach(cache.Settled, time.Hour)
 		if joined != 1 {
-			t.Errorf("the controller was asked %d times when all is settled", joined)
+			t.Errorf("the controller has reconciled %d times at Settled, want once", joined)
 		}
 	})
 }
 
-// A source that repeats itself tells nothing new.
+// An event that repeats the version that the cache holds is no change.
 func TestEventsThatRepeatWhatIsHeldDoNotEndTheCalm(t *testing.T) {
 	again := sourcestest.Fault{Action: sourcestest.Duplicate, Times: sourcestest.Always}
 	inLevelWorld(t, sourcestest.Options{Script: []sourcestest.Fault{again}}, controller.Options{}, func(w *levelWorld) {
@@ -117,7 +117,7 @@ func TestEventsThatRepeatWhatIsHeldDoNotEndTheCalm(t *testing.T) {
 		w.begin()
 		w.reach(cache.Converged, time.Second)
 		w.server.Heal()
-		for range 100 { // The watch resumes, and what has not changed is listed again.
+		for range 100 { // A watch that lasts less than a second is followed by a list of the unchanged object.
 			w.server.Compact()
 			w.server.Break()
 			w.wait(50 * time.Millisecond)
@@ -129,7 +129,7 @@ func TestEventsThatRepeatWhatIsHeldDoNotEndTheCalm(t *testing.T) {
 	})
 }
 
-// failing is a reconciler of which the object "bad" fails until it is mended.
+// failing returns a reconciler that fails for the object "bad" until mended is true.
 func (w *levelWorld) failing(mended *bool) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
 		if request.Name == "bad" && !*mended {
@@ -145,7 +145,7 @@ func TestAKeyThatKeepsFailingIsNamedBesideSettledAndHoldsUpConverged(t *testing.
 		w.create("good", "bad")
 		w.must(w.manager.Add("configs", w.failing(&mended), controller.For(&corev1.ConfigMap{})))
 		w.run()
-		w.wait(60 * time.Millisecond) // It has failed twice.
+		w.wait(60 * time.Millisecond) // The key has failed twice.
 		w.below(cache.Settled, "after two failures")
 		w.reach(cache.Settled, time.Minute)
 		w.below(cache.Converged, "while a key fails")
@@ -191,7 +191,7 @@ func TestATerminalErrorAndARequeueHoldUpConvergedAlone(t *testing.T) {
 	}
 }
 
-// The outage is no loop: calm takes as long as ever.
+// The outage does not count as a loop, so the quiet period stays as short as before.
 func TestAWriteInFlightWhenTheWatchWasLostForAnHourDoesNotLengthenTheCalm(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		w.create("x")
@@ -220,7 +220,7 @@ func TestAWriteInFlightWhenTheWatchWasLostForAnHourDoesNotLengthenTheCalm(t *tes
 		w.server.Heal()
 		w.reach(cache.Settled, 2*bound)
 		if loop := w.manager.Cache().Loop().Duration(); loop > time.Second {
-			t.Errorf("the loop takes %v", loop)
+			t.Errorf("the loop duration is %v", loop)
 		}
 	})
 }
@@ -240,7 +240,7 @@ func TestAStartThatWaitedAnHourForAKindDoesNotLengthenTheCalm(t *testing.T) {
 		w.reach(cache.Settled, 2*bound)
 		w.isTrue("when it is settled")
 		if loop := w.manager.Cache().Loop().Duration(); loop > time.Second {
-			t.Errorf("the loop takes %v", loop)
+			t.Errorf("the loop duration is %v", loop)
 		}
 	})
 }
@@ -270,7 +270,7 @@ func TestAnOwnWriteThatNoWatchTellsOfHoldsUpNothing(t *testing.T) {
 				w.wait(2 * bound)
 				name := types.NamespacedName{Namespace: written.Namespace, Name: written.Name}
 				if object, found := controller.Get[*corev1.ConfigMap](w.manager.Client(), name); found {
-					t.Errorf("the cache has %v, which is deleted", object.Name)
+					t.Errorf("the cache has %v, and it is deleted", object.Name)
 				}
 				w.reach(cache.Converged, time.Second)
 			})
@@ -278,7 +278,7 @@ func TestAnOwnWriteThatNoWatchTellsOfHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// The rule is asked again, and until then its object is not done.
+// The map function is retried. Until it succeeds, its object counts as unfinished.
 func TestAMapFunctionThatPanicsOnceLosesNoEvent(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		panics := 2
@@ -309,7 +309,7 @@ func TestAMapFunctionThatAlwaysPanicsHoldsUpConvergedAlone(t *testing.T) {
 		w.wait(time.Millisecond)
 		w.below(cache.Settled, "after the first failure")
 		w.reach(cache.Settled, time.Minute)
-		w.below(cache.Converged, "with a rule that fails")
+		w.below(cache.Converged, "with a map function that fails")
 		if pending := w.manager.Cache().Pending(cache.Converged); len(pending) != 1 {
 			t.Errorf("pending is %q", pending)
 		}
@@ -317,7 +317,7 @@ func TestAMapFunctionThatAlwaysPanicsHoldsUpConvergedAlone(t *testing.T) {
 	})
 }
 
-// An object of the cluster owns one in a namespace.
+// A cluster-scoped object owns a namespaced one.
 func TestDriftOfANamespacedChildOfAClusterScopedOwnerAsksForTheOwner(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		asked := map[string]int{}
@@ -335,12 +335,12 @@ func TestDriftOfANamespacedChildOfAClusterScopedOwnerAsksForTheOwner(t *testing.
 		w.wait(10 * time.Millisecond)
 		w.reach(cache.Settled, time.Second)
 		if fmt.Sprint(asked) != "map[/owner:2]" {
-			t.Errorf("asked for %v", asked)
+			t.Errorf("the attempts are %v, want two for the owner", asked)
 		}
 	})
 }
 
-// An empty first list says what was not known, and ends the calm.
+// An empty first list is news: the kind is now known to have no objects. That ends the calm.
 func TestAnEmptyFirstListIsFollowedByACalm(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		w.must(w.server.Uninstall(secret("")))

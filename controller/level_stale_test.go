@@ -14,8 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What takes a server away: each is lived through in the same way. Within the bound the level
-// falls, or what it says is true; when the fault has ended, it comes back and is true.
+// Each case loses the server in another way. Within the bound, either the level falls below
+// Current or the cache matches the server. When the fault has ended, the level rises again, and
+// the cache matches.
 func TestAServerThatConfirmsNothingTakesTheLevelDownWithinTheBound(t *testing.T) {
 	hang := func(verb string, nth int) sourcestest.Fault {
 		return sourcestest.Fault{Action: sourcestest.Hang, Verb: verb, Nth: nth, Times: sourcestest.Always}
@@ -68,7 +69,7 @@ func TestAServerThatConfirmsNothingTakesTheLevelDownWithinTheBound(t *testing.T)
 				w.change("x1")
 				w.create("new")
 				for _, later := range []time.Duration{bound, time.Hour} {
-					if w.wait(later); w.level() >= cache.Current { // It lists anew, where lists are answered.
+					if w.wait(later); w.level() >= cache.Current { // It relists, if lists are answered.
 						w.isTrue("after " + later.String())
 					}
 				}
@@ -101,8 +102,8 @@ func TestAWatchThatFallsSilentForGoodIsNoticedWithinTheBound(t *testing.T) {
 	})
 }
 
-// Nothing happens, and the server says so once a minute. Only when a watch has ended, every 5 to
-// 10 minutes, may the next bookmark come later; real servers send one before the end as well.
+// The server is idle, and sends a bookmark a minute. Only when a watch has ended, every 5 to 10
+// minutes, may the next bookmark come later. Real servers send one before the end as well.
 func TestAQuietServerThatSendsBookmarksIsHardlyAsked(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		w.create("x")
@@ -121,7 +122,8 @@ func TestAQuietServerThatSendsBookmarksIsHardlyAsked(t *testing.T) {
 	})
 }
 
-// A server without bookmarks is asked which version is current, three times in four minutes, and the level stays.
+// A server without bookmarks is probed for its current version three times in four minutes, and
+// the level stays.
 func TestAQuietServerWithoutBookmarksKeepsItsLevel(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{NoBookmarks: true}, controller.Options{}, func(w *levelWorld) {
 		w.create("x")
@@ -140,7 +142,8 @@ func TestAQuietServerWithoutBookmarksKeepsItsLevel(t *testing.T) {
 	})
 }
 
-// Events of other kinds move the version of the cluster on, which no watch of this kind says.
+// Writes to other kinds raise the version of the cluster, and the watch of this kind does not
+// report that.
 func TestAServerWithoutBookmarksStaysCurrentWhileOthersWrite(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{NoBookmarks: true}, controller.Options{}, func(w *levelWorld) {
 		w.create("x")
@@ -167,13 +170,13 @@ func TestAServerWithoutBookmarksIsCurrentAgainAfterAFailedRequest(t *testing.T) 
 				w.create("x")
 				w.begin()
 				w.reach(cache.Converged, time.Second)
-				w.wait(30 * time.Second) // A watch that lasts longer than a second is resumed.
+				w.wait(30 * time.Second) // A watch that lasted longer than a second is resumed.
 				w.must(w.server.Inject(sourcestest.Fault{Action: sourcestest.Disconnect, Verb: "watch"}))
 				w.server.Break()
-				w.must(w.server.Create(secret("others"))) // The server's version is another one now.
+				w.must(w.server.Create(secret("others"))) // This raises the server's version.
 				w.wait(time.Second)
 				w.below(cache.Current, "after the failure")
-				w.wait(20 * time.Second) // It is connected again.
+				w.wait(20 * time.Second) // The watch is connected again.
 				after(w)
 				w.reach(cache.Settled, bound)
 				w.isTrue("when it is settled")
@@ -181,14 +184,15 @@ func TestAServerWithoutBookmarksIsCurrentAgainAfterAFailedRequest(t *testing.T) 
 				before := w.count()
 				w.wait(time.Second)
 				if w.count() == before {
-					t.Error("a controller that was added later is not asked")
+					t.Error("a controller that was added later has not reconciled")
 				}
 			})
 		})
 	}
 }
 
-// The versions are lower after that, and objects, states and deletions are those of then.
+// After the restore, versions are lower, and the server has the objects and states of the backup
+// again.
 func TestAClusterThatWasRestoredFromABackupReplacesAllThatWasHeld(t *testing.T) {
 	for name, pages := range map[string]int{"lists in pages": 0, "lists that stream": -1} {
 		for _, open := range []bool{false, true} {
@@ -221,7 +225,7 @@ func TestAClusterThatWasRestoredFromABackupReplacesAllThatWasHeld(t *testing.T) 
 	}
 }
 
-// What is no list of config maps must not be taken for an empty one.
+// An answer that is no list of config maps must not be taken for an empty list.
 func TestAListAnsweredWithNonsenseRemovesNothingAndIsAFailure(t *testing.T) {
 	for name, answer := range map[string]struct{ contentType, body string }{
 		"HTML of a proxy":             {"text/html", "<html>please log in</html>"},
@@ -281,7 +285,7 @@ func TestAnErrorEventOnAWatchIsAFailure(t *testing.T) {
 	})
 }
 
-// The server takes the request for a list that streams in, sends a part of it, and falls silent.
+// The server accepts the request for a streamed list, sends a part of it, and falls silent.
 func TestAListThatStopsStreamingInIsAskedForAnew(t *testing.T) {
 	silent := sourcestest.Fault{Action: sourcestest.Silence, Nth: 2}
 	inLevelWorld(t, sourcestest.Options{Script: []sourcestest.Fault{silent}}, controller.Options{PageSize: -1}, func(w *levelWorld) {
@@ -294,7 +298,7 @@ func TestAListThatStopsStreamingInIsAskedForAnew(t *testing.T) {
 	})
 }
 
-// Nothing that the cache says is newer than what a map function holds up for ever.
+// A map function that hangs stops the pipeline, so that no newer confirmation reaches the cache.
 func TestAMapFunctionThatHangsTakesTheLevelDownWithinTheBound(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		done := make(chan struct{})

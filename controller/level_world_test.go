@@ -21,7 +21,7 @@ import (
 )
 
 // levelWorld is one manager over a fake API server, in virtual time, with a controller of
-// config maps that notes which states it has read.
+// config maps that records the versions that it reads.
 type levelWorld struct {
 	t       *testing.T
 	server  *sourcestest.Server
@@ -29,12 +29,12 @@ type levelWorld struct {
 	group   *lifecycle.Group
 
 	mu       sync.Mutex
-	read     map[string]string // by name: the resource version that was read last; "" for nothing
+	read     map[string]string // by name: the resource version that was read last; "" if the object was not found
 	attempts int
 	failed   []error
 }
 
-// inLevelWorld runs a test in a bubble.
+// inLevelWorld runs test with a new world, in a synctest bubble.
 func inLevelWorld(t *testing.T, of sourcestest.Options, options controller.Options, test func(w *levelWorld)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func (w *levelWorld) must(err error) {
 	}
 }
 
-// noting is the reconciler: it reads an object and notes what it read.
+// noting reads the object of a request from the cache and records its version. It is the reconciler.
 func (w *levelWorld) noting(_ context.Context, request operators.Request) (time.Duration, error) {
 	object, found := controller.Get[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
 	w.mu.Lock()
@@ -81,7 +81,7 @@ func (w *levelWorld) noting(_ context.Context, request operators.Request) (time.
 	return 0, nil
 }
 
-// count returns how many attempts there were.
+// count returns the number of attempts so far.
 func (w *levelWorld) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *levelWorld) create(names ...string) {
 	}
 }
 
-// change changes an object as somebody else.
+// change updates an object at the server, as another client does.
 func (w *levelWorld) change(name string) {
 	w.t.Helper()
 	object := config(name)
@@ -117,7 +117,7 @@ func (w *levelWorld) level() cache.Level {
 	return w.manager.Cache().Level()
 }
 
-// reach waits for a level, and fails the test where that takes longer than a time.
+// reach waits for a level, and fails the test if that takes longer than within.
 func (w *levelWorld) reach(level cache.Level, within time.Duration) {
 	w.t.Helper()
 	started := time.Now()
@@ -131,7 +131,7 @@ func (w *levelWorld) reach(level cache.Level, within time.Duration) {
 	}
 }
 
-// below fails the test if the level is at least a level.
+// below fails the test unless the current level is below the given one.
 func (w *levelWorld) below(level cache.Level, when string) {
 	w.t.Helper()
 	if now := w.level(); now >= level {
@@ -139,14 +139,14 @@ func (w *levelWorld) below(level cache.Level, when string) {
 	}
 }
 
-// wait lets a time pass.
+// wait lets the given time pass, and then waits until all goroutines of the bubble are blocked.
 func (w *levelWorld) wait(duration time.Duration) {
 	<-time.After(duration)
 	synctest.Wait()
 }
 
-// isTrue fails the test unless the cache holds what the server holds, and each object was
-// reconciled as it is. It is what Settled promises.
+// isTrue fails the test unless the cache holds what the server holds, and each object was last
+// reconciled at its current version. That is the promise of Settled.
 func (w *levelWorld) isTrue(when string) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -163,8 +163,8 @@ func (w *levelWorld) isTrue(when string) {
 	}
 }
 
-// live returns the versions of all config maps that there are, and "" for those that were read
-// and are gone.
+// live returns the version of every config map at the server, by name. An object that was read
+// and no longer exists has "".
 func (w *levelWorld) live() map[string]string {
 	w.t.Helper()
 	versions := map[string]string{}
@@ -179,8 +179,8 @@ func (w *levelWorld) live() map[string]string {
 	return versions
 }
 
-// retryAfterAll is a server that asks everybody to come back later.
+// retryAfterAll answers every request with 503 and a Retry-After of one second.
 var retryAfterAll = sourcestest.Fault{Action: sourcestest.Refuse, Code: 503, RetryAfter: time.Second, Times: sourcestest.Always}
 
-// bound is how long a level above Listed may outlast the last word of the server.
+// bound is how long a level above Listed may last after the last confirmation by the server.
 const bound = sources.DefaultMaxStaleness

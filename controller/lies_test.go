@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-var tellLies = flag.Int("lies", 1, "how many of the seeded lies the tests of the levels have to catch; all of them take minutes")
+var tellLies = flag.Int("lies", 1, "number of seeded bugs that the tests of the levels must catch; all of them take minutes")
 
-// lie is a fault that is seeded into the product: the levels then promise too much, or are not
-// reached in time.
+// lie is a bug that is seeded into the production code. With it, a level promises too much, or is
+// not reached in time.
 type lie struct {
 	name    string
 	edits   []edit
-	targets string // tests that catch it, or a part of their names; none if random schedules do
+	targets string // a pattern of further tests that catch it; empty if the random schedules do
 }
 
-// edit replaces a text, which must occur exactly once in its file.
+// edit replaces the text old, which must occur exactly once in the file, with new.
 type edit struct{ file, old, new string }
 
-// unbounded is the part of several lies that a level outlasts MaxStaleness.
+// unbounded lets levels outlast MaxStaleness. It is part of several lies.
 var unbounded = edit{"cache/scope.go", "case bound == 0:", "case true:"}
 
 var lies = []lie{
@@ -82,7 +82,7 @@ func TestEachLieIsCaught(t *testing.T) {
 			defer func() { <-turns }()
 			caught, output := lie.tell(t)
 			if len(caught) == 0 {
-				t.Fatalf("no test has caught it:\n%s", output)
+				t.Fatalf("no test has caught the lie:\n%s", output)
 			}
 			t.Logf("caught by %s", strings.Join(caught, ", "))
 		})
@@ -105,7 +105,7 @@ func TestEachLieHasItsPlaceInTheCode(t *testing.T) {
 	}
 }
 
-// truths is a lie that is none: with it, the tests pass.
+// truths is a lie without edits. The tests pass with it.
 var truths = lie{name: "none"}
 
 func TestTheTruthIsNotTakenForALie(t *testing.T) {
@@ -117,7 +117,7 @@ func TestTheTruthIsNotTakenForALie(t *testing.T) {
 
 var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// tell builds the tests with the lie, runs them, and returns those that fail.
+// tell builds the tests with the lie, runs them, and returns the names of the tests that failed.
 func (l lie) tell(t *testing.T) (caught []string, output string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -144,10 +144,11 @@ func (l lie) tell(t *testing.T) (caught []string, output string) {
 	return caught, string(told)
 }
 
-// lieTime bounds how long random schedules look for a lie.
+// lieTime bounds how long the random schedules run against a lie.
 const lieTime = 15 * time.Second
 
-// overlay writes the files with the lie, and the list of them for the compiler.
+// overlay writes the edited files, and the file that lists them for the -overlay flag of the
+// compiler. It returns the path of the list.
 func (l lie) overlay(t *testing.T, directory string) string {
 	t.Helper()
 	root, err := filepath.Abs("..")
@@ -162,7 +163,7 @@ func (l lie) overlay(t *testing.T, directory string) string {
 			t.Fatal(err)
 		}
 		if found := strings.Count(string(text), edit.old); found != 1 {
-			t.Fatalf("%s has %q %d times, want once; tell the lie anew", edit.file, edit.old, found)
+			t.Fatalf("%s has %q %d times, want once; adapt the edit of this lie to the code", edit.file, edit.old, found)
 		}
 		lying := filepath.Join(directory, fmt.Sprint(i, ".go"))
 		if err := os.WriteFile(lying, []byte(strings.Replace(string(text), edit.old, edit.new, 1)), 0o600); err != nil {

@@ -22,17 +22,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// client-go slows down the handling of errors by the time since the last one, which
-// means nothing between bubbles of synctest: each has a clock of its own.
+// TestMain turns client-go's error handlers off. They slow down by the time since the last error,
+// which means nothing between synctest bubbles, as each has a clock of its own.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
 	clustertest.Main(m)
 }
 
-// transport is an API server without a network.
+// transport is an API server without a network: it maps a request to its answer, or to nil.
 type transport func(*http.Request) *http.Response
 
-// RoundTrip answers, or waits for the end of the request where there is no answer.
+// RoundTrip returns the answer. Without one, it blocks until the context of the request ends.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if answer := t(request); answer != nil {
 		answer.Request = request
@@ -44,7 +44,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func silent(*http.Request) *http.Response { return nil }
 
-// says is an answer with an object.
+// says returns an answer with an object.
 func says(code int, object any) *http.Response {
 	encoded, err := json.Marshal(object)
 	if err != nil {
@@ -69,7 +69,7 @@ func refusal(code int, reason metav1.StatusReason, message string) *http.Respons
 
 func nothing(context.Context, operators.Request) (time.Duration, error) { return 0, nil }
 
-// manager makes a manager that talks to an API server of the test.
+// manager creates a manager that talks to the given API server.
 func manager(t *testing.T, api transport, options controller.Options) *controller.Manager {
 	t.Helper()
 	options.Logger = slog.New(slog.DiscardHandler)
@@ -80,7 +80,7 @@ func manager(t *testing.T, api transport, options controller.Options) *controlle
 	return made
 }
 
-// add adds a controller of pods, which the tests of all else need.
+// add adds a controller of pods, for tests that need any controller.
 func add(t *testing.T, to *controller.Manager, reconcile operators.Reconciler) {
 	t.Helper()
 	if err := to.Add("pods", reconcile, controller.For(&corev1.Pod{})); err != nil {
@@ -95,7 +95,7 @@ func pod(name, version string) *corev1.Pod {
 	}
 }
 
-// watched is a watch that lists pods and then says no more.
+// watched answers a watch: it sends the pods first, if the request asks for that, and then nothing.
 func watched(request *http.Request, version string, pods ...*corev1.Pod) *http.Response {
 	read, write := io.Pipe()
 	var frames bytes.Buffer

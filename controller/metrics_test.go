@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// inherited are the beginnings of names that are controller-runtime's or a library's.
+// inherited lists the prefixes of metrics that controller-runtime or a library named.
 var inherited = []string{"controller_runtime_", "workqueue_", "rest_client_", "go_", "process_", "promhttp_"}
 
 func TestEachOutcomeIsInTheMetrics(t *testing.T) {
@@ -127,7 +127,7 @@ func TestTheMetricsAreWellFormedAndHaveTheirNames(t *testing.T) {
 	})
 }
 
-// names are those of all metrics, except the process's own.
+// names returns the names of all metrics, except for the metrics of the Go runtime and the process.
 func names(t *testing.T, registry *prometheus.Registry) []string {
 	t.Helper()
 	families, err := registry.Gather()
@@ -150,7 +150,7 @@ func same(t *testing.T, got, want []string) {
 	}
 }
 
-// value is that of a series, such as name{label=value}; of a histogram its count.
+// value returns the value of a series such as name{label=value}. For a histogram it is the count.
 func value(t *testing.T, registry *prometheus.Registry, series string) (float64, bool) {
 	t.Helper()
 	families, err := registry.Gather()

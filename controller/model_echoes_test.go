@@ -20,15 +20,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A controller writes what an object asks for into the same object, each time it is
-// called: often that changes nothing. Others change what the object asks for, before,
-// between and after such a write and its echo. Text of steps:
+// In each attempt, a controller copies the label "asked" of an object to its label "done". Often
+// that changes nothing. Another client changes "asked" before, between and after such a write and
+// its echo. A schedule is a text of steps:
 //
-//	a b       somebody changes an object
+//	a b       another client changes the object of this name
 //	. - _ =   1 ms, 20 ms, 1 s, 5 s pass
 //
-// How the controller writes, in turn: p is a patch on condition of what was read, s an
-// apply, whose answer may be what somebody else has written.
+// A second text says how the controller writes, one character for each write, over and over: p is
+// a patch on condition of the version that was read, s an apply. The answer to an apply that
+// changes nothing may be the write of another client.
 const echoSteps = "ab.-_="
 
 // longestBackoff bounds how long a change waits for its reconcile.
@@ -36,8 +37,8 @@ const longestBackoff = time.Second
 
 var errConflict = errors.New("conflict")
 
-// writeAsked sets what was done to what was asked for, and returns the answer, and whether
-// that changed anything.
+// writeAsked sets the label "done" to the value of "asked" that was read. It returns the answer, and
+// whether the write changed anything.
 func (s *lagging) writeAsked(read *metav1.PartialObjectMetadata, how byte) (answer *metav1.PartialObjectMetadata, changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +53,7 @@ func (s *lagging) writeAsked(read *metav1.PartialObjectMetadata, how byte) (answ
 	return s.label(name, "done", read.Labels["asked"]), true, nil
 }
 
-// label changes a label. The server is locked.
+// label changes a label of an object. The caller holds s.mu.
 func (s *lagging) label(name types.NamespacedName, label, value string) *metav1.PartialObjectMetadata {
 	before := s.objects[name]
 	s.version++
@@ -65,11 +66,11 @@ func (s *lagging) label(name types.NamespacedName, label, value string) *metav1.
 		after.Labels[label] = value
 	}
 	s.objects[name] = after
-	s.tell(streams.Applied, after)
+	s.emit(streams.Applied, after)
 	return after
 }
 
-// echoing is a controller that ignores the echoes of its writes, and what became of it.
+// echoing is a controller that ignores the echoes of its writes, with a record of its attempts.
 type echoing struct {
 	*lagging
 	hows      string
@@ -90,7 +91,7 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 	if !found {
 		return 0, fmt.Errorf("%v is not in the cache", request.NamespacedName)
 	}
-	<-time.After(30 * time.Millisecond) // So that requests come meanwhile.
+	<-time.After(30 * time.Millisecond) // Requests arrive meanwhile.
 	answer, changed, err := e.writeAsked(object.(*metav1.PartialObjectMetadata), how)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,7 +99,7 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 		e.conflicts++
 		return 0, err
 	}
-	sole := changed && how == 'p' // The version of an answer to an apply may be somebody else's.
+	sole := changed && how == 'p' // The answer to an apply may have the version of another client's write.
 	if changed && !sole {
 		e.uncertain++
 	}
@@ -107,8 +108,8 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 	return 0, nil
 }
 
-// checkEchoes lives through the steps and checks that each foreign change was followed by
-// a reconcile when the watch had told of it, and that echoes alone caused none.
+// checkEchoes plays the steps. It checks that a reconcile followed each foreign change once the
+// watch had reported it, and that echoes alone caused none.
 func checkEchoes(t *testing.T, text, hows string) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &echoing{lagging: newLagging(t), hows: hows, attempts: map[string][]time.Time{}}
@@ -119,7 +120,7 @@ func checkEchoes(t *testing.T, text, hows string) (err error) {
 			return streams.ForEach(ctx, results, func([]operators.Result) {}, func(err error) { t.Error(err) })
 		})
 		e.follow(time.Millisecond)
-		foreign := map[string][]time.Time{} // by name: when the watch tells of them
+		foreign := map[string][]time.Time{} // by name: when the watch reports each change
 		for i, step := range text {
 			switch step {
 			case '.', '-', '_', '=':
@@ -147,18 +148,18 @@ func checkEchoes(t *testing.T, text, hows string) (err error) {
 
 func (e *echoing) check(foreign map[string][]time.Time) error {
 	attempts, changes := 0, 0
-	for name, told := range foreign {
-		changes += len(told)
+	for name, reported := range foreign {
+		changes += len(reported)
 		attempts += len(e.attempts[name])
-		for i, at := range told {
+		for i, at := range reported {
 			if !slices.ContainsFunc(e.attempts[name], func(started time.Time) bool {
 				return !started.Before(at) && started.Before(at.Add(3*longestBackoff))
 			}) {
-				return fmt.Errorf("change %d of %s, which the watch told of at %v, caused none of the reconciles at %v", i, name, at, e.attempts[name])
+				return fmt.Errorf("change %d of %s was reported at %v and caused none of the reconciles at %v", i, name, at, e.attempts[name])
 			}
 		}
 	}
-	// The echo of a write whose version is not certain causes one more.
+	// The echo of a write that is not Sole causes one more.
 	if most := changes + e.uncertain + e.conflicts; attempts > most {
 		return fmt.Errorf("%d reconciles for %d changes, %d conflicts and %d writes that are not Sole", attempts, changes, e.conflicts, e.uncertain)
 	}

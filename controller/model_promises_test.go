@@ -7,7 +7,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// observe reads a thing as readers do, and checks that they do not go back in time.
+// observe reads a thing as readers do, and checks that the reads do not go back in time.
 func (l *lived) observe(thing *thing) streams.Object {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -21,7 +21,7 @@ func (l *lived) observe(thing *thing) streams.Object {
 	return object
 }
 
-// passed notes that readers see a fact from now on, or a later one.
+// passed records that from now on readers see a fact or a later one, and checks that.
 func (l *lived) passed(thing *thing, place int) {
 	l.mu.Lock()
 	thing.floor = max(thing.floor, place)
@@ -35,15 +35,15 @@ func (l *lived) readAll() {
 	}
 }
 
-// onChanges follows the changes of the cache: each begins where the last one of its key
-// ended, and readers see what it tells.
+// onChanges checks the changes of the cache: each begins with the object of the last change of its
+// key, and readers then see the new object.
 func (l *lived) onChanges(changes []streams.Change) []streams.Change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, change := range changes {
 		thing := l.thing(change.Key)
 		if thing == nil {
-			l.world.broken("a change of %v", change.Key)
+			l.world.broken("the cache yields a change of %v, which no source has", change.Key)
 			continue
 		}
 		l.follow(thing, change)
@@ -86,29 +86,29 @@ func (l *lived) follow(thing *thing, change streams.Change) {
 	}
 	switch change.Type {
 	case streams.Added:
-		if thing.told != nil {
-			l.world.broken("%v was added as %s and was there as %s", thing.key, described(change.New), described(thing.told))
+		if thing.last != nil {
+			l.world.broken("%v was added as %s and was there as %s", thing.key, described(change.New), described(thing.last))
 		}
-		thing.told = change.New
+		thing.last = change.New
 	case streams.Updated:
-		if thing.told == nil || change.Old != thing.told || change.New.GetUID() != thing.told.GetUID() ||
-			!streams.OlderVersion(thing.told.GetResourceVersion(), change.New.GetResourceVersion()) {
-			l.world.broken("%v was updated from %s to %s and was %s", thing.key, described(change.Old), described(change.New), described(thing.told))
+		if thing.last == nil || change.Old != thing.last || change.New.GetUID() != thing.last.GetUID() ||
+			!streams.OlderVersion(thing.last.GetResourceVersion(), change.New.GetResourceVersion()) {
+			l.world.broken("%v was updated from %s to %s and was %s", thing.key, described(change.Old), described(change.New), described(thing.last))
 		}
-		thing.told = change.New
+		thing.last = change.New
 	case streams.Removed:
-		if thing.told != nil && change.Old != thing.told {
-			l.world.broken("%v was removed as %s and was %s", thing.key, described(change.Old), described(thing.told))
+		if thing.last != nil && change.Old != thing.last {
+			l.world.broken("%v was removed as %s and was %s", thing.key, described(change.Old), described(thing.last))
 		}
-		thing.told = nil
+		thing.last = nil
 	case streams.Unchanged:
-		if change.New != thing.told || change.Old != thing.told {
-			l.world.broken("%v was touched as %s and was %s", thing.key, described(change.New), described(thing.told))
+		if change.New != thing.last || change.Old != thing.last {
+			l.world.broken("%v was repeated as %s and was %s", thing.key, described(change.New), described(thing.last))
 		}
 	}
 	if change.New != nil {
 		if place := thing.from(0, change.New); place < 0 {
-			l.world.broken("%v became %s, which it never was", thing.key, described(change.New))
+			l.world.broken("%v became %s, a state that the server never had", thing.key, described(change.New))
 		} else {
 			thing.floor = max(thing.floor, place)
 		}
@@ -122,24 +122,24 @@ func (l *lived) checkVersions() {
 		if version == "" {
 			continue
 		}
-		if thing.from(thing.at(versionOf(version)), thing.told) < 0 {
-			l.world.broken("%v is %s, and the store has seen everything up to %s", thing.key, described(thing.told), version)
+		if thing.from(thing.at(versionOf(version)), thing.last) < 0 {
+			l.world.broken("%v is %s, which is older than the version %s of the store", thing.key, described(thing.last), version)
 		}
 	}
 }
 
-// checkRest checks what holds whenever all have come to rest.
+// checkRest checks the promises that hold whenever all goroutines are blocked.
 func (l *lived) checkRest() {
 	l.readAll()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// One state of each object, a list and a bookmark of each source, and the errors; twice,
-	// because what goes out next is there already.
+	// The debounce holds at most the errors, and of each source one state of each object, a list and
+	// a bookmark. It holds these twice, because the next batch to send is taken out already.
 	bound := l.sent
 	for _, source := range l.world.sources {
 		bound += 2 * (len(source.uids) + len(source.listedUIDs) + 3)
-		for _, told := range source.deletions {
-			bound += 2 * (told - 1) // Not even those that are told twice are folded.
+		for _, times := range source.deletions {
+			bound += 2 * (times - 1) // Repeated deletions are not folded either.
 		}
 	}
 	if waiting := int(l.debounce.Waiting.Load()); waiting > bound {
@@ -153,7 +153,7 @@ func (l *lived) checkRest() {
 	}
 }
 
-// checkEnd checks what holds when the pipeline has ended.
+// checkEnd checks the promises that hold when the pipeline has ended.
 func (l *lived) checkEnd(cut bool) {
 	if waiting, running := l.debounce.Waiting.Load()+l.reconcile.Waiting.Load(), l.reconcile.Running.Load(); waiting != 0 || running != 0 {
 		l.world.broken("at the end %d wait and %d run", waiting, running)
@@ -180,7 +180,7 @@ func (l *lived) checkEnd(cut bool) {
 		l.checkReconciled(to, read)
 	}
 	for _, thing := range l.world.things {
-		if to := (target{controllerOf[thing.kind], thing.key.NamespacedName}); l.read[to] == nil && thing.told != nil {
+		if to := (target{controllerOf[thing.kind], thing.key.NamespacedName}); l.read[to] == nil && thing.last != nil {
 			l.world.broken("%v was never reconciled", to)
 		}
 	}
@@ -191,13 +191,14 @@ func (l *lived) checkEnd(cut bool) {
 
 var controllerOf = [len(modelKinds)]string{"heroes", "heroes", "weapons"}
 
-// checkNothingFoldedAway: every event caused a change, unless a list replaced what was
-// told before it. Every deletion was a change of its own, as often as it was told, and so was every object, but one
-// whose deletion was told too, and one that a list followed that stands for it.
+// checkNothingFoldedAway checks that no event is lost. Each emitted deletion is a change of its own,
+// also if it repeats. Each applied version is a cause of a change, and each object appears in a
+// change, unless it was deleted as well. What came before the last list of a source is exempt, as
+// the list replaces it.
 func (l *lived) checkNothingFoldedAway(source *teller) {
-	for version, told := range source.deletions {
-		if changes := l.removals[removal{source.kind, version}]; changes != told {
-			l.world.broken("the deletion of version %d was told %d times and was %d changes", version, told, changes)
+	for version, times := range source.deletions {
+		if changes := l.removals[removal{source.kind, version}]; changes != times {
+			l.world.broken("the deletion of version %d was emitted %d times and was %d changes", version, times, changes)
 		}
 	}
 	for _, applied := range source.applied {
@@ -208,12 +209,12 @@ func (l *lived) checkNothingFoldedAway(source *teller) {
 	}
 	for _, created := range source.created {
 		if created.event >= source.lastList && !source.deletedUIDs[created.uid] && !l.seen[created.uid] {
-			l.world.broken("the object %s was no change", created.uid)
+			l.world.broken("the object %s appeared in no change", created.uid)
 		}
 	}
 }
 
-// checkStore: the cache holds what the server holds, by name and by index.
+// checkStore checks that the cache holds what the server holds, by name and by index.
 func (l *lived) checkStore(kind int, store *cache.Store) {
 	var all []string
 	byColours := map[string][]string{}
@@ -234,8 +235,8 @@ func (l *lived) checkStore(kind int, store *cache.Store) {
 		l.compare(store.ByIndex("colour", colour), byColours[colour])
 	}
 	for _, thing := range l.world.things {
-		if now := len(thing.facts) - 1; thing.kind == kind && thing.from(now, thing.told) < 0 {
-			l.world.broken("by the changes %v is %s, on the server %v", thing.key, described(thing.told), thing.facts[now])
+		if now := len(thing.facts) - 1; thing.kind == kind && thing.from(now, thing.last) < 0 {
+			l.world.broken("by the changes %v is %s, and on the server %v", thing.key, described(thing.last), thing.facts[now])
 		}
 	}
 }
@@ -250,7 +251,7 @@ func (l *lived) compare(held []streams.Object, want []string) {
 	}
 }
 
-// checkReconciled: the last reconcile of an object has read what is on the server.
+// checkReconciled checks that the last reconcile of an object has read the state of the server.
 func (l *lived) checkReconciled(to target, read []streams.Object) {
 	for _, thing := range l.world.things {
 		if controllerOf[thing.kind] != to.controller || thing.key.NamespacedName != to.name {

@@ -2,7 +2,7 @@
 
 package controller_test
 
-// With the race detector, a schedule costs four times as much. CI asks for all.
+// With the race detector, a schedule costs four times as much. CI sets the full numbers by flags.
 const (
 	defaultSchedules = 20_000
 	defaultOwnWrites = 100_000

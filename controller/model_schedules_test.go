@@ -13,9 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-var schedules = flag.Int("schedules", defaultSchedules, "how many random schedules the model of the pipeline is checked with")
+var schedules = flag.Int("schedules", defaultSchedules, "number of random schedules that check the pipeline against its model")
 
-// checkSchedule lives through a schedule, in a bubble whose end checks that every
+// checkSchedule runs a schedule in a synctest bubble. The end of the bubble checks that every
 // goroutine has ended.
 func checkSchedule(t *testing.T, text string, window time.Duration) (err error) {
 	synctest.Test(t, func(t *testing.T) {
@@ -32,9 +32,9 @@ func checkSchedule(t *testing.T, text string, window time.Duration) (err error) 
 	return nil
 }
 
-// live plays a schedule to its end and says which promise was broken, if one was.
+// live plays a schedule to its end and returns the first promise that was broken.
 func (l *lived) live(text string) error {
-	for _, source := range l.world.sources[:2] { // The third one lists when it is asked to.
+	for _, source := range l.world.sources[:2] { // The third one lists when a step says so.
 		source.list()
 	}
 	cut := l.play(text)
@@ -51,8 +51,8 @@ func (l *lived) live(text string) error {
 	return l.world.wrong
 }
 
-// drawn is a random schedule, short or long. The generator prefers what comes first: few
-// things, so that much happens to each.
+// drawn draws a random schedule, short or long. The generator prefers the steps that come first.
+// These are of few things, so that much happens to each.
 func drawn(rt *rapid.T) string {
 	const likelyFirst = "a,Ab+~/.e_B-=#*;[E1&!^2<>ix@(I)3?t%$pcCdDfFgGhHjJkKlL"
 	least := rapid.SampledFrom([]int{0, 10, 20}).Draw(rt, "at least")
@@ -64,7 +64,7 @@ func drawn(rt *rapid.T) string {
 	return text
 }
 
-// withChecks has rapid check a number of times until the test ends.
+// withChecks sets the number of checks that rapid makes, until the test ends.
 func withChecks(t *testing.T, checks int) {
 	t.Helper()
 	set := func(checks string) {

@@ -6,32 +6,64 @@ import (
 	"time"
 )
 
-// A schedule is a text of steps that a cluster, its sources, the readers and the
-// reconcilers of one pipeline go through:
+// A schedule is a text of steps, one character each. The steps drive a model of a cluster, its
+// sources, and the readers and reconcilers of one real pipeline. The constants below name the
+// steps, except for these:
 //
-//	a ... l   a thing is created or changed: a to d of the first kind, e to h, i to l
-//	A ... L   it is deleted
-//	* ^ !     the next change or bookmark is 100 of them, of two things in turn; a deletion
-//	          and a creation; the same, and no source tells of the deletion
-//	+ &       the next change or deletion is our own, and answered at once; late
-//	;         the late answers come, the last one first
-//	1 2 3     the following steps are of the source of this kind:
-//	- = < >   it is cut off; it goes on; it goes on and repeats what it told last; it repeats
-//	          one event and is cut off
-//	[ ( ) @   it lists; half; the rest of it; an old state, and what happened since
-//	# ?       it sends a bookmark; an error
-//	/ ,       what there is to tell is sent; and all come to rest
-//	. _       7 ms pass; 25 ms pass
-//	~ % $     the reader of events, of requests, of results stalls, or goes on
-//	x p t     the next reconcile fails; panics; takes 10 ms
-//	X         the context ends
+//	a ... l   create or change a thing: a to d are of the first kind, e to h of the second, i to l of the third
+//	A ... L   delete it
+//	1 2 3     select the source of this kind for the steps of sources that follow
+//
+// The stored fuzz inputs consist of these characters, so a step keeps its character.
+const (
+	// Prefixes of the next write.
+	stepHundred        = '*' // the next change or bookmark happens 100 times; changes alternate between two things
+	stepRecreate       = '^' // the next change is a deletion and a creation
+	stepRecreateMissed = '!' // the same, and no source reports the deletion
+	stepOwn            = '+' // the next change or deletion is an own write, answered at once
+	stepOwnLate        = '&' // the same, answered at the next stepAnswer
+
+	stepAnswer = ';' // the late answers arrive, the last one first
+
+	// Steps of the selected source.
+	stepDisconnect       = '-' // it loses the server
+	stepReconnect        = '=' // it continues where it was, or lists if it cannot
+	stepReconnectRepeat  = '<' // the same, and it repeats its last three events
+	stepRepeatDisconnect = '>' // it repeats one event, the third last, and loses the server
+	stepList             = '[' // it sends a list
+	stepListHalf         = '(' // it sends the first half of a list
+	stepListRest         = ')' // it sends the second half
+	stepListOld          = '@' // it sends a list that is two events old, and the events since
+	stepBookmark         = '#' // it sends a bookmark
+	stepError            = '?' // it sends an error
+
+	stepSend  = '/' // all sources send what is pending, and readers read while the pipeline works
+	stepRest  = ',' // all sources send what is pending, and the pipeline comes to rest
+	stepShort = '.' // the same, and 7 ms pass
+	stepLong  = '_' // the same, and 25 ms pass
+
+	// Steps that stall a reader, or let it continue.
+	stepStallEvents   = '~'
+	stepStallRequests = '%'
+	stepStallResults  = '$'
+
+	// Plans of the next reconcile.
+	stepFail  = 'x' // it fails
+	stepPanic = 'p' // it panics
+	stepSlow  = 't' // it takes 10 ms
+
+	stepEnd = 'X' // the context ends
+)
+
 const (
 	modelThings   = "abcdefghijkl"
 	modelPrefixes = "*^!+&"
-	modelSteps    = "abcdefghijklABCDEFGHIJKL*^!+&;123-=<>[()@#?/,._~%$xptX"
+
+	// modelSteps holds all steps. Fuzz inputs select unknown steps by their index, so the order stays.
+	modelSteps = "abcdefghijklABCDEFGHIJKL*^!+&;123-=<>[()@#?/,._~%$xptX"
 )
 
-// play goes through the steps. It is true if the context ended before the last one.
+// play plays the steps. It reports whether the context ended before the last one.
 func (l *lived) play(text string) (cut bool) {
 	for _, step := range text {
 		lower := strings.ToLower(string(step))
@@ -42,7 +74,7 @@ func (l *lived) play(text string) (cut bool) {
 			l.prefixes = ""
 		case strings.ContainsRune(modelPrefixes, step):
 			l.prefixes += string(step)
-		case step == 'X':
+		case step == stepEnd:
 			return true
 		default:
 			l.step(step)
@@ -53,34 +85,34 @@ func (l *lived) play(text string) (cut bool) {
 
 func (l *lived) step(step rune) {
 	switch step {
-	case ';':
+	case stepAnswer:
 		l.answer()
-	case '~':
+	case stepStallEvents:
 		l.send()
 		l.events.toggle()
-	case '%':
+	case stepStallRequests:
 		l.send()
 		l.requests.toggle()
-	case '$':
+	case stepStallResults:
 		l.send()
 		l.results.toggle()
-	case '/':
+	case stepSend:
 		l.send()
-		l.readAll() // While the pipeline works.
-	case ',':
+		l.readAll()
+	case stepRest:
 		l.rest()
-	case '.':
+	case stepShort:
 		l.rest()
 		<-time.After(7 * time.Millisecond)
-	case '_':
+	case stepLong:
 		l.rest()
 		<-time.After(25 * time.Millisecond)
-	case 'x', 'p', 't':
+	case stepFail, stepPanic, stepSlow:
 		l.mu.Lock()
 		l.plans = append(l.plans, step)
 		l.mu.Unlock()
-		l.failing = l.failing || step != 't'
-	case '?':
+		l.failing = l.failing || step != stepSlow
+	case stepError:
 		l.send()
 		l.put(l.selected.kind, errPlanned)
 		l.sent++
@@ -95,23 +127,23 @@ func (l *lived) source(step rune) {
 	switch step {
 	case '1', '2', '3':
 		l.selected = l.world.sources[step-'1']
-	case '-':
+	case stepDisconnect:
 		l.selected.connected = false
-	case '=':
+	case stepReconnect:
 		l.selected.resume(0)
-	case '<':
+	case stepReconnectRepeat:
 		l.selected.resume(3)
-	case '[':
+	case stepList:
 		l.selected.list()
-	case '(':
+	case stepListHalf:
 		l.selected.begin()
-	case ')':
+	case stepListRest:
 		l.selected.finish()
-	case '@':
+	case stepListOld:
 		l.selected.listOld(2)
-	case '>':
+	case stepRepeatDisconnect:
 		l.selected.repeat()
-	case '#':
+	case stepBookmark:
 		for range l.times() {
 			l.selected.bookmark()
 		}
@@ -119,16 +151,16 @@ func (l *lived) source(step rune) {
 	}
 }
 
-// write changes or deletes a thing, and its source tells if it is connected.
+// write changes or deletes a thing. Its source emits the event at once if it is connected.
 func (l *lived) write(thing *thing, deletion bool) {
-	own := strings.ContainsAny(l.prefixes, "+&")
+	own := l.prefixed(stepOwn) || l.prefixed(stepOwnLate)
 	shown := l.observe(thing)
 	l.mu.Lock()
 	before := thing.now()
-	switch missed := strings.Contains(l.prefixes, "!"); {
+	switch missed := l.prefixed(stepRecreateMissed); {
 	case deletion:
 		l.world.remove(thing, false)
-	case missed || strings.Contains(l.prefixes, "^"):
+	case missed || l.prefixed(stepRecreate):
 		l.world.remove(thing, missed)
 		l.world.change(thing)
 	default:
@@ -147,7 +179,7 @@ func (l *lived) write(thing *thing, deletion bool) {
 	answered := func() { store.RecordWrite(after, time.Time{}); l.passed(thing, place) }
 	if deletion {
 		answered = func() {
-			// What readers have not seen yet they may still see.
+			// Readers may still see a state that they have not seen yet.
 			shown = l.observe(thing)
 			store.RecordDeletion(thing.key.NamespacedName, before.GetUID(), time.Time{})
 			if shown != nil && shown.GetUID() == before.GetUID() {
@@ -157,16 +189,19 @@ func (l *lived) write(thing *thing, deletion bool) {
 	}
 	switch {
 	case !own || (deletion && before == nil):
-	case strings.Contains(l.prefixes, "&"):
+	case l.prefixed(stepOwnLate):
 		l.late = append(l.late, answered)
 	default:
 		answered()
 	}
 }
 
-// times is how often the next step happens.
+// prefixed reports whether the next write has a prefix.
+func (l *lived) prefixed(step rune) bool { return strings.ContainsRune(l.prefixes, step) }
+
+// times returns how often the next step happens.
 func (l *lived) times() int {
-	if strings.Contains(l.prefixes, "*") {
+	if l.prefixed(stepHundred) {
 		return 100
 	}
 	return 1
@@ -179,7 +214,7 @@ func (l *lived) answer() {
 	l.late = nil
 }
 
-// put hands a batch or an error to a source.
+// put hands a batch of events or an error to the source of a kind.
 func (l *lived) put(kind int, item any) {
 	select {
 	case l.feeds[kind] <- item:
@@ -187,7 +222,7 @@ func (l *lived) put(kind int, item any) {
 	}
 }
 
-// send sends what there is to tell, each source a batch.
+// send sends the pending events of each source as one batch.
 func (l *lived) send() {
 	for kind, source := range l.world.sources {
 		l.mu.Lock()
@@ -200,14 +235,14 @@ func (l *lived) send() {
 	}
 }
 
-// rest sends, and waits until nothing moves.
+// rest sends the pending events, waits until all goroutines are blocked, and checks the promises.
 func (l *lived) rest() {
 	l.send()
 	synctest.Wait()
 	l.checkRest()
 }
 
-// conclude lets every source tell all, and ends them.
+// conclude has every source emit all events, and ends the sources.
 func (l *lived) conclude() {
 	l.openGates()
 	l.answer()
@@ -219,12 +254,12 @@ func (l *lived) conclude() {
 			source.resume(0)
 		}
 		if source.behind {
-			source.bookmark() // Otherwise what waits is let go by the end alone.
+			source.bookmark() // Without it, only the end of the source would release what waits.
 		}
 	}
 	l.mu.Unlock()
 	l.send()
-	if l.failing { // What is to be tried again is not, after the end.
+	if l.failing { // Retries that are pending at the end are dropped.
 		<-time.After(time.Hour)
 		l.rest()
 	}

@@ -10,42 +10,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The naive side of the model: an API server that remembers everything, and a source for
-// each kind that tells of it, late, twice or in lists.
+// This file is the naive side of the model: an API server that remembers everything, and a source
+// for each kind. A source emits events late, twice or in lists.
 
 var modelKinds = [...]schema.GroupKind{{Kind: "Hero"}, {Kind: "Horse"}, {Kind: "Weapon"}}
 
-// thingsOfKind is how many names there are of each kind.
+// thingsOfKind is the number of names of each kind.
 const thingsOfKind = 4
 
-// world is the API server.
+// world is the API server of the model.
 type world struct {
 	version int
 	uids    int
 	things  []*thing
-	logs    [len(modelKinds)][]streams.Event // what a watch of a kind tells, from the start
+	logs    [len(modelKinds)][]streams.Event // all events of a watch of each kind, from the start
 	sources [len(modelKinds)]*teller
 	wrong   error // the first promise that was broken
 }
 
-// thing is one name of a kind, with all that it ever was.
+// thing is one name of a kind, with all its states so far.
 type thing struct {
 	kind   int
 	key    streams.Key
 	facts  []fact
-	floor  int            // the fact that readers have seen: they must not see an earlier one
-	told   streams.Object // by the changes of the cache
-	causes map[int]bool   // of those changes, by version; 0 stands for those that were left out
+	floor  int            // the index of the last fact that readers have seen: they must not see an earlier one
+	last   streams.Object // the object after the last change that the cache yielded
+	causes map[int]bool   // the causes of these changes, by version; 0 stands for causes that were left out
 }
 
-// fact is what a thing was from a version on; a nil object is none.
+// fact is the state of a thing from a version on. The object is nil if there was none.
 type fact struct {
 	version int
 	object  *metav1.PartialObjectMetadata
 }
 
 func newWorld() *world {
-	w := &world{version: 1} // 0 is no version.
+	w := &world{version: 1} // 0 is not a version.
 	for kind := range modelKinds {
 		w.sources[kind] = &teller{world: w, kind: kind, uids: map[types.UID]bool{}, listedUIDs: map[types.UID]bool{}, deletedUIDs: map[types.UID]bool{}, deletions: map[int]int{}}
 		for i := range thingsOfKind {
@@ -56,7 +56,7 @@ func newWorld() *world {
 	return w
 }
 
-// neighbour is another thing of the same kind.
+// neighbour returns another thing of the same kind.
 func (w *world) neighbour(of *thing) *thing {
 	for _, thing := range w.things {
 		if thing != of && thing.kind == of.kind {
@@ -74,7 +74,7 @@ func (w *world) broken(format string, details ...any) {
 
 func (t *thing) now() *metav1.PartialObjectMetadata { return t.facts[len(t.facts)-1].object }
 
-// at is the place of the fact at a version.
+// at returns the index of the fact at a version.
 func (t *thing) at(version int) int {
 	at := len(t.facts) - 1
 	for t.facts[at].version > version {
@@ -83,8 +83,8 @@ func (t *thing) at(version int) int {
 	return at
 }
 
-// from is the place of the first fact, from a place on, that is an object or its absence;
-// -1 if there is none.
+// from returns the index of the first fact, at place or later, that has the object, or no object if
+// that is nil; -1 if there is none.
 func (t *thing) from(place int, object streams.Object) int {
 	for ; place < len(t.facts); place++ {
 		fact := t.facts[place]
@@ -105,7 +105,7 @@ func (f fact) String() string {
 	return described(f.object)
 }
 
-// described is an object as uid@version.
+// described returns an object as uid@version.
 func described(object streams.Object) string {
 	if object == nil {
 		return "nothing"
@@ -132,7 +132,7 @@ func (w *world) change(t *thing) {
 
 var colours = []string{"red", "blue", "green"}
 
-// remove deletes a thing. Nobody is told if it is missed.
+// remove deletes a thing. If the deletion is missed, no watch has an event of it.
 func (w *world) remove(t *thing, missed bool) {
 	before := t.now()
 	if before == nil {
@@ -153,41 +153,40 @@ func (w *world) event(kind streams.EventType, t *thing, object *metav1.PartialOb
 	}
 }
 
-// teller is a source: it tells of its kind what stands in the log of the server.
+// teller is a source: it emits the events in the log of its kind.
 type teller struct {
 	world     *world
 	kind      int
-	connected bool // it tells at once what happens
-	listed    bool // it has told a whole list
-	place     int  // in the log: what it has told
-	oldest    int  // in the log: what its last list told, so that it never goes back before
-	upTo      int  // the version up to which it has told everything
-	behind    bool // its last list was older than it could be
-	rest      []streams.Event
-	outbox    []streams.Event // a batch in the making
-	lastList  int             // how many events it had told before
+	connected bool            // it emits events at once
+	listed    bool            // it has emitted a complete list
+	place     int             // how much of the log it has emitted
+	oldest    int             // how much of the log its last list covered: it never goes back before that
+	upTo      int             // the version up to which it has emitted everything
+	behind    bool            // its last list or bookmark was older than the server
+	rest      []streams.Event // the second half of a list
+	outbox    []streams.Event // events that are emitted and not sent yet
+	lastList  int             // how many events it had emitted before its last list
 
 	events      int
-	uids        map[types.UID]bool // that it told of one by one
-	listedUIDs  map[types.UID]bool // that its lists told of
-	deletedUIDs map[types.UID]bool // whose deletion it told of
-	deletions   map[int]int        // how often it told of a deletion, by version
+	uids        map[types.UID]bool // of events of single objects
+	listedUIDs  map[types.UID]bool // of lists
+	deletedUIDs map[types.UID]bool // of deletions
+	deletions   map[int]int        // how often it emitted a deletion, by version
 	created     []creation
 	applied     []application
 }
 
-// application is an event of the type Applied, which told something new.
+// application is an event of type Applied that was new: no earlier list or bookmark had covered it.
 type application struct {
 	key     streams.Key
 	version int
-	event   int // how many the source had told before
+	event   int // how many events the source had emitted before
 }
 
-// creation is the first event of an object that a source told of one by one, and that told
-// something new.
+// creation is the first event of a single object, if that was new.
 type creation struct {
 	uid   types.UID
-	event int // how many the source had told before
+	event int // how many events the source had emitted before
 }
 
 func versionOf(resourceVersion string) int {
@@ -198,8 +197,9 @@ func versionOf(resourceVersion string) int {
 	return version
 }
 
-func (s *teller) tell(told ...streams.Event) {
-	for _, event := range told {
+// emit puts events into the outbox, and records what the promises are checked by.
+func (s *teller) emit(events ...streams.Event) {
+	for _, event := range events {
 		switch event.Type {
 		case streams.ListStart:
 			s.lastList = s.events
@@ -208,7 +208,7 @@ func (s *teller) tell(told ...streams.Event) {
 		case streams.Applied, streams.Deleted:
 			if uid := event.Object.GetUID(); !s.uids[uid] {
 				s.uids[uid] = true
-				// An object that came and went before what a list told may be told of again, and is no news.
+				// A repeated event of an object that was deleted before the last list is not new.
 				if !s.listedUIDs[uid] && versionOf(event.ResourceVersion) > s.upTo {
 					s.created = append(s.created, creation{uid, s.events})
 				}
@@ -226,18 +226,19 @@ func (s *teller) tell(told ...streams.Event) {
 		}
 		s.events++
 	}
-	s.outbox = append(s.outbox, told...)
+	s.outbox = append(s.outbox, events...)
 }
 
-// catchUp tells what has happened since it told something last.
+// catchUp emits the events of the log that were not emitted yet, if the source is connected.
 func (s *teller) catchUp() {
 	if s.connected {
-		s.tell(s.world.logs[s.kind][s.place:]...)
+		s.emit(s.world.logs[s.kind][s.place:]...)
 		s.place = len(s.world.logs[s.kind])
 	}
 }
 
-// resume connects anew, at the place where it was or some events before it.
+// resume reconnects, at the place in the log where the source was, or some events before it. A
+// source without a complete list lists instead.
 func (s *teller) resume(repeated int) {
 	if !s.listed || s.rest != nil {
 		s.list()
@@ -248,18 +249,18 @@ func (s *teller) resume(repeated int) {
 	s.catchUp()
 }
 
-// repeat tells one event anew, the third last, and is cut off.
+// repeat emits the third last event again, and disconnects.
 func (s *teller) repeat() {
 	if s.place-3 < s.oldest || !s.listed || s.rest != nil {
 		return
 	}
 	s.place -= 3
-	s.tell(s.world.logs[s.kind][s.place])
+	s.emit(s.world.logs[s.kind][s.place])
 	s.place++
 	s.connected = false
 }
 
-// listAt is a list at a version, asked for when the server was where it is now.
+// listAt returns a list at a version, requested at the current version of the server.
 func (s *teller) listAt(version int) []streams.Event {
 	of := streams.Event{Source: modelKinds[s.kind].Kind, Key: streams.Key{GroupKind: modelKinds[s.kind]}}
 	start, end := of, of
@@ -274,7 +275,7 @@ func (s *teller) listAt(version int) []streams.Event {
 	return append(list, end)
 }
 
-// after is the place in the log after a version.
+// after returns the index in the log of the first event after a version.
 func (s *teller) after(version int) int {
 	log := s.world.logs[s.kind]
 	place := len(log)
@@ -289,10 +290,10 @@ func (s *teller) list() {
 	s.finish()
 }
 
-// begin tells half a list. What it says next is the rest of it, or another list.
+// begin emits the first half of a list. The next events are its second half, or another list.
 func (s *teller) begin() {
 	list := s.listAt(s.world.version)
-	s.tell(list[:(len(list)+1)/2]...)
+	s.emit(list[:(len(list)+1)/2]...)
 	s.rest = list[(len(list)+1)/2:]
 	s.oldest = len(s.world.logs[s.kind])
 	s.connected = false
@@ -302,14 +303,14 @@ func (s *teller) finish() {
 	if s.rest == nil {
 		return
 	}
-	s.tell(s.rest...)
+	s.emit(s.rest...)
 	s.rest = nil
 	s.place, s.connected, s.listed = s.oldest, true, true
 	s.catchUp()
 }
 
-// listOld tells a list that is a number of events old, as from a server that lags, and
-// what happened since.
+// listOld emits a list that is age events old, as a server that lags does, and then the events
+// since.
 func (s *teller) listOld(age int) {
 	log := s.world.logs[s.kind]
 	if len(log) <= age {
@@ -318,16 +319,16 @@ func (s *teller) listOld(age int) {
 	}
 	version := versionOf(log[len(log)-1-age].ResourceVersion)
 	s.rest = nil
-	s.tell(s.listAt(version)...)
+	s.emit(s.listAt(version)...)
 	s.oldest = s.after(version)
 	s.place, s.connected, s.listed = s.oldest, true, true
 	s.catchUp()
 }
 
-// bookmark tells that all up to now has been told.
+// bookmark emits a bookmark of the current version, if the source is connected.
 func (s *teller) bookmark() {
 	if s.connected {
-		s.tell(streams.Event{
+		s.emit(streams.Event{
 			Type: streams.Bookmark, Source: modelKinds[s.kind].Kind, Key: streams.Key{GroupKind: modelKinds[s.kind]},
 			ResourceVersion: strconv.Itoa(s.world.version),
 		})

@@ -22,22 +22,22 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// canary is in every value of a Secret, before and after a change.
+// canary is part of every value of a Secret, before and after a change.
 const canary = "canary"
 
-// passwords is what a program may keep of a Secret.
+// passwords is a projection of a Secret.
 type passwords struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 	Held  map[string]string `json:"held"`
-	wrong error             // of the encoding
+	wrong error             // not in the JSON
 }
 
 func (p *passwords) DeepCopyObject() runtime.Object {
 	return &passwords{p.TypeMeta, *p.ObjectMeta.DeepCopy(), map[string]string{"root": p.Held["root"]}, p.wrong}
 }
 
-// unencodable cannot be encoded, and its error has the value.
+// unencodable fails to encode, with an error that contains the value of the Secret.
 type unencodable struct{ passwords }
 
 func (u *unencodable) DeepCopyObject() runtime.Object {
@@ -48,7 +48,7 @@ func (u *unencodable) MarshalJSON() ([]byte, error) {
 	return nil, fmt.Errorf("%s cannot be encoded", u.Held["root"])
 }
 
-// The error of a reconcile is logged.
+// The error of a reconcile is logged, so it must not contain values of a Secret.
 func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 	const applied = "kubectl.kubernetes.io/last-applied-configuration"
 	const hidden = " (the values of a Secret are not shown)"
@@ -106,7 +106,7 @@ func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 				}); err != nil {
 					t.Fatal(err)
 				}
-				var logged bytes.Buffer // of the manager, until it ends
+				var logged bytes.Buffer // by the manager; read it only after Run has returned
 				var failure error
 				manager, err := controller.NewManager(server.Config(), scheme.Scheme, controller.Options{
 					DetectMutations: true,
@@ -138,10 +138,10 @@ func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 					t.Errorf("the failure is %v, want %q at its end", failure, want)
 				}
 				if !strings.Contains(logged.String(), test.says) {
-					t.Errorf("the log has nothing of it:\n%s", logged.String())
+					t.Errorf("the log does not contain %q:\n%s", test.says, logged.String())
 				}
 				for where, text := range map[string]string{"failure": failure.Error(), "log": logged.String()} {
-					for _, value := range []string{canary, "Y2FuYXJ5"} { // It begins with that in base64, too.
+					for _, value := range []string{canary, "Y2FuYXJ5"} { // The second is the canary in base64.
 						if strings.Contains(text, value) {
 							t.Errorf("the %s has a value of the Secret:\n%s", where, text)
 						}

@@ -58,7 +58,7 @@ func TestAReconcileThatChangesAnObjectOfTheCacheFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, err := sourcestest.New(sourcestest.Options{
 					Scheme: scheme.Scheme,
-					// Otherwise the event may come before the answer, which then does not enter the cache.
+					// Without a delay the event may overtake the answer, and then the answer does not enter the cache.
 					Script: []sourcestest.Fault{{Action: sourcestest.Delay, Type: "MODIFIED", For: time.Second, Times: sourcestest.Always}},
 				})
 				if err != nil {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// oracleThing is one name of a kind, with every state that a watch of it could show.
+// oracleThing is one name of a kind, with every state that a watch could have shown.
 type oracleThing struct {
 	letter byte
 	kind   *oracleKind
@@ -18,7 +18,7 @@ type oracleThing struct {
 	delivered int // the newest state that a watch has delivered to the manager
 }
 
-// oracleState is what a thing was for a time: the token of its object, or "" for nothing.
+// oracleState is one state of a thing: the token of its object, or "" if there was none.
 type oracleState struct {
 	token string
 	until time.Time // zero while it lasts
@@ -26,7 +26,7 @@ type oracleState struct {
 
 func (t *oracleThing) now() string { return t.states[len(t.states)-1].token }
 
-// become notes a state that begins now.
+// become records that a state begins now, if it differs from the last one.
 func (t *oracleThing) become(token string) {
 	if t.now() != token {
 		t.begin(token)
@@ -38,8 +38,8 @@ func (t *oracleThing) begin(token string) {
 	t.states = append(t.states, oracleState{token: token})
 }
 
-// find returns the place of the first state, from a place on, that has a token and lasted
-// until after a time; -1 if there is none.
+// find returns the index of the first state, at from or later, that has a token and lasted until
+// after a time; -1 if there is none.
 func (t *oracleThing) find(from int, token string, after time.Time) int {
 	for place := from; place < len(t.states); place++ {
 		state := &t.states[place]
@@ -50,7 +50,7 @@ func (t *oracleThing) find(from int, token string, after time.Time) int {
 	return -1
 }
 
-// visible returns the token of an object of the server, as a watch shows it.
+// visible returns the token of a thing at the server, or "" if the watches do not show the thing.
 func (o *oracle) visible(thing *oracleThing) string {
 	object := thing.kind.make(thing.name)
 	if o.server.Get(object) != nil || !o.watches(thing) {
@@ -62,7 +62,7 @@ func (o *oracle) visible(thing *oracleThing) string {
 	return object.GetAnnotations()[oracleToken]
 }
 
-// watches reports whether a namespace of the manager has the thing.
+// watches reports whether the manager watches the namespace of a thing.
 func (o *oracle) watches(thing *oracleThing) bool {
 	if len(o.options.namespaces) == 0 || !thing.kind.namespaced {
 		return true
@@ -75,18 +75,18 @@ func (o *oracle) watches(thing *oracleThing) bool {
 	return false
 }
 
-// look takes the present state of a thing into its history. Each key has one writer at a
-// time, so that no state is missed.
+// look adds the current state of a thing to its history. Each key has one writer at a time, so no
+// state is missed.
 func (o *oracle) look(thing *oracleThing) { thing.become(o.visible(thing)) }
 
-// read reads a thing from the cache, as reconcilers do, and checks that its readers do not go
-// back in time. It returns "" for nothing. The lock is held.
+// read reads a thing from the cache, as reconcilers do, and checks that the reads do not go back in
+// time. It returns "" if there is no object. The caller holds o.mu.
 func (o *oracle) read(thing *oracleThing) (token string) {
 	store := o.manager.Cache().Store(thing.kind.group)
 	if store == nil {
 		return ""
 	}
-	listed := store.Level() >= cache.Listed // Before the read: until the first list nothing is known.
+	listed := store.Level() >= cache.Listed // Read before the object: until the first list its absence means nothing.
 	if object, found := store.Get(thing.name); found {
 		token = object.GetAnnotations()[oracleToken]
 	}
@@ -94,7 +94,7 @@ func (o *oracle) read(thing *oracleThing) (token string) {
 		return ""
 	}
 	place := thing.find(thing.floor, token, time.Time{})
-	if place < 0 { // A write of ours may not be in the history yet.
+	if place < 0 { // An own write may not be in the history yet.
 		o.look(thing)
 		place = thing.find(thing.floor, token, time.Time{})
 	}
@@ -106,17 +106,17 @@ func (o *oracle) read(thing *oracleThing) (token string) {
 	return token
 }
 
-// wrote notes an own write that was answered: readers see it, or something newer, from now on.
-// The lock is held.
+// wrote records an own write that was answered. From now on readers must see it, or a later state.
+// The caller holds o.mu.
 func (o *oracle) wrote(thing *oracleThing, token string) {
 	o.look(thing)
-	if place := thing.find(thing.floor, token, time.Time{}); place >= 0 { // Otherwise no watch shows it.
+	if place := thing.find(thing.floor, token, time.Time{}); place >= 0 { // Otherwise no watch shows the write.
 		thing.floor = place
 		o.read(thing)
 	}
 }
 
-// came notes an event that a watch has delivered.
+// came records an event that a watch has delivered.
 func (o *oracle) came(thing *oracleThing, token string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,7 +128,7 @@ func (o *oracle) came(thing *oracleThing, token string) {
 	thing.delivered = max(thing.delivered, place)
 }
 
-// backUp records the state of the server. The lock is held.
+// backUp records the state of the server. The caller holds o.mu.
 func (o *oracle) backUp() {
 	o.snapshot, o.snapshotGone = o.server.Snapshot(), nil
 	for _, kind := range o.kinds {
@@ -136,7 +136,7 @@ func (o *oracle) backUp() {
 	}
 }
 
-// restore sets the server back. Every state of the old timeline ends. The lock is held.
+// restore restores the backup. Every state of the old timeline ends. The caller holds o.mu.
 func (o *oracle) restore() {
 	o.server.Restore(o.snapshot)
 	for _, thing := range o.things {
@@ -145,14 +145,14 @@ func (o *oracle) restore() {
 	for i, kind := range o.kinds {
 		kind.gone = o.snapshotGone[i]
 		for _, path := range kind.paths {
-			path.behind, path.relisted = path.told, false
+			path.behind, path.relisted = path.everListed, false
 		}
 	}
 }
 
-// quarantined reports whether a source may not know yet that the versions went back. Until
-// then nobody writes: where versions are used again before a source has looked, no client of
-// the API can notice. The lock is held.
+// quarantined reports whether a source may not have noticed yet that the versions went back. Until
+// it has, the oracle allows no writes: if versions are used again before a source has asked, no
+// client of the API can notice the restore. The caller holds o.mu.
 func (o *oracle) quarantined() bool {
 	for _, kind := range o.kinds {
 		for _, path := range kind.paths {
@@ -164,11 +164,11 @@ func (o *oracle) quarantined() bool {
 	return false
 }
 
-// endQuarantine notes the sources whose new list is in the cache. The lock is held, and all
-// are at rest.
+// endQuarantine ends the quarantine of each path whose new list is in the cache. The caller holds
+// o.mu, and all goroutines are blocked.
 func (o *oracle) endQuarantine() {
 	if o.mapping > 0 || o.handling > 0 {
-		return // The list may wait behind that.
+		return // The new list may wait behind a map function or a result.
 	}
 	for _, kind := range o.kinds {
 		for _, path := range kind.paths {

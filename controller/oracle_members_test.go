@@ -21,7 +21,7 @@ type oracleMember struct {
 	name     string
 	leaving  bool
 	attempts map[types.NamespacedName]*oracleAttempt // the last one of each key
-	fails    map[types.NamespacedName]int            // of the next attempts of a key
+	fails    map[types.NamespacedName]int            // how many of the next attempts of each key fail
 	running  int
 }
 
@@ -34,11 +34,11 @@ type oracleAttempt struct {
 	failures int // in a row
 	failed   bool
 	terminal bool
-	again    bool // it asked for another one
+	again    bool // it asked for another attempt
 }
 
-// oracleKeys are the keys of each controller, and the things that an attempt of each reads.
-// Its rules name the key when one of those changes.
+// oracleKeys maps each controller to its keys, and each key to the things that an attempt reads.
+// A change of such a thing requests the key.
 var oracleKeys = map[string]map[byte]string{
 	"configs":  {'a': "aeh", 'b': "bfl", 'c': "cg", 'd': "d"},
 	"nodes":    {'i': "iab", 'j': "jcd"},
@@ -46,12 +46,12 @@ var oracleKeys = map[string]map[byte]string{
 	"accounts": {'k': "kefgh"},
 }
 
-// oracleNeeds are the kinds that each controller waits for, by what they are called in URLs.
+// oracleNeeds maps each controller to the resources of the kinds that it waits for.
 var oracleNeeds = map[string][]string{
 	"configs": {"configmaps", "secrets"}, "nodes": {"nodes", "configmaps"}, "secrets": {"secrets"}, "accounts": {"serviceaccounts", "secrets"},
 }
 
-// slim is what is kept of a secret, where not all of it is.
+// slim is a projection of a secret.
 type slim struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -107,7 +107,7 @@ func (o *oracle) add(name string) error {
 	return o.manager.Add(name, o.reconciler(made), options...)
 }
 
-// remove removes a controller. It may take until its attempts have ended.
+// remove begins the removal of a controller. The removal ends with the last attempt.
 func (o *oracle) remove(name string) {
 	o.mu.Lock()
 	leaving := o.members[name]
@@ -124,16 +124,16 @@ func (o *oracle) remove(name string) {
 		if err == nil {
 			delete(o.members, name)
 		}
-		return nil // It fails where the manager ends before.
+		return nil // Remove fails if the manager ends first.
 	})
 }
 
-// mapped is the map function of a controller: it may be slow, hang or panic.
+// mapped returns the map function of a controller. It may be slow, hang or panic.
 func (o *oracle) mapped(name string) func(streams.Object) []types.NamespacedName {
 	return func(object streams.Object) (keys []types.NamespacedName) {
 		o.mu.Lock()
 		mode, released := o.mapMode, o.released
-		if mode == 'p' {
+		if mode == oracleStepPanicMap {
 			o.mapMode = 0
 		}
 		o.mapping++
@@ -144,11 +144,11 @@ func (o *oracle) mapped(name string) func(streams.Object) []types.NamespacedName
 			o.mapping--
 		}()
 		switch mode {
-		case 'm':
+		case oracleStepSlowMaps:
 			<-time.After(time.Second)
-		case 'M':
+		case oracleStepHangMaps:
 			<-released
-		case 'p':
+		case oracleStepPanicMap:
 			panic(errPlanned)
 		}
 		letter := object.GetName()[0]
@@ -163,12 +163,12 @@ func (o *oracle) mapped(name string) func(streams.Object) []types.NamespacedName
 	}
 }
 
-// reconciler reads what concerns a key, and does what is planned.
+// reconciler returns a reconciler that reads the things of a key, and then carries out its plan.
 func (o *oracle) reconciler(member *oracleMember) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (again time.Duration, err error) {
 		letter := request.Name[0]
 		if oracleKeys[member.name][letter] == "" {
-			return 0, nil // An object that a step has created beside the things.
+			return 0, nil // An object that createOutside has created.
 		}
 		attempt, plan := o.start(member, letter, request.NamespacedName)
 		panicked := true
@@ -179,7 +179,7 @@ func (o *oracle) reconciler(member *oracleMember) operators.Reconciler {
 	}
 }
 
-// start notes what an attempt reads, and returns what it has to do.
+// start records what an attempt reads, and returns the attempt and its plan.
 func (o *oracle) start(member *oracleMember, letter byte, key types.NamespacedName) (*oracleAttempt, rune) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -202,22 +202,22 @@ func (o *oracle) start(member *oracleMember, letter byte, key types.NamespacedNa
 	return attempt, attempt.plan
 }
 
-// plan returns what an attempt has to do. The lock is held.
+// plan takes the plan of an attempt: the step that says what it does, or 0. The caller holds o.mu.
 func (o *oracle) plan(member *oracleMember, key types.NamespacedName) rune {
 	switch {
 	case o.ending:
 		return 0
 	case member.fails[key] > 0:
 		member.fails[key]--
-		return '3'
+		return oracleStepFail
 	case len(o.plans) == 0:
 		return 0
 	}
 	plan := o.plans[0]
 	o.plans = o.plans[1:]
-	if plan == '!' {
+	if plan == oracleStepKeepFailing {
 		member.fails[key] = 3
-		return '3'
+		return oracleStepFail
 	}
 	return plan
 }
@@ -228,43 +228,43 @@ func (o *oracle) finish(member *oracleMember, attempt *oracleAttempt, again time
 	attempt.running = false
 	member.running--
 	attempt.failed = err != nil || panicked
-	attempt.terminal = attempt.failed && attempt.plan == '8'
+	attempt.terminal = attempt.failed && attempt.plan == oracleStepTerminal
 	attempt.again = again > 0
 	if attempt.failures++; !attempt.failed {
 		attempt.failures = 0
 	}
 }
 
-// carryOut does what an attempt has to do.
+// carryOut carries out the plan of an attempt.
 func (o *oracle) carryOut(ctx context.Context, attempt *oracleAttempt, plan rune) (time.Duration, error) {
 	switch plan {
-	case '1':
+	case oracleStepPatch:
 		return 0, o.patch(ctx, attempt)
-	case '2':
+	case oracleStepCreateSecret:
 		return 0, o.createChild(ctx, attempt)
-	case '3':
+	case oracleStepFail:
 		return 0, errPlanned
-	case '4':
+	case oracleStepPanic:
 		panic(errPlanned)
-	case '5':
+	case oracleStepRequeueSoon:
 		return time.Second, nil
-	case '6':
+	case oracleStepRequeueLate:
 		return time.Hour, nil
-	case '7':
+	case oracleStepSlow:
 		select {
 		case <-time.After(5 * time.Second):
 		case <-ctx.Done():
 		}
-	case '8':
+	case oracleStepTerminal:
 		return 0, operators.Terminal(errPlanned)
-	case '9':
+	case oracleStepExit:
 		runtime.Goexit()
-	case '0':
+	case oracleStepPatchAndFail:
 		return 0, errors.Join(o.patch(ctx, attempt), errPlanned)
-	case '=':
+	case oracleStepHang:
 		<-ctx.Done()
 		return 0, ctx.Err()
-	case ':':
+	case oracleStepCreateOutside:
 		return 0, o.createOutside(ctx)
 	}
 	return 0, nil

@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What the levels promise, checked while all are at rest, by what the server had and when.
+// The checks in this file compare what the levels promise with what the server held at which time.
+// They run while all goroutines are blocked.
 
-// oracleFailures in a row have a key named as failing, instead of counted as waiting.
+// oracleFailures is the number of failures in a row after which a key is named as failing. A key
+// with fewer failures counts as pending.
 const oracleFailures = 3
 
-// check checks the level of this moment.
+// check checks the promises of the current level.
 func (o *oracle) check() error {
 	level := o.manager.Cache().Level()
 	o.mu.Lock()
@@ -37,8 +39,8 @@ func (o *oracle) check() error {
 	return nil
 }
 
-// follow reads all that the cache holds, and notes whether that has changed, and which kinds
-// are not watched.
+// follow reads all things from the cache and records whether one has changed. It resets the record
+// of kinds that are not watched. The caller holds o.mu.
 func (o *oracle) follow() {
 	changed := false
 	for i, thing := range o.things {
@@ -58,7 +60,7 @@ func (o *oracle) follow() {
 	for _, member := range o.members {
 		for _, attempt := range member.attempts {
 			if dropped := o.thing('l'); attempt.read[dropped] != "" && o.manager.Cache().Store(dropped.kind.group) == nil {
-				attempt.read[dropped] = "" // What is watched on demand no more is not read any more.
+				attempt.read[dropped] = "" // A kind that is no longer wanted cannot be read.
 			}
 		}
 	}
@@ -68,7 +70,7 @@ func (o *oracle) follow() {
 	o.restedAt = time.Now()
 }
 
-// listed reports whether every path of a kind has had a list.
+// listed reports whether every path of a kind has had a complete list.
 func (o *oracle) listed(kind *oracleKind) bool {
 	namespaces := o.options.namespaces
 	if len(namespaces) == 0 || !kind.namespaced {
@@ -82,9 +84,9 @@ func (o *oracle) listed(kind *oracleKind) bool {
 	return true
 }
 
-// checkUncounted checks that kinds are not counted that are refused, and no others but those on
-// demand. The first list of one that is refused no more may wait behind a map function, or a
-// result, and so may the refusal.
+// checkUncounted checks that a kind does not count if the server refuses it, and that every other
+// kind counts, except for a kind on demand. While a map function or a result is in progress it
+// checks nothing, as a refusal or the first list after one may wait behind it.
 func (o *oracle) checkUncounted(uncounted []string) {
 	if o.mapping > 0 || o.handling > 0 {
 		return
@@ -102,8 +104,8 @@ func (o *oracle) checkUncounted(uncounted []string) {
 	}
 }
 
-// anyWorks reports whether the server refuses no kind of some controller. Where none can work,
-// the kinds that are refused count.
+// anyWorks reports whether the server refuses no kind of at least one controller. If no controller
+// can work, refused kinds count.
 func (o *oracle) anyWorks() bool {
 	needs := map[string][]string{
 		"configs": {"configmaps", "secrets"}, "nodes": {"nodes", "configmaps"}, "secrets": {"secrets"}, "accounts": {"serviceaccounts", "secrets"},
@@ -118,7 +120,7 @@ func (o *oracle) anyWorks() bool {
 	return false
 }
 
-// anyListed reports whether a path of a kind has had a list.
+// anyListed reports whether at least one path of a kind has had a complete list.
 func (o *oracle) anyListed(kind *oracleKind) bool {
 	for _, path := range kind.paths {
 		if !path.first.IsZero() {
@@ -128,7 +130,7 @@ func (o *oracle) anyListed(kind *oracleKind) bool {
 	return false
 }
 
-// checkKinds checks what Listed and Current promise of each kind that counts.
+// checkKinds checks the promises of Listed and Current for each kind that counts.
 func (o *oracle) checkKinds(level cache.Level, uncounted []string, now time.Time) {
 	for _, kind := range o.kinds {
 		store := o.manager.Cache().Store(kind.group)
@@ -147,7 +149,7 @@ func (o *oracle) checkKinds(level cache.Level, uncounted []string, now time.Time
 				o.broken("%c is %q in the cache, which is older than the first list", thing.letter, o.held[i])
 			}
 			if level >= cache.Current && thing.find(0, o.held[i], now.Add(-o.options.staleness-o.options.slack)) < 0 {
-				o.broken("%c is %q in the cache, which it has not been for longer than %v: it is %q", thing.letter, o.held[i], o.options.staleness, thing.now())
+				o.broken("%c is %q in the cache, and has not been that at the server for longer than %v: it is %q", thing.letter, o.held[i], o.options.staleness, thing.now())
 			}
 		}
 	}
@@ -163,7 +165,7 @@ func (o *oracle) pathOf(thing *oracleThing) string {
 // checkSettled checks what Settled and Converged promise.
 func (o *oracle) checkSettled(level cache.Level, uncounted []string, now time.Time) {
 	if o.mapping > 0 {
-		o.broken("%d map functions are being asked", o.mapping)
+		o.broken("%d map functions are running", o.mapping)
 	}
 	if o.handling > 0 {
 		o.broken("%d results are being handled", o.handling)
@@ -172,7 +174,7 @@ func (o *oracle) checkSettled(level cache.Level, uncounted []string, now time.Ti
 		o.broken("pending is %q", pending)
 	}
 	if calm, quiet := now.Sub(o.changedAfter), o.manager.Cache().Loop().QuietPeriod(); calm < quiet {
-		o.broken("the cache changed %v ago, or less, and calm is %v", calm, quiet)
+		o.broken("the cache changed at most %v ago, and the quiet period is %v", calm, quiet)
 	}
 	for i, thing := range o.things {
 		store := o.manager.Cache().Store(thing.kind.group)
@@ -192,7 +194,7 @@ func (o *oracle) checkSettled(level cache.Level, uncounted []string, now time.Ti
 	}
 }
 
-// checkMember checks that all that a controller has to do is done.
+// checkMember checks that a controller has nothing left to do.
 func (o *oracle) checkMember(level cache.Level, member *oracleMember, uncounted, named []string) {
 	if member.running > 0 {
 		o.broken("%s has %d attempts in flight", member.name, member.running)
@@ -238,7 +240,7 @@ func (o *oracle) checkRead(member *oracleMember, letter byte, reads string) {
 		}
 		switch {
 		case attempt == nil && held != "":
-			o.broken("%s was never asked for %c, though the cache holds %c as %q", member.name, letter, each, held)
+			o.broken("%s has never reconciled %c, though the cache holds %c as %q", member.name, letter, each, held)
 		case attempt != nil && attempt.read[thing] != held:
 			o.broken("the last attempt of %s for %c has read %c as %q, and the cache holds %q", member.name, letter, each, attempt.read[thing], held)
 		}

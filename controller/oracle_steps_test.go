@@ -12,39 +12,105 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A schedule of the oracle is a text: digits that choose the options, a bar, and steps.
+// A schedule of the oracle is a text: digits that select the options, a bar, and steps of one
+// character each. The constants below name the steps, except for these:
 //
-//	a ... l    somebody creates or changes a thing: a to d are config maps in the namespaces x, x, y
-//	           and z, e to h secrets, i and j nodes, which own a, b and c, d; k is a service account,
-//	           and l a limit range, which is watched on demand
-//	A ... L    somebody deletes it
-//	'          the next change is of an object without the label
-//	1 2 :      the next attempt patches its config map; creates a secret; creates a config map
-//	           that no watch shows
-//	3 4 9 !    it fails; panics; exits; fails, and so do the next three of its key
-//	5 6        it asks for another one after a second; after an hour
-//	7 = 8 0    it takes 5 s; hangs; fails for good; patches and fails
-//	m M p      map functions take a second; hang; the next one panics
-//	o r        the handling of results stalls; what hangs or stalls goes on
-//	. - _ ~ ^  10 ms, 1 s, 30 s, 70 s, 10 min pass. The manager starts with the first of them
-//	N Q O      all watches break; fall silent; the history is dropped
-//	S R        a backup is taken; the server is set back to it, or to how the manager found it
-//	U u Z      secrets are served no more, or again; service accounts; the next 3 lists get code 404
-//	T V W      the next event is an error of code 500; breaks in the middle; is an error of code 410
-//	" ;        the next 3 events come twice; the next one comes a second late
-//	n q s t    from now on lists hang; watches; second pages of lists; all requests
-//	v z        the next 3 lists get code 403; the next 3 requests 401
-//	w x y      the next 3 requests get code 429; 500; all requests from now on 503 with Retry-After
-//	$ %        the next 3 connections are refused; all
-//	& *        the next list is answered with nonsense; all lists and watches
-//	/ < >      the next 2 lists or watches take 5 s; the next write loses its answer; takes 5 s
-//	+          all faults end
-//	( )        the controller of nodes is added; removed
-//	[ ]        that of secrets
-//	{ }        that of service accounts
-//	@ #        limit ranges are wanted; are not
-//	X          the manager ends
-const oracleSteps = "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMpor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#X"
+//	a ... l   another client creates or changes a thing: a to d are config maps in the namespaces
+//	          x, x, y and z, e to h secrets in the same ones, i and j nodes; i owns a and b, j owns
+//	          c and d; k is a service account, and l a limit range, which is watched on demand
+//	A ... L   another client deletes it
+//
+// The stored fuzz inputs consist of these characters, so a step keeps its character.
+const (
+	oracleStepUnlabelled = '\'' // the next change is of an object without the label
+
+	// What the next attempt does.
+	oracleStepPatch         = '1' // it patches its config map
+	oracleStepCreateSecret  = '2' // it creates a secret
+	oracleStepCreateOutside = ':' // it creates a config map that no watch shows
+	oracleStepFail          = '3' // it fails
+	oracleStepPanic         = '4' // it panics
+	oracleStepExit          = '9' // it exits its goroutine
+	oracleStepKeepFailing   = '!' // it fails, and so do the next three of its key
+	oracleStepRequeueSoon   = '5' // it asks for another attempt after a second
+	oracleStepRequeueLate   = '6' // it asks for another attempt after an hour
+	oracleStepSlow          = '7' // it takes 5 s
+	oracleStepHang          = '=' // it hangs until its context ends
+	oracleStepTerminal      = '8' // it fails with a terminal error
+	oracleStepPatchAndFail  = '0' // it patches its config map and fails
+
+	// Map functions and results.
+	oracleStepSlowMaps     = 'm' // map functions take a second
+	oracleStepHangMaps     = 'M' // map functions hang
+	oracleStepPanicMap     = 'p' // the next map function panics
+	oracleStepStallResults = 'o' // the handling of results stalls
+	oracleStepRelease      = 'r' // what hangs or stalls continues
+
+	// Time. The manager starts at the first of these steps.
+	oracleStep10ms  = '.'
+	oracleStep1s    = '-'
+	oracleStep30s   = '_'
+	oracleStep70s   = '~'
+	oracleStep10min = '^'
+
+	// The server.
+	oracleStepBreak           = 'N' // all watches break
+	oracleStepSilence         = 'Q' // all watches fall silent
+	oracleStepCompact         = 'O' // the history is dropped
+	oracleStepBackUp          = 'S' // a backup is taken
+	oracleStepRestore         = 'R' // the backup is restored; without one, the state that the manager started with
+	oracleStepInstallSecrets  = 'U' // secrets are no longer served, or are served again
+	oracleStepInstallAccounts = 'u' // the same for service accounts
+
+	// Faults of events.
+	oracleStepErrorEvent = 'T' // the next event is an error of code 500
+	oracleStepCutEvent   = 'V' // the connection breaks within the next event
+	oracleStepExpire     = 'W' // the next event is an error of code 410
+	oracleStepDuplicate  = '"' // the next 3 events come twice
+	oracleStepDelay      = ';' // the next event comes a second late
+
+	// Faults of requests.
+	oracleStepHangLists      = 'n' // lists hang from now on
+	oracleStepHangWatches    = 'q' // watches hang from now on
+	oracleStepHangSecondList = 's' // the second list request hangs, such as the second page of a list
+	oracleStepHangAll        = 't' // all requests hang from now on
+	oracleStepNotFound       = 'Z' // the next 3 lists get code 404
+	oracleStepForbidden      = 'v' // the next 3 lists get code 403
+	oracleStepUnauthorized   = 'z' // the next 3 requests get code 401
+	oracleStepThrottle       = 'w' // the next 3 requests get code 429
+	oracleStepInternalError  = 'x' // the next 3 requests get code 500
+	oracleStepUnavailable    = 'y' // all requests from now on get code 503 with Retry-After
+	oracleStepRefuse         = '$' // the next 3 connections are refused
+	oracleStepRefuseAll      = '%' // all connections from now on are refused
+	oracleStepNonsense       = '&' // the next list is answered with nonsense
+	oracleStepNonsenseAll    = '*' // all lists and watches from now on are answered with nonsense
+	oracleStepSlowReads      = '/' // the next list and the next watch take 5 s
+	oracleStepLoseAnswers    = '<' // the next patch and the next creation lose their answers
+	oracleStepSlowWrite      = '>' // the next write takes 5 s
+	oracleStepHeal           = '+' // all faults end
+
+	// Controllers.
+	oracleStepAddNodes       = '('
+	oracleStepRemoveNodes    = ')'
+	oracleStepAddSecrets     = '['
+	oracleStepRemoveSecrets  = ']'
+	oracleStepAddAccounts    = '{'
+	oracleStepRemoveAccounts = '}'
+	oracleStepDemand         = '@' // limit ranges are wanted
+	oracleStepEndDemand      = '#' // limit ranges are no longer wanted
+
+	oracleStepEnd = 'X' // the manager ends
+)
+
+const (
+	oraclePlans    = "12:349!5678=0" // the steps that say what the next attempt does
+	oracleMapModes = "mMp"           // the steps that say what map functions do
+	oracleHangs    = "nqst"          // the steps after which requests hang
+	oraclePatience = "wy"            // the steps after which the server sends Retry-After
+
+	// oracleSteps holds all steps. Fuzz inputs select unknown steps by their index, so the order stays.
+	oracleSteps = "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMpor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#X"
+)
 
 // step does one step. It does not wait.
 func (o *oracle) step(step rune) {
@@ -60,44 +126,44 @@ func (o *oracle) step(step rune) {
 		if !o.quarantined() {
 			o.delete(o.thing(byte(step) - 'A' + 'a'))
 		}
-	case step == '\'':
+	case step == oracleStepUnlabelled:
 		o.toggled = true
-	case strings.ContainsRune("12:349!5678=0", step):
+	case strings.ContainsRune(oraclePlans, step):
 		o.plans = append(o.plans, step)
-	case strings.ContainsRune("mMp", step):
+	case strings.ContainsRune(oracleMapModes, step):
 		o.mapMode = step
-	case step == 'o':
+	case step == oracleStepStallResults:
 		o.stalled = true
-	case step == 'r':
+	case step == oracleStepRelease:
 		o.release()
 	default:
 		o.disturb(step)
 	}
 }
 
-// disturb does what befalls the server and the connections to it. The lock is held.
+// disturb does a step of the server or of the connections to it. The caller holds o.mu.
 func (o *oracle) disturb(step rune) {
 	switch step {
-	case 'N':
+	case oracleStepBreak:
 		o.server.Break()
-	case 'Q':
+	case oracleStepSilence:
 		o.server.Silence()
-	case 'O':
+	case oracleStepCompact:
 		o.server.Compact()
-	case 'S':
+	case oracleStepBackUp:
 		o.backUp()
-	case 'R':
+	case oracleStepRestore:
 		if o.snapshot != nil {
 			o.restore()
 		}
-	case 'U', 'u':
-		kind := o.kinds[map[rune]int{'U': 1, 'u': 3}[step]]
+	case oracleStepInstallSecrets, oracleStepInstallAccounts:
+		kind := o.kinds[map[rune]int{oracleStepInstallSecrets: 1, oracleStepInstallAccounts: 3}[step]]
 		if !o.quarantined() {
 			o.install(kind, kind.gone)
 		}
-	case '>':
+	case oracleStepSlowWrite:
 		o.slowWrites.Store(true)
-	case '+':
+	case oracleStepHeal:
 		o.server.Heal()
 	default:
 		for _, fault := range oracleFaults[step] {
@@ -110,63 +176,67 @@ func (o *oracle) disturb(step rune) {
 
 const nonsensical = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`
 
-// oracleFaults are the steps that are faults of the server.
+// oracleFaults maps steps to faults of the server.
 var oracleFaults = map[rune][]sourcestest.Fault{
-	'Z': {{Action: sourcestest.Refuse, Verb: "list", Code: http.StatusNotFound, Times: 3}},
-	'T': {{Action: sourcestest.Fail}},
-	'V': {{Action: sourcestest.Cut}},
-	'W': {{Action: sourcestest.Expire}},
-	'"': {{Action: sourcestest.Duplicate, Times: 3}},
-	';': {{Action: sourcestest.Delay}},
-	'n': {{Action: sourcestest.Hang, Verb: "list", Times: sourcestest.Always}},
-	'q': {{Action: sourcestest.Hang, Verb: "watch", Times: sourcestest.Always}},
-	's': {{Action: sourcestest.Hang, Verb: "list", Nth: 2}},
-	't': {{Action: sourcestest.Hang, Times: sourcestest.Always}},
-	'v': {{Action: sourcestest.Refuse, Verb: "list", Code: http.StatusForbidden, Times: 3}},
-	'z': {{Action: sourcestest.Refuse, Code: http.StatusUnauthorized, Times: 3}},
-	'w': {{Action: sourcestest.Refuse, Code: http.StatusTooManyRequests, Times: 3}},
-	'x': {{Action: sourcestest.Refuse, Code: http.StatusInternalServerError, Times: 3}},
-	'y': {{Action: sourcestest.Refuse, Code: http.StatusServiceUnavailable, RetryAfter: time.Second, Times: sourcestest.Always}},
-	'$': {{Action: sourcestest.Disconnect, Times: 3}},
-	'%': {{Action: sourcestest.Disconnect, Times: sourcestest.Always}},
-	'&': {{Action: sourcestest.Answer, Verb: "list", Body: "{}"}},
-	'*': {
+	oracleStepNotFound:       {{Action: sourcestest.Refuse, Verb: "list", Code: http.StatusNotFound, Times: 3}},
+	oracleStepErrorEvent:     {{Action: sourcestest.Fail}},
+	oracleStepCutEvent:       {{Action: sourcestest.Cut}},
+	oracleStepExpire:         {{Action: sourcestest.Expire}},
+	oracleStepDuplicate:      {{Action: sourcestest.Duplicate, Times: 3}},
+	oracleStepDelay:          {{Action: sourcestest.Delay}},
+	oracleStepHangLists:      {{Action: sourcestest.Hang, Verb: "list", Times: sourcestest.Always}},
+	oracleStepHangWatches:    {{Action: sourcestest.Hang, Verb: "watch", Times: sourcestest.Always}},
+	oracleStepHangSecondList: {{Action: sourcestest.Hang, Verb: "list", Nth: 2}},
+	oracleStepHangAll:        {{Action: sourcestest.Hang, Times: sourcestest.Always}},
+	oracleStepForbidden:      {{Action: sourcestest.Refuse, Verb: "list", Code: http.StatusForbidden, Times: 3}},
+	oracleStepUnauthorized:   {{Action: sourcestest.Refuse, Code: http.StatusUnauthorized, Times: 3}},
+	oracleStepThrottle:       {{Action: sourcestest.Refuse, Code: http.StatusTooManyRequests, Times: 3}},
+	oracleStepInternalError:  {{Action: sourcestest.Refuse, Code: http.StatusInternalServerError, Times: 3}},
+	oracleStepUnavailable:    {{Action: sourcestest.Refuse, Code: http.StatusServiceUnavailable, RetryAfter: time.Second, Times: sourcestest.Always}},
+	oracleStepRefuse:         {{Action: sourcestest.Disconnect, Times: 3}},
+	oracleStepRefuseAll:      {{Action: sourcestest.Disconnect, Times: sourcestest.Always}},
+	oracleStepNonsense:       {{Action: sourcestest.Answer, Verb: "list", Body: "{}"}},
+	oracleStepNonsenseAll: {
 		{Action: sourcestest.Answer, Verb: "list", Times: sourcestest.Always, Body: nonsensical},
 		{Action: sourcestest.Answer, Verb: "watch", Times: sourcestest.Always, Body: nonsensical},
 	},
-	'/': {{Action: sourcestest.Slow, Verb: "list", For: 5 * time.Second}, {Action: sourcestest.Slow, Verb: "watch", For: 5 * time.Second}},
-	'<': {{Action: sourcestest.LoseAnswer, Verb: "patch"}, {Action: sourcestest.LoseAnswer, Verb: "create"}},
+	oracleStepSlowReads:   {{Action: sourcestest.Slow, Verb: "list", For: 5 * time.Second}, {Action: sourcestest.Slow, Verb: "watch", For: 5 * time.Second}},
+	oracleStepLoseAnswers: {{Action: sourcestest.LoseAnswer, Verb: "patch"}, {Action: sourcestest.LoseAnswer, Verb: "create"}},
 }
 
-// controllers adds or removes a controller, or says what is wanted. It is false for other steps.
+// controllers adds or removes a controller, or sets a demand. done reports whether the step is one
+// of these.
 func (o *oracle) controllers(step rune) (done bool, err error) {
-	names := map[rune]string{'(': "nodes", ')': "nodes", '[': "secrets", ']': "secrets", '{': "accounts", '}': "accounts"}
+	names := map[rune]string{
+		oracleStepAddNodes: "nodes", oracleStepAddSecrets: "secrets", oracleStepAddAccounts: "accounts",
+		oracleStepRemoveNodes: "nodes", oracleStepRemoveSecrets: "secrets", oracleStepRemoveAccounts: "accounts",
+	}
 	switch step {
-	case '(', '[', '{':
+	case oracleStepAddNodes, oracleStepAddSecrets, oracleStepAddAccounts:
 		return true, o.add(names[step])
-	case ')', ']', '}':
+	case oracleStepRemoveNodes, oracleStepRemoveSecrets, oracleStepRemoveAccounts:
 		o.remove(names[step])
 		return true, nil
-	case '@', '#':
-		controller.Demand[*corev1.LimitRange](o.manager.Client(), step == '@')
+	case oracleStepDemand, oracleStepEndDemand:
+		controller.Demand[*corev1.LimitRange](o.manager.Client(), step == oracleStepDemand)
 		return true, nil
 	}
 	return false, nil
 }
 
-// pass returns how long a step of time takes. Where the server is asked often, the longest one
-// is shorter.
+// pass returns how long a step of time takes, or 0 for other steps. With a short MaxStaleness, the
+// long steps are shorter, as the server is probed more often.
 func (o *oracle) pass(step rune) time.Duration {
 	switch step {
-	case '.':
+	case oracleStep10ms:
 		return 10 * time.Millisecond
-	case '-':
+	case oracleStep1s:
 		return time.Second
-	case '_':
+	case oracleStep30s:
 		return min(30*time.Second, 10*o.options.staleness)
-	case '~':
+	case oracleStep70s:
 		return min(70*time.Second, 20*o.options.staleness)
-	case '^':
+	case oracleStep10min:
 		return min(10*time.Minute, 20*o.options.staleness)
 	}
 	return 0
@@ -181,7 +251,7 @@ func (o *oracle) play(steps string) error {
 		switch {
 		case err != nil:
 			return err
-		case step == 'X':
+		case step == oracleStepEnd:
 			return nil
 		case wait > 0:
 			o.run()
@@ -200,7 +270,7 @@ func (o *oracle) play(steps string) error {
 	return nil
 }
 
-// run starts the manager, once.
+// run starts the manager, if it was not started yet.
 func (o *oracle) run() {
 	if o.started {
 		return

@@ -19,16 +19,16 @@ import (
 )
 
 var (
-	oracleCount  = flag.Int("oracle", defaultOracle, "how many random schedules the levels are checked with")
-	oracleTime   = flag.Duration("oracle-time", 0, "how long the levels are checked with random schedules at most; 0 is no bound")
-	oracleReplay = flag.String("oracle-replay", "", "a schedule that the levels are checked with, -oracle times, in place of random ones")
+	oracleCount  = flag.Int("oracle", defaultOracle, "number of random schedules that check the levels")
+	oracleTime   = flag.Duration("oracle-time", 0, "upper bound of the time for random schedules that check the levels; 0 is no bound")
+	oracleReplay = flag.String("oracle-replay", "", "schedule to check the levels with, -oracle times, instead of random ones")
 )
 
-// oracleOptions are the options of a manager and its server, chosen by digits.
+// oracleOptions holds the options of a manager and its server. Digits of the schedule select them.
 type oracleOptions struct {
 	window        time.Duration
 	staleness     time.Duration
-	slack         time.Duration // by which the network delays an event, which nobody can know
+	slack         time.Duration // how long the network delays an event without a sign of it
 	pages         int
 	namespaces    []string
 	server        sourcestest.Options
@@ -39,7 +39,7 @@ type oracleOptions struct {
 	deadline      time.Duration
 }
 
-// oracleDigits is how many values each digit has.
+// oracleDigits holds the number of values of each digit.
 var oracleDigits = [...]int{3, 4, 3, 3, 4, 4, 3}
 
 func oracleOptionsOf(digits string) oracleOptions {
@@ -68,11 +68,12 @@ func oracleOptionsOf(digits string) oracleOptions {
 	return made
 }
 
-// consult lives through a schedule, in a bubble whose end checks that every goroutine has ended.
+// consult runs a schedule in a synctest bubble. The end of the bubble checks that every goroutine
+// has ended.
 func consult(t *testing.T, text string) (err error) {
 	digits, steps, _ := strings.Cut(text, "|")
 	options := oracleOptionsOf(digits)
-	if strings.Contains(steps, ";") {
+	if strings.ContainsRune(steps, oracleStepDelay) {
 		options.slack = sourcestest.DefaultWait
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -92,13 +93,14 @@ func consult(t *testing.T, text string) (err error) {
 }
 
 func (o *oracle) live(steps string) error {
-	if err := o.play(steps); err != nil || strings.Contains(steps, "X") || o.isOver() {
+	if err := o.play(steps); err != nil || strings.ContainsRune(steps, oracleStepEnd) || o.isOver() {
 		return err
 	}
 	return o.recover(steps)
 }
 
-// recover heals all, and checks that all settle in time, as they are.
+// recover ends all faults. It checks that the level becomes Settled in time, and that the cache
+// then matches the server.
 func (o *oracle) recover(steps string) error {
 	o.run()
 	o.mu.Lock()
@@ -109,19 +111,19 @@ func (o *oracle) recover(steps string) error {
 		o.install(kind, true)
 	}
 	o.mu.Unlock()
-	// A bookmark or a probe; the source's backoff before it connects again and before it lists
-	// what the probe has missed; and that of a key, after which the last failures were tried again.
+	// This is the time of a bookmark or a probe, and of three backoffs. The source backs off before it
+	// reconnects, and before it lists what the probe has missed. A key backs off before its last retry.
 	within := max(time.Minute, o.options.staleness*3/4) + 2*10*time.Second + oracleBackoff*12/10
-	if strings.ContainsAny(steps, "nqst") {
-		within += 70 * time.Second // A request hangs.
+	if strings.ContainsAny(steps, oracleHangs) {
+		within += 70 * time.Second // A request that hangs times out.
 	}
-	if strings.ContainsAny(steps, "wy") {
-		within += 30 * time.Second // The server asked for patience.
+	if strings.ContainsAny(steps, oraclePatience) {
+		within += 30 * time.Second // The server has sent Retry-After.
 	}
 	<-time.After(within)
 	quiet := o.manager.Cache().Loop().QuietPeriod()
 	if err := o.settle(quiet); err != nil {
-		return fmt.Errorf("%v and a calm of %v after all is well: %w; pending: %q", within, quiet, err, o.manager.Cache().Pending(cache.Settled))
+		return fmt.Errorf("%v and a quiet period of %v after all faults ended: %w; pending: %q", within, quiet, err, o.manager.Cache().Pending(cache.Settled))
 	}
 	if o.isOver() {
 		return nil
@@ -146,7 +148,7 @@ func (o *oracle) settle(within time.Duration) error {
 	return err
 }
 
-// checkEnd checks that the cache holds what the server holds.
+// checkEnd checks that the cache holds what the server holds, and that no attempt fails any more.
 func (o *oracle) checkEnd() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -167,7 +169,7 @@ func (o *oracle) checkEnd() error {
 
 func (o *oracle) isOver() bool { return o.over.Load() }
 
-// stop ends the manager, and checks that it ends in time and well.
+// stop ends the manager, and returns an error if it fails or takes too long.
 func (o *oracle) stop() error {
 	o.run()
 	o.mu.Lock()
@@ -190,8 +192,8 @@ func atStep(at int, step rune, err error) error {
 	return fmt.Errorf("after step %d, %c: %w", at, step, err)
 }
 
-// evenly draws one of a number of values, each as likely as the others: what rapid draws
-// otherwise is small for the most part.
+// evenly returns a generator of 0 to values-1, each about as likely as the others. The generators
+// of rapid prefer small values.
 func evenly(values int) *rapid.Generator[int] {
 	return rapid.Custom(func(rt *rapid.T) int {
 		drawn := 0
@@ -205,14 +207,14 @@ func evenly(values int) *rapid.Generator[int] {
 	})
 }
 
-// drawnOracle is a random schedule. One that is short, or of many steps that are alike, is
-// found when rapid looks for the least one that fails.
+// drawnOracle draws a random schedule. It need not draw short or uniform schedules: rapid finds them
+// when it shrinks one that fails.
 func drawnOracle(rt *rapid.T) string {
 	var text strings.Builder
 	for i, values := range oracleDigits {
 		value := evenly(values).Draw(rt, fmt.Sprint("option ", i))
 		if i == 1 && value == 3 && !rapid.Bool().Draw(rt, "short") {
-			value = 0 // With the shortest bound, the server is asked every 1.5 s, which takes long.
+			value = 0 // With the shortest bound, the server is probed every 1.5 s, which makes the schedule slow.
 		}
 		text.WriteByte('0' + byte(value))
 	}
@@ -221,16 +223,16 @@ func drawnOracle(rt *rapid.T) string {
 		text.WriteByte(oracleLikely[step])
 	}
 	if evenly(20).Draw(rt, "end") == 1 {
-		text.WriteByte('X')
+		text.WriteByte(oracleStepEnd)
 	}
 	return text.String()
 }
 
-// oracleLikely are the steps that are drawn, the likely ones several times.
+// oracleLikely holds the steps to draw from, the likely ones several times.
 const oracleLikely = "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMpor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#" + "aaabbbeeeiiAE112!..........-------____~+++rrrrNR"
 
 func TestNoLevelPromisesTooMuchWhateverHappens(t *testing.T) {
-	klog.SetSlogLogger(noLog) // Here, all that is logged is expected.
+	klog.SetSlogLogger(noLog) // All log messages are expected here.
 	if *oracleReplay != "" {
 		for range *oracleCount {
 			if err := consult(t, *oracleReplay); err != nil {

@@ -11,27 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// oraclePath is what the manager asks for a kind: a namespace of it, or all.
+// oraclePath is a path at which the manager lists and watches a kind: one namespace, or all of them.
 type oraclePath struct {
-	asked    time.Time // when the list that is under way was asked for
-	first    time.Time // when the first complete list was asked for; zero if there was none
-	listed   time.Time // when the last complete list was asked for
-	told     bool      // a list was complete in this or an earlier life of the kind
-	behind   bool      // the server was set back, and no list has shown that yet
-	relisted bool      // there was one since
+	asked      time.Time // when the list in progress was requested
+	first      time.Time // when the first complete list was requested; zero if there was none
+	listed     time.Time // when the last complete list was requested
+	everListed bool      // a list was complete in this or an earlier life of the kind
+	behind     bool      // the server was restored, and no list of that is in the cache yet
+	relisted   bool      // a list was complete since the restore
 }
 
 func (p *oraclePath) complete(asked time.Time) {
 	if p.first.IsZero() {
 		p.first = asked
 	}
-	p.listed, p.told, p.relisted = asked, true, true
+	p.listed, p.everListed, p.relisted = asked, true, true
 }
 
-// oracleWire is the network between a manager and its server, and notes what passes.
+// oracleWire is the network between the manager and its server. It records the lists and events that
+// pass.
 type oracleWire struct{ *oracle }
 
-// RoundTrip passes a request on.
+// RoundTrip forwards a request to the server.
 func (o *oracleWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	kind, name := o.parse(request.URL.Path)
 	switch query := request.URL.Query(); {
@@ -48,7 +49,7 @@ func (o *oracleWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// parse returns what a path is of.
+// parse returns the kind and the name in a path. The kind is nil if it is none of the oracle.
 func (o *oracleWire) parse(path string) (*oracleKind, types.NamespacedName) {
 	parts := strings.Split(strings.TrimPrefix(path, "/api/v1/"), "/")
 	var name types.NamespacedName
@@ -66,7 +67,7 @@ func (o *oracleWire) parse(path string) (*oracleKind, types.NamespacedName) {
 	return nil, name
 }
 
-// write passes a write on, and takes what it changed into the history.
+// write forwards a write, and adds the states that it changed to the history.
 func (o *oracleWire) write(request *http.Request, kind *oracleKind, name types.NamespacedName) (*http.Response, error) {
 	if o.slowWrites.CompareAndSwap(true, false) {
 		select {
@@ -92,7 +93,7 @@ func (o *oracleWire) write(request *http.Request, kind *oracleKind, name types.N
 	return answer, err
 }
 
-// probe passes a question for the current version on.
+// probe forwards a request for the current version.
 func (o *oracleWire) probe(request *http.Request, kind *oracleKind) (*http.Response, error) {
 	answer, err := o.server.RoundTrip(request)
 	if err == nil {
@@ -103,7 +104,7 @@ func (o *oracleWire) probe(request *http.Request, kind *oracleKind) (*http.Respo
 	return answer, err
 }
 
-// list passes a list, or a page of one, on.
+// list forwards a list, or a page of one, and records when a list is complete.
 func (o *oracleWire) list(request *http.Request, kind *oracleKind, namespace string, next bool) (*http.Response, error) {
 	asked := time.Now()
 	answer, err := o.server.RoundTrip(request)
@@ -125,7 +126,8 @@ func (o *oracleWire) list(request *http.Request, kind *oracleKind, namespace str
 	return answer, err
 }
 
-// note notes a kind that the server refuses to list, which is final for the attempt or not.
+// note records that the server refuses to list a kind. final is false if the source makes another
+// request in place of the refused one.
 func (o *oracleWire) note(kind *oracleKind, answer *http.Response, final bool) {
 	switch answer.StatusCode {
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
@@ -134,7 +136,7 @@ func (o *oracleWire) note(kind *oracleKind, answer *http.Response, final bool) {
 	}
 }
 
-// watch opens a watch, which may begin with a list.
+// watch forwards a watch, which may begin with a list.
 func (o *oracleWire) watch(request *http.Request, kind *oracleKind, namespace string, lists bool) (*http.Response, error) {
 	asked := time.Now()
 	answer, err := o.server.RoundTrip(request)
@@ -144,7 +146,7 @@ func (o *oracleWire) watch(request *http.Request, kind *oracleKind, namespace st
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if lists {
-		o.note(kind, answer, false) // It lists plainly then.
+		o.note(kind, answer, false) // The source falls back to a plain list.
 	}
 	answer.Body = &oracleBody{ReadCloser: answer.Body, wire: o, kind: kind, path: kind.path(namespace), asked: asked}
 	return answer, nil
@@ -157,10 +159,10 @@ type oracleBody struct {
 	kind  *oracleKind
 	path  *oraclePath
 	asked time.Time
-	line  []byte // half a line
+	line  []byte // an incomplete line
 }
 
-// Read reads, and notes what is in each whole line.
+// Read reads, and records the event in each complete line.
 func (b *oracleBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
 	b.line = append(b.line, into[:n]...)
@@ -198,7 +200,7 @@ func (b *oracleBody) note(line []byte) {
 	}
 }
 
-// between returns what stands behind a text up to the next quotation mark.
+// between returns the text after before, up to the next quotation mark.
 func between(line []byte, before string) string {
 	_, after, _ := bytes.Cut(line, []byte(before))
 	value, _, _ := bytes.Cut(after, []byte(`"`))

@@ -22,25 +22,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The oracle of the levels is a whole manager over a fake API server, in virtual time, and a
-// judge that knows what the server had at which time. After each step of a schedule the judge
-// compares what the level promises with that: see oracle_promises_test.go.
+// The oracle of the levels runs a whole manager over a fake API server, in virtual time, and records
+// what the server held at which time. After each step of a schedule it compares the promises of the
+// level with that record: see oracle_promises_test.go.
 
 const (
-	oracleToken = "t" // the annotation that tells two states apart; no two states of a schedule share one
+	oracleToken = "t" // the annotation that identifies a state: no two states of a schedule have the same value
 	oracleLabel = "l"
 )
 
-// oracleKind is a kind of objects.
+// oracleKind is one kind of objects at the server.
 type oracleKind struct {
 	resource   string
 	group      schema.GroupKind
 	namespaced bool
 	make       func(name types.NamespacedName) streams.Object
-	paths      map[string]*oraclePath // by namespace
+	paths      map[string]*oraclePath // by namespace; "" is all of them
 	gone       bool                   // the server does not serve it
 	refused    bool                   // the server refused a list in this life of the kind
-	barred     bool                   // likewise, and no other request took its place
+	barred     bool                   // the server refused a list, and the source made no other request in its place
 }
 
 func (k *oracleKind) path(namespace string) *oraclePath {
@@ -50,20 +50,20 @@ func (k *oracleKind) path(namespace string) *oraclePath {
 	return k.paths[namespace]
 }
 
-// oracle is a world and the manager in it.
+// oracle is a server, a manager, and a record of what the server held.
 type oracle struct {
 	options oracleOptions
 	server  *sourcestest.Server
 	manager *controller.Manager
-	group   *lifecycle.Group // what the schedule runs beside the manager
-	running *lifecycle.Group // the manager
+	group   *lifecycle.Group // of the removals, beside the manager
+	running *lifecycle.Group // of the manager
 	end     context.CancelFunc
 	started bool
 	over    atomic.Bool // the manager has ended
 
 	slowWrites atomic.Bool
 
-	mu           sync.Mutex // of what follows, and of kinds, things and members
+	mu           sync.Mutex // guards the fields below, and kinds, things and members
 	wrong        error      // the first promise that was broken
 	kinds        []*oracleKind
 	things       []*oracleThing
@@ -73,17 +73,17 @@ type oracle struct {
 	tokens       int
 	snapshot     *sourcestest.Snapshot
 	snapshotGone []bool
-	plans        []rune        // of the next attempts
+	plans        []rune        // what the next attempts do
 	ending       bool          // attempts do nothing but read
-	mapping      int           // map functions that are being asked
-	mapMode      rune          // what they do: m, M, p, or 0
+	mapping      int           // map functions that are running
+	mapMode      rune          // the step that says what map functions do, or 0
 	handling     int           // results that are being handled
-	stalled      bool          // handling them stalls
-	released     chan struct{} // is closed when what hangs or stalls goes on
+	stalled      bool          // the handling of results stalls
+	released     chan struct{} // closed when what hangs or stalls continues
 	toggled      bool          // the next change is of an object without the label
-	held         []string      // what the cache held at the last rest
-	restedAt     time.Time     // when that was
-	changedAfter time.Time     // a rest after which the cache changed
+	held         []string      // the tokens in the cache when all goroutines were last blocked
+	restedAt     time.Time     // the time of held
+	changedAfter time.Time     // the time of the last check before the cache changed
 }
 
 var oracleScheme = func() *runtime.Scheme {
@@ -95,7 +95,7 @@ var oracleScheme = func() *runtime.Scheme {
 	return made
 }()
 
-// newOracle makes a world. The manager does not run yet.
+// newOracle creates a server, and a manager that does not run yet.
 func newOracle(t *testing.T, options oracleOptions) (*oracle, error) {
 	o := &oracle{options: options, members: map[string]*oracleMember{}, released: make(chan struct{}), restedAt: time.Now(), changedAfter: time.Now().Add(-time.Hour)}
 	o.populate()
@@ -125,7 +125,7 @@ const (
 	oracleGrace   = 20 * time.Second
 )
 
-// populate makes the kinds and the names that there are.
+// populate creates the kinds and things.
 func (o *oracle) populate() {
 	kinds := map[byte]*oracleKind{}
 	add := func(letter byte, kind, resource string, namespaced bool, made func(metav1.ObjectMeta) streams.Object) {
@@ -156,23 +156,23 @@ func (o *oracle) populate() {
 
 func (o *oracle) thing(letter byte) *oracleThing { return o.things[letter-'a'] }
 
-// broken notes a promise that was broken. The lock is held.
+// broken records the first promise that was broken. The caller holds o.mu.
 func (o *oracle) broken(format string, details ...any) {
 	if o.wrong == nil {
 		o.wrong = fmt.Errorf(format, details...)
 	}
 }
 
-// token returns a token that no state has had. The lock is held.
+// token returns a token that no state has had. The caller holds o.mu.
 func (o *oracle) token() string {
 	o.tokens++
 	return fmt.Sprint(o.tokens)
 }
 
-// owners are the nodes that control config maps.
+// owners maps config maps to the nodes that control them.
 var owners = map[byte]string{'a': "i", 'b': "i", 'c': "j", 'd': "j"}
 
-// change creates or changes a thing as somebody else does. The lock is held.
+// change creates or changes a thing, as another client does. The caller holds o.mu.
 func (o *oracle) change(thing *oracleThing) {
 	object := thing.kind.make(thing.name)
 	object.SetAnnotations(map[string]string{oracleToken: o.token()})
@@ -184,18 +184,19 @@ func (o *oracle) change(thing *oracleThing) {
 		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: owner, Controller: &isController}})
 	}
 	if o.server.Update(object) != nil {
-		_ = o.server.Create(object) // It fails where the kind is gone: then there is nothing to see.
+		_ = o.server.Create(object) // This fails if the kind is not served, and then no watch shows the thing.
 	}
 	o.look(thing)
 }
 
-// delete deletes a thing as somebody else does. The lock is held.
+// delete deletes a thing, as another client does. The caller holds o.mu.
 func (o *oracle) delete(thing *oracleThing) {
 	_ = o.server.Delete(thing.kind.make(thing.name))
 	o.look(thing)
 }
 
-// install has the server serve a kind or not, in turn. The lock is held.
+// install makes the server serve a kind, or stop serving it. It does nothing if that is no change.
+// The caller holds o.mu.
 func (o *oracle) install(kind *oracleKind, served bool) {
 	if kind.gone != served {
 		return
@@ -216,7 +217,7 @@ func (o *oracle) install(kind *oracleKind, served bool) {
 	}
 }
 
-// onResult handles a result, and may stall.
+// onResult handles a result. It stalls while the schedule says so.
 func (o *oracle) onResult(operators.Result) {
 	o.mu.Lock()
 	o.handling++
@@ -230,7 +231,7 @@ func (o *oracle) onResult(operators.Result) {
 	o.mu.Unlock()
 }
 
-// release lets go on what hangs or stalls. The lock is held.
+// release lets map functions and results that hang or stall continue. The caller holds o.mu.
 func (o *oracle) release() {
 	o.mapMode, o.stalled = 0, false
 	close(o.released)

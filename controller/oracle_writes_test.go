@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The own writes of the reconcilers: only the controller of config maps writes, and no two
-// attempts of a key overlap, so that each key has one own writer.
+// This file holds the own writes of the reconcilers. Only the controller of config maps writes
+// things, and no two attempts of a key overlap. So each key has one own writer.
 
 // newToken returns a token for an own write.
 func (o *oracle) newToken() string {
@@ -19,17 +19,17 @@ func (o *oracle) newToken() string {
 	return o.token()
 }
 
-// answered notes a write that the server has answered: by then readers see it.
+// answered records a write that the server has answered. Readers must see it from then on.
 func (o *oracle) answered(attempt *oracleAttempt, thing *oracleThing, token string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.wrote(thing, token)
 	if _, reads := attempt.read[thing]; reads && o.options.ignoresEchoes {
-		attempt.read[thing] = token // Nobody calls it for that again.
+		attempt.read[thing] = token // The echo causes no further attempt.
 	}
 }
 
-// patch changes the config map of an attempt.
+// patch patches the config map of an attempt.
 func (o *oracle) patch(ctx context.Context, attempt *oracleAttempt) error {
 	thing := o.thing(attempt.letter)
 	if thing.kind != o.configs {
@@ -74,7 +74,7 @@ func (o *oracle) createChild(ctx context.Context, attempt *oracleAttempt) error 
 	return err
 }
 
-// createOutside creates a config map that no watch shows, where there can be one.
+// createOutside creates a config map that no watch shows, if the options allow for one.
 func (o *oracle) createOutside(ctx context.Context) error {
 	outside := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "x", GenerateName: "outside-"}}
 	switch {

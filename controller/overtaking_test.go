@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The debounce holds the echo of an own write to a busy object back, and lets the later
-// event of a quiet one pass. That one must not take the own write away from readers.
+// The debounce holds back the echo of an own write to a busy object, and passes the later event of
+// a quiet one. That event must not remove the own write from the cache.
 func TestABusyObjectThatAQuietOneOvertakesKeepsItsOwnWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made, err := cache.New(cache.LoopOptions{}, slog.New(slog.DiscardHandler))
@@ -33,7 +33,7 @@ func TestABusyObjectThatAQuietOneOvertakesKeepsItsOwnWrite(t *testing.T) {
 			debounced := operators.Debounce(source, operators.DebounceOptions{Window: time.Second})
 			return events.ForEach(ctx, made.Through(debounced), func([]events.Change) {}, func(err error) { t.Error(err) })
 		})
-		tell := func(kinds events.EventType, object *corev1.Pod) {
+		emit := func(kinds events.EventType, object *corev1.Pod) {
 			event := events.Event{Type: kinds, Source: "test", Key: events.Key{GroupKind: kind}, ResourceVersion: object.ResourceVersion}
 			if kinds == events.Applied {
 				event.Key, event.Object = events.KeyOf(kind, object), object
@@ -48,17 +48,17 @@ func TestABusyObjectThatAQuietOneOvertakesKeepsItsOwnWrite(t *testing.T) {
 			}
 			return held.GetResourceVersion()
 		}
-		tell(events.ListStart, pod("", "1"))
-		tell(events.ListEnd, pod("", "1"))
-		tell(events.Applied, pod("busy", "2"))
+		emit(events.ListStart, pod("", "1"))
+		emit(events.ListEnd, pod("", "1"))
+		emit(events.Applied, pod("busy", "2"))
 		store.RecordWrite(pod("busy", "3"), time.Time{})
-		tell(events.Applied, pod("busy", "3"))
-		tell(events.Applied, pod("quiet", "4"))
+		emit(events.Applied, pod("busy", "3"))
+		emit(events.Applied, pod("quiet", "4"))
 		if version("quiet") != "4" || version("busy") != "3" || made.Level() != cache.Current {
 			t.Errorf("the quiet object is at %s, the busy one at %s, want 4 and 3, at level %v", version("quiet"), version("busy"), made.Level())
 		}
 		if !store.RecordWrite(pod("quiet", "4"), time.Time{}) || store.RecordWrite(pod("busy", "3"), time.Time{}) {
-			t.Error("an answer that comes now is taken for what the watch has passed, or not")
+			t.Error("RecordWrite must report that the watch has passed the version of the quiet object, and not the one of the busy object")
 		}
 		<-time.After(time.Second)
 		synctest.Wait()

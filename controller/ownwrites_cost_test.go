@@ -12,9 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// onTheWay is a store with own writes, and as many own deletions, that the watch has not
-// told of.
-type onTheWay struct {
+// pendingWrites is a store with own writes and own deletions that the watch has not reported yet.
+type pendingWrites struct {
 	cache   *cache.Cache
 	store   *cache.Store
 	version int // of the last own write
@@ -28,13 +27,13 @@ func versioned(name string, version int) *metav1.PartialObjectMetadata {
 	}}
 }
 
-func newOnTheWay(t testing.TB, writes, deletions int) *onTheWay {
+func newPendingWrites(t testing.TB, writes, deletions int) *pendingWrites {
 	t.Helper()
 	made, err := cache.New(cache.LoopOptions{}, noLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &onTheWay{cache: made, store: made.Add(modelKinds[0], cache.ByOwner)}
+	w := &pendingWrites{cache: made, store: made.Add(modelKinds[0], cache.ByOwner)}
 	kind := streams.Key{GroupKind: modelKinds[0]}
 	list := []streams.Event{{Type: streams.ListStart, Key: kind, ResourceVersion: "1"}}
 	for i := range deletions {
@@ -42,7 +41,7 @@ func newOnTheWay(t testing.TB, writes, deletions int) *onTheWay {
 		list = append(list, streams.Event{Type: streams.Listed, Key: streams.KeyOf(kind.GroupKind, object), Object: object, ResourceVersion: "1"})
 	}
 	made.Apply(append(list, streams.Event{Type: streams.ListEnd, Key: kind, ResourceVersion: "1"}))
-	w.version, w.foreign = 1_000_000_000, 1 // What the watch tells passes no own write.
+	w.version, w.foreign = 1_000_000_000, 1 // The events of the watch are older than every own write.
 	for i := range writes {
 		w.write(fmt.Sprintf("written-%d", i))
 	}
@@ -53,13 +52,13 @@ func newOnTheWay(t testing.TB, writes, deletions int) *onTheWay {
 	return w
 }
 
-func (w *onTheWay) write(name string) {
+func (w *pendingWrites) write(name string) {
 	w.version++
 	w.store.RecordWrite(versioned(name, w.version), time.Time{})
 }
 
-// applyForeign has the watch tell of an object that we did not write.
-func (w *onTheWay) applyForeign() {
+// applyForeign applies a watch event of an object that was not written by this client.
+func (w *pendingWrites) applyForeign() {
 	w.foreign++
 	object := versioned("foreign", w.foreign)
 	w.cache.Apply([]streams.Event{{
@@ -67,25 +66,25 @@ func (w *onTheWay) applyForeign() {
 	}})
 }
 
-// What a write, a read and an event cost, by how many own writes and own deletions are on
-// their way.
+// BenchmarkOwnWrites measures a write, a read and an event, by the number of own writes and own
+// deletions that are pending.
 func BenchmarkOwnWrites(b *testing.B) {
 	for _, pending := range []struct{ writes, deletions int }{{100, 0}, {10_000, 0}, {0, 100}, {0, 10_000}} {
-		name := fmt.Sprintf("%d writes, %d deletions on their way", pending.writes, pending.deletions)
+		name := fmt.Sprintf("%d writes, %d deletions pending", pending.writes, pending.deletions)
 		b.Run("write with "+name, func(b *testing.B) {
-			w := newOnTheWay(b, pending.writes, pending.deletions)
+			w := newPendingWrites(b, pending.writes, pending.deletions)
 			for i := 0; b.Loop(); i++ {
 				w.write(fmt.Sprintf("written-%d", i%100))
 			}
 		})
 		b.Run("read with "+name, func(b *testing.B) {
-			w := newOnTheWay(b, pending.writes, pending.deletions)
+			w := newPendingWrites(b, pending.writes, pending.deletions)
 			for b.Loop() {
 				w.store.Get(types.NamespacedName{Namespace: "x", Name: "written-7"})
 			}
 		})
 		b.Run("event with "+name, func(b *testing.B) {
-			w := newOnTheWay(b, pending.writes, pending.deletions)
+			w := newPendingWrites(b, pending.writes, pending.deletions)
 			for b.Loop() {
 				w.applyForeign()
 			}

@@ -22,17 +22,17 @@ import (
 
 const (
 	watchLag = 5 * time.Second
-	tellEach = 250 * time.Millisecond // the watch tells in portions, as one that lags does
+	emitEach = 250 * time.Millisecond // a watch that lags emits its events in portions
 )
 
-// lagging is an API server whose watch tells everything 5 s late, and a cache behind it.
+// lagging is an API server whose watch emits each event 5 s late, and a cache behind it.
 type lagging struct {
 	cache  *cache.Cache
 	store  *cache.Store
 	inlet  *streams.Queue[streams.Event]
 	group  *lifecycle.Group
 	echoes atomic.Int64
-	queued chan struct{} // has a token while there is something behind
+	queued chan struct{} // has a token while behind is not empty
 
 	mu      sync.Mutex
 	version int
@@ -41,7 +41,7 @@ type lagging struct {
 	behind  []late
 }
 
-// late is what the watch has yet to tell.
+// late is an event that the watch has yet to emit.
 type late struct {
 	at    time.Time
 	event streams.Event
@@ -61,13 +61,13 @@ func newLagging(t *testing.T) *lagging {
 	return s
 }
 
-// events is what the watch tells, behind the debounce of a manager.
+// events returns the events of the watch, behind the debounce of a manager.
 func (s *lagging) events() streams.Stream[streams.Event] {
 	source := streams.Create(func(ctx context.Context, out streams.Sink[streams.Event]) { s.inlet.Drain(ctx, out) })
 	return operators.Debounce(source, operators.DebounceOptions{Window: operators.DefaultWindow})
 }
 
-// follow has the watch tell first an empty list, then what is due, in portions of a time.
+// follow has the watch emit an empty list, and then the events that are due, one portion each time.
 func (s *lagging) follow(portion time.Duration) {
 	s.group.Go("watch", func(ctx context.Context) error {
 		s.inlet.Put(ctx, s.of(streams.ListStart, "1"), s.of(streams.ListEnd, "1"))
@@ -75,7 +75,7 @@ func (s *lagging) follow(portion time.Duration) {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-s.queued: // There is something to wait for.
+			case <-s.queued:
 			}
 			select {
 			case <-ctx.Done():
@@ -87,7 +87,7 @@ func (s *lagging) follow(portion time.Duration) {
 	})
 }
 
-// wait is how long it is until the next event is due.
+// wait returns how long it is until the next event is due, or 0 without one.
 func (s *lagging) wait() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,27 +97,27 @@ func (s *lagging) wait() time.Duration {
 	return time.Until(s.behind[0].at)
 }
 
-func (s *lagging) due(now time.Time) (told []streams.Event) {
+func (s *lagging) due(now time.Time) (events []streams.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
 	for n < len(s.behind) && !s.behind[n].at.After(now) {
-		told = append(told, s.behind[n].event)
+		events = append(events, s.behind[n].event)
 		n++
 	}
 	if s.behind = s.behind[n:]; len(s.behind) > 0 {
 		s.queue()
 	}
-	return told
+	return events
 }
 
-// of is an event of the kind as a whole.
+// of returns an event of the kind as a whole, such as a bookmark.
 func (s *lagging) of(kind streams.EventType, version string) streams.Event {
 	return streams.Event{Type: kind, Source: "lagging", Key: streams.Key{GroupKind: modelKinds[0]}, ResourceVersion: version}
 }
 
-// tell has the watch tell of an object after the lag. The server is locked.
-func (s *lagging) tell(kind streams.EventType, object *metav1.PartialObjectMetadata) {
+// emit has the watch emit an event of an object after the lag. The caller holds s.mu.
+func (s *lagging) emit(kind streams.EventType, object *metav1.PartialObjectMetadata) {
 	event := s.of(kind, object.ResourceVersion)
 	event.Key, event.Object = streams.KeyOf(modelKinds[0], object), object
 	s.behind = append(s.behind, late{time.Now().Add(watchLag), event})
@@ -131,7 +131,7 @@ func (s *lagging) queue() {
 	}
 }
 
-// write creates or changes an object and returns what the server answers.
+// write creates or changes an object and returns the answer of the server.
 func (s *lagging) write(name types.NamespacedName, owner types.UID) *metav1.PartialObjectMetadata {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *lagging) write(name types.NamespacedName, owner types.UID) *metav1.Part
 		after.UID = types.UID("u" + strconv.Itoa(s.uids))
 	}
 	s.objects[name] = after
-	s.tell(streams.Applied, after)
+	s.emit(streams.Applied, after)
 	return after
 }
 
@@ -159,24 +159,25 @@ func (s *lagging) remove(name types.NamespacedName) types.UID {
 	delete(s.objects, name)
 	s.version++
 	last.ResourceVersion = strconv.Itoa(s.version)
-	s.tell(streams.Deleted, &last)
+	s.emit(streams.Deleted, &last)
 	return last.UID
 }
 
-// writer writes objects that are its own and reads each at once.
+// writer writes objects of its own namespace, and reads each at once.
 type writer struct {
 	*lagging
 	namespace string
 	names     int
 	next      int
-	held      []string // by object: the version that it has, or nothing
+	held      []string // the version of each object, or "" if there is none
 	pairs     int
 	deleted   int
 	wrong     error
 }
 
-// pair writes the next object, or every 50th time deletes it, and reads it by name, and now
-// and then in lists. No time may pass meanwhile.
+// pair writes the next object and reads it by name. Every 50th write is a deletion, if the object
+// exists. After every 16th write the object is also read by its index, and after every 1024th in a
+// list. No time may pass during the reads.
 func (w *writer) pair() {
 	at := w.next % w.names
 	name, owner := types.NamespacedName{Namespace: w.namespace, Name: "n" + strconv.Itoa(at)}, types.UID("o"+strconv.Itoa(at/10))
@@ -231,23 +232,23 @@ func (w *writer) inList(how string, list []streams.Object, name types.Namespaced
 	w.want(how, name, at, got)
 }
 
-var ownWrites = flag.Int("own-writes", defaultOwnWrites, "how many own writes are made and read behind a watch that lags: 1600 or more, best a multiple of 200")
+var ownWrites = flag.Int("own-writes", defaultOwnWrites, "number of own writes that are made and read behind a watch that lags: 1600 or more, best a multiple of 200")
 
-// Eight writers make 2,000 writes a second, so that 10,000 are on their way at any time.
+// Eight writers make 2,000 writes a second, so 10,000 are pending at any time.
 func TestAMillionReadsSeeOwnWritesThatTheWatchTellsFiveSecondsLate(t *testing.T) {
 	const writers, each = 8, 25 // each of them, at each tick of 100 ms
 	synctest.Test(t, func(t *testing.T) {
 		s := newLagging(t)
 		s.cache.OnEcho(func(_ schema.GroupKind, latency time.Duration) {
 			s.echoes.Add(1)
-			if latency < watchLag || latency > watchLag+tellEach+2*operators.DefaultWindow {
-				t.Errorf("an own write was on its way for %v", latency)
+			if latency < watchLag || latency > watchLag+emitEach+2*operators.DefaultWindow {
+				t.Errorf("an own write was pending for %v", latency)
 			}
 		})
 		s.group.Go("cache", func(ctx context.Context) error {
 			return streams.ForEach(ctx, s.cache.Through(s.events()), func([]streams.Change) {}, func(err error) { t.Error(err) })
 		})
-		s.follow(tellEach)
+		s.follow(emitEach)
 		if err := s.cache.Wait(t.Context(), cache.OwnWritesVisible); err != nil {
 			t.Fatal(err)
 		}
@@ -273,15 +274,15 @@ func TestAMillionReadsSeeOwnWritesThatTheWatchTellsFiveSecondsLate(t *testing.T)
 			t.Error(err)
 		}
 		if level := s.cache.Level(); level != cache.Current {
-			t.Errorf("with own writes on their way the level is %v", level)
+			t.Errorf("with own writes pending the level is %v", level)
 		}
 		if elapsed, want := time.Since(started), time.Duration(*ownWrites/writers/each)*100*time.Millisecond; elapsed != want {
-			t.Errorf("it took %v, want %v: something has waited", elapsed, want)
+			t.Errorf("it took %v, want %v: a write or a read has waited", elapsed, want)
 		}
 		<-time.After(watchLag + time.Second)
 		synctest.Wait()
 		if level := s.cache.Level(); level != cache.OwnWritesVisible {
-			t.Errorf("when the watch has told everything, the level is %v", level)
+			t.Errorf("when the watch has emitted everything, the level is %v", level)
 		}
 		s.checkAll(t, all)
 		s.group.Stop()
@@ -291,8 +292,8 @@ func TestAMillionReadsSeeOwnWritesThatTheWatchTellsFiveSecondsLate(t *testing.T)
 	})
 }
 
-// checkAll checks that the cache holds what the server holds, and that each write that was
-// answered with an object has been passed once.
+// checkAll checks that the cache holds what the server holds, and that the watch has passed each
+// write that was answered with an object once.
 func (s *lagging) checkAll(t *testing.T, all []*writer) {
 	t.Helper()
 	pairs, deletions := 0, 0
@@ -313,27 +314,27 @@ func (s *lagging) checkAll(t *testing.T, all []*writer) {
 	}
 }
 
-// A selector hides an object from the watch, and with it our own change of it. Nothing
-// waits for it, and with the next bookmark it is forgotten.
+// A selector hides an object, and with it an own write, from the watch. Nothing waits for the
+// write, and the next bookmark removes it from the cache.
 func TestAnOwnWriteThatASelectorHidesStallsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLagging(t)
 		s.group.Go("cache", func(ctx context.Context) error {
 			return streams.ForEach(ctx, s.cache.Through(s.events()), func([]streams.Change) {}, func(err error) { t.Error(err) })
 		})
-		s.follow(tellEach)
+		s.follow(emitEach)
 		if err := s.cache.Wait(t.Context(), cache.OwnWritesVisible); err != nil {
 			t.Fatal(err)
 		}
 		hidden := types.NamespacedName{Namespace: "w", Name: "hidden"}
 		answer := s.write(hidden, "o")
 		s.mu.Lock()
-		s.behind[0].event = s.of(streams.Bookmark, "1") // The selector leaves it out.
+		s.behind[0].event = s.of(streams.Bookmark, "1") // The selector hides the event.
 		s.mu.Unlock()
 		s.store.RecordWrite(answer, time.Time{})
 		w := &writer{lagging: s, namespace: "w", names: 20, held: make([]string, 20)}
 		started := time.Now()
-		for range 600 { // For a minute.
+		for range 600 { // a minute
 			w.pair()
 			if object, found := s.store.Get(hidden); !found || object != streams.Object(answer) {
 				t.Fatalf("the own write is not seen %v after it: %v", time.Since(started), object)
@@ -342,12 +343,12 @@ func TestAnOwnWriteThatASelectorHidesStallsNothing(t *testing.T) {
 		}
 		<-time.After(watchLag + time.Second)
 		if w.wrong != nil || s.cache.Level() != cache.Current {
-			t.Errorf("with one own write on its way the level is %v: %v", s.cache.Level(), w.wrong)
+			t.Errorf("with one own write pending the level is %v: %v", s.cache.Level(), w.wrong)
 		}
 		s.inlet.Put(t.Context(), s.of(streams.Bookmark, strconv.Itoa(s.version)))
 		synctest.Wait()
 		if _, found := s.store.Get(hidden); found || s.cache.Level() != cache.OwnWritesVisible {
-			t.Errorf("after the bookmark the level is %v, and it is seen: %v", s.cache.Level(), found)
+			t.Errorf("after the bookmark the level is %v, and the own write is visible: %v", s.cache.Level(), found)
 		}
 		s.group.Stop()
 		if err := s.group.Wait(); err != nil {

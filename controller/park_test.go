@@ -38,9 +38,9 @@ type park struct {
 	registry *prometheus.Registry
 	group    *lifecycle.Group
 
-	mu     sync.Mutex
-	told   []string // controller/object of each result
-	failed []error  // of sources and rules
+	mu         sync.Mutex
+	reconciled []string // controller/object of each result since the last want
+	failed     []error  // of sources and map functions
 }
 
 func newPark(t *testing.T, script ...sourcestest.Fault) *park {
@@ -58,7 +58,7 @@ func newPark(t *testing.T, script ...sourcestest.Fault) *park {
 		OnResult: func(result operators.Result) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.told = append(p.told, result.Controller+"/"+result.Name)
+			p.reconciled = append(p.reconciled, result.Controller+"/"+result.Name)
 		},
 		OnError: func(err error) {
 			p.mu.Lock()
@@ -77,7 +77,7 @@ func (p *park) run() {
 	p.group.Go("manager", p.manager.Run)
 }
 
-// begin creates objects, runs the manager with one controller, and waits for the calm.
+// begin creates objects, runs the manager with one controller, and waits for Settled.
 func (p *park) begin(name string, kind controller.Option, objects ...streams.Object) {
 	p.t.Helper()
 	p.create(objects...)
@@ -86,8 +86,8 @@ func (p *park) begin(name string, kind controller.Option, objects ...streams.Obj
 	p.calm()
 }
 
-// beginSlow runs the manager with a controller of config maps, slow, that is in the middle
-// of its reconciles until goOn is called.
+// beginSlow runs the manager with a controller of config maps named slow. Its reconciles block
+// until goOn is called.
 func (p *park) beginSlow() (goOn func()) {
 	p.t.Helper()
 	until := make(chan struct{})
@@ -115,7 +115,7 @@ func (p *park) must(err error) {
 	}
 }
 
-// refused fails unless an error says exactly that.
+// refused fails the test unless err has exactly the message want.
 func (p *park) refused(err error, want string) {
 	p.t.Helper()
 	if err == nil || err.Error() != want {
@@ -140,7 +140,7 @@ func (p *park) create(objects ...streams.Object) {
 	}
 }
 
-// touch changes a config map.
+// touch changes a config map at the server.
 func (p *park) touch(name string) {
 	p.t.Helper()
 	changed := config(name)
@@ -148,33 +148,33 @@ func (p *park) touch(name string) {
 	p.must(p.server.Update(changed))
 }
 
-// calm waits until nothing happens any more.
+// calm waits for Settled.
 func (p *park) calm() {
 	p.t.Helper()
-	synctest.Wait() // The calm before is over.
+	synctest.Wait() // A change before the call has ended the previous calm.
 	p.must(p.manager.Cache().Wait(p.t.Context(), cache.Settled))
 }
 
-// want compares what was reconciled since the last time, in any order.
+// want checks what was reconciled since the last call, in any order.
 func (p *park) want(when string, want ...string) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	slices.Sort(p.told)
-	if !slices.Equal(p.told, want) {
-		p.t.Errorf("%s %v were reconciled, want %v", when, p.told, want)
+	slices.Sort(p.reconciled)
+	if !slices.Equal(p.reconciled, want) {
+		p.t.Errorf("%s %v were reconciled, want %v", when, p.reconciled, want)
 	}
-	p.told = nil
+	p.reconciled = nil
 }
 
-// forget forgets what was reconciled.
+// forget drops the record of what was reconciled.
 func (p *park) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.told = nil
+	p.reconciled = nil
 }
 
-// watches compares how many watches are open, and how many were ever asked for.
+// watches checks how many watches are open, and how many were ever requested.
 func (p *park) watches(when string, open, asked int) {
 	p.t.Helper()
 	counts, ever := p.server.Counts(), 0
@@ -188,7 +188,7 @@ func (p *park) watches(when string, open, asked int) {
 	}
 }
 
-// mentions is the series with a value among their labels.
+// mentions returns the names of the metrics with a label of the given value.
 func (p *park) mentions(label string) (series []string) {
 	p.t.Helper()
 	families, err := p.registry.Gather()
@@ -205,7 +205,7 @@ func (p *park) mentions(label string) (series []string) {
 	return slices.Compact(series)
 }
 
-// gone fails unless nothing is left of a kind.
+// gone fails the test if the cache or the metrics still have a kind.
 func (p *park) gone(kind schema.GroupKind) {
 	p.t.Helper()
 	if p.manager.Cache().Store(kind) != nil {
@@ -214,7 +214,7 @@ func (p *park) gone(kind schema.GroupKind) {
 	p.forgotten(kind.Kind)
 }
 
-// forgotten fails if a label is still in the metrics.
+// forgotten fails the test if a metric still has a label of the given value.
 func (p *park) forgotten(label string) {
 	p.t.Helper()
 	if series := p.mentions(label); len(series) > 0 {
@@ -228,7 +228,7 @@ func config(name string) *corev1.ConfigMap { return &corev1.ConfigMap{ObjectMeta
 
 func secret(name string) *corev1.Secret { return &corev1.Secret{ObjectMeta: named(name)} }
 
-// inPark runs a test in virtual time. It fails if a goroutine is left at its end.
+// inPark runs test with a new park, in virtual time. The test fails if a goroutine is left at its end.
 func inPark(t *testing.T, test func(p *park), script ...sourcestest.Fault) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(newPark(t, script...)) })

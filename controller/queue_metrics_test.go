@@ -9,8 +9,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// The gauges of the queue move while reconciles run, not only when they end: a reconcile
-// that hangs has to be seen.
+// The gauges of the queue move while reconciles run, not only when they end. Otherwise a reconcile
+// that hangs would not show.
 func TestTheGaugesOfTheQueueShowAReconcileThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPark(t)
@@ -29,7 +29,7 @@ func TestTheGaugesOfTheQueueShowAReconcileThatHangs(t *testing.T) {
 		want := func(when string, running, unfinished, longest float64) {
 			t.Helper()
 			for series, want := range map[string]float64{
-				// An object that runs is not counted among those that wait, also if it is asked for again.
+				// An object whose reconcile runs does not count as queued, even if it is requested again.
 				"workqueue_depth{controller=slow,name=slow,priority=0}":                  0,
 				"controller_runtime_active_workers{controller=slow}":                     running,
 				"workqueue_unfinished_work_seconds{controller=slow,name=slow}":           unfinished,

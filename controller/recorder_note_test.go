@@ -41,7 +41,7 @@ func TestANoteIsCutAtARune(t *testing.T) {
 	}
 }
 
-// received is an API server that answers nothing but Events, which it emits.
+// received is an API server that sends each created Event to a channel, and answers no request.
 type received struct{ events chan<- *eventsv1.Event }
 
 func (r received) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -86,7 +86,7 @@ func TestAnEventIsSentWithANoteThatIsCut(t *testing.T) {
 	})
 }
 
-// The limit is the API server's.
+// The API server defines the limit.
 func TestTheServerTakesANoteThatIsCutAndNoLongerOne(t *testing.T) {
 	config, namespace := clustertest.Shared(t).AdminConfig(), clustertest.Namespace(t)
 	client, err := kubernetes.NewForConfig(config)
@@ -104,7 +104,7 @@ func TestTheServerTakesANoteThatIsCutAndNoLongerOne(t *testing.T) {
 			Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "x"}, Note: test.note,
 		}, metav1.CreateOptions{})
 		if apierrors.IsInvalid(err) != test.refused || err != nil && !test.refused {
-			t.Errorf("of a note of %d bytes the error is %v", len(test.note), err)
+			t.Errorf("the error for a note of %d bytes is %v", len(test.note), err)
 		}
 	}
 }

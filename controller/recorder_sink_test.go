@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/events"
 )
 
-// slowSink says when it has been asked, and answers when it is let go.
+// slowSink reports each call on asked, and returns when answer is closed.
 type slowSink struct {
 	events.EventSink
 	asked, answer chan struct{}
@@ -42,18 +42,18 @@ func TestAfterTheRecordersEndNoEventIsOnItsWayOrSent(t *testing.T) {
 		return nil
 	})
 	sink.end()
-	if !to.answered { // The race detector sees it, too.
-		t.Error("it ended while an event was on its way")
+	if !to.answered { // The race detector would see this, too.
+		t.Error("end returned while an event was in flight")
 	}
 	if _, err := sink.Create(t.Context(), nil); err != nil || len(to.asked) > 0 {
-		t.Errorf("an event after the end: %v, want that it is dropped", err)
+		t.Errorf("an event after the end was sent, or failed with %v; want it dropped", err)
 	}
 	if err := group.Wait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// crowdedSink sees whether more than one is in it.
+// crowdedSink records how many calls run at a time.
 type crowdedSink struct {
 	events.EventSink
 	inside, most atomic.Int64
@@ -82,7 +82,7 @@ func TestEventsAreSentOneAtATime(t *testing.T) {
 		t.Error(err)
 	}
 	if most := to.most.Load(); most != 1 {
-		t.Errorf("%d were sent at a time", most)
+		t.Errorf("%d events were sent at a time, want 1", most)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestEventsBeyondAThousandThatWaitAreDropped(t *testing.T) {
 		})
 	}
 	for range sent - mostEvents {
-		<-dropped // While none is answered.
+		<-dropped // None is answered yet.
 	}
 	close(to.answer)
 	if err := group.Wait(); err != nil {
@@ -123,7 +123,7 @@ func TestAnEventThatIsNotAnsweredHoldsUpOthersForTenSeconds(t *testing.T) {
 	})
 }
 
-// silentSink does not answer.
+// silentSink never answers: a call ends with its context.
 type silentSink struct{ events.EventSink }
 
 func (silentSink) Create(ctx context.Context, _ *apieventsv1.Event) (*apieventsv1.Event, error) {

@@ -19,13 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// goroutines is how many there are in bubbles: the process has others, which come and go.
+// goroutines returns the number of goroutines in synctest bubbles. The process has others, which
+// come and go.
 func goroutines() int {
 	stacks := make([]byte, 1<<20)
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("synctest bubble"))
 }
 
-// wantGoroutines fails unless there are as many goroutines as before.
+// wantGoroutines fails the test unless there are as many goroutines as before.
 func (p *park) wantGoroutines(before int) {
 	p.t.Helper()
 	synctest.Wait()
@@ -86,7 +87,7 @@ func TestRemoveWaitsForTheReconcileInFlight(t *testing.T) {
 		p.create(config("x"), secret("x"))
 		p.add("others", ofSecrets)
 		goOn := p.beginSlow()
-		p.touch("x") // It asks for another attempt, which is not made.
+		p.touch("x") // This requests another attempt, which is never made.
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 		defer cancel()
@@ -110,7 +111,7 @@ func TestRemoveWaitsForTheReconcileInFlight(t *testing.T) {
 	})
 }
 
-// Who joins together with others waits for the same kind, and goes alone.
+// Two controllers wait for the same missing kind. The removal of one does not affect the other.
 func TestAControllerThatIsRemovedBeforeItHasJoinedLeavesNothingBehind(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.must(p.server.Uninstall(secret("")))
@@ -149,7 +150,7 @@ func TestTheRulesOfAControllerThatIsRemovedAreNotAskedAnyMore(t *testing.T) {
 		p.touch("x")
 		p.calm()
 		if asked > 0 {
-			p.t.Errorf("they were asked %d times", asked)
+			p.t.Errorf("they were called %d times", asked)
 		}
 		p.stop()
 	})
@@ -176,7 +177,7 @@ func TestWhatBacksOffDoesNotHoldUpTheCalmWhenItsControllerIsRemoved(t *testing.T
 		p.run()
 		<-time.After(time.Minute)
 		if level := p.manager.Cache().Level(); level >= cache.Settled {
-			p.t.Fatal("it is settled, while an object backs off")
+			p.t.Fatal("the level is Settled while an object backs off")
 		}
 		p.remove("failing")
 		removed := time.Now()
@@ -184,7 +185,7 @@ func TestWhatBacksOffDoesNotHoldUpTheCalmWhenItsControllerIsRemoved(t *testing.T
 		if took := time.Since(removed); took > time.Second {
 			p.t.Errorf("it took %v to settle", took)
 		}
-		p.must(p.manager.Add("failing", nothing, ofConfigs)) // It begins without the backoff.
+		p.must(p.manager.Add("failing", nothing, ofConfigs)) // It starts without the backoff.
 		p.calm()
 		p.want("in all", "failing/x", "failing/x", "others/x")
 		p.stop()
@@ -233,7 +234,7 @@ func TestADefinitionThatGoesWithItsControllerLeavesNothingBehind(t *testing.T) {
 				default:
 					p.must(p.server.Uninstall(secret("")))
 					p.remove("secrets")
-					p.forget() // It may have seen the deletion.
+					p.forget() // It may have reconciled the deletion, or not.
 				}
 				p.gone(secretKind)
 				asked := p.server.Counts().Requests
@@ -241,7 +242,7 @@ func TestADefinitionThatGoesWithItsControllerLeavesNothingBehind(t *testing.T) {
 				<-time.After(time.Hour)
 				for request, times := range p.server.Counts().Requests {
 					if strings.HasSuffix(request, " secrets") && times != asked[request] {
-						p.t.Errorf("%q is still asked", request)
+						p.t.Errorf("%q is still requested", request)
 					}
 				}
 				p.want("after the removal")
@@ -265,9 +266,9 @@ func TestWhatCannotBeRemovedIsToldWhy(t *testing.T) {
 		p.create(config("x"))
 		p.run()
 		p.refused(<-asked, `removing controller "suicidal": its own reconcile would wait for itself; call Remove from elsewhere`)
-		p.calm() // It has removed another one.
+		p.calm() // The reconcile has removed the controller of secrets.
 		p.refused(p.manager.Remove(p.t.Context(), "secrets"), `removing controller "secrets": there is none of the name; there are: configs, suicidal`)
-		if open := p.server.Counts().Watches; open != 1 { // That of secrets may have been opened before, or not.
+		if open := p.server.Counts().Watches; open != 1 { // The watch of secrets is closed, if it was opened at all.
 			p.t.Errorf("in the end %d watches are open", open)
 		}
 		p.refused(p.manager.Run(p.t.Context()), "the manager runs already, or has ended; make another one")
@@ -289,7 +290,7 @@ func TestTheEndOfTheManagerEndsARemoval(t *testing.T) {
 	})
 }
 
-// After the last controller that reads it a kind may be kept in another form.
+// When the last controller of a kind is removed, the kind may be kept in another form.
 func TestTheFormOfAKindIsFreeWhenItsLastControllerIsRemoved(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.begin("configs", ofConfigs, config("x"))
@@ -302,14 +303,14 @@ func TestTheFormOfAKindIsFreeWhenItsLastControllerIsRemoved(t *testing.T) {
 		p.calm()
 		name := types.NamespacedName{Namespace: "a", Name: "x"}
 		if _, found := controller.Get[*controller.Metadata[corev1.ConfigMap]](p.manager.Client(), name); !found {
-			p.t.Error("it is not in the cache")
+			p.t.Error("the object is not in the cache")
 		}
 		if said := panicOf(func() { controller.List[*corev1.ConfigMap](p.manager.Client(), "") }); !strings.Contains(said, "read that") {
-			p.t.Errorf("the form of the controller that is removed is read: %s", said)
+			p.t.Errorf("the form of the removed controller is read: %s", said)
 		}
 		p.remove("metadata")
 		if said := panicOf(func() { controller.List[*corev1.ConfigMap](p.manager.Client(), "") }); !strings.Contains(said, "no controller of the manager watches") {
-			p.t.Errorf("a kind that nobody watches is read: %s", said)
+			p.t.Errorf("a kind that no controller watches is read: %s", said)
 		}
 		p.stop()
 	})

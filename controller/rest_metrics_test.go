@@ -19,12 +19,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// failing is a transport that may fail.
+// failing is a transport that may return an error.
 type failing func(*http.Request) (*http.Response, error)
 
 func (f failing) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// measured makes a client with a registry, for an API server of the test.
+// measured returns the client of a manager with the given registry and API server.
 func measured(t *testing.T, registry *prometheus.Registry, host string, api failing) *controller.Client {
 	t.Helper()
 	m, err := controller.NewManager(&rest.Config{Host: host, Transport: api}, scheme.Scheme,
@@ -80,7 +80,7 @@ func TestRequestsAreCountedByTheirCodeOrAsFailed(t *testing.T) {
 	wantValue(t, registry, "rest_client_request_duration_seconds{host=api,verb=PATCH}", 1)
 }
 
-// slowBody takes a second to come.
+// slowBody is the body of an answer that arrives after a second.
 type slowBody struct {
 	io.Reader
 	came bool
@@ -114,11 +114,11 @@ func TestARequestIsTimedUntilItsAnswerHasCome(t *testing.T) {
 				continue
 			}
 			if got := family.GetMetric()[0].GetHistogram().GetSampleSum(); got != 1 {
-				t.Errorf("%v s are noted, want 1", got)
+				t.Errorf("the duration is %v s, want 1", got)
 			}
 			return
 		}
-		t.Error("nothing is noted")
+		t.Error("no duration is measured")
 	})
 }
 
@@ -140,7 +140,7 @@ func TestAWatchIsCountedAndNotTimed(t *testing.T) {
 		if err := m.Cache().Wait(t.Context(), cache.Settled); err != nil {
 			t.Error(err)
 		}
-		group.Stop() // Watches end.
+		group.Stop() // This ends the watches.
 		if err := group.Wait(); err != nil {
 			t.Error(err)
 		}

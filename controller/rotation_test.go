@@ -32,10 +32,11 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// Transports read it in goroutines that outlive a test.
+// init shortens the interval at which transports look for new certificates. It cannot be a part of a
+// test, because transports read the interval in goroutines that outlive the test.
 func init() { transport.CertCallbackRefreshDuration = 10 * time.Millisecond }
 
-// credential makes a client certificate with a serial number, and its key, as PEM.
+// credential creates a client certificate with a serial number, and its key, as PEM.
 func credential(t *testing.T, serial int64) (certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -54,13 +55,13 @@ func credential(t *testing.T, serial int64) (certificate, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
-// doorkeeper is a server that takes client certificates with one serial number only, and asks for
-// them once a connection.
+// doorkeeper is a server that accepts client certificates of one serial number only. It asks for the
+// certificate once for each connection.
 type doorkeeper struct {
 	*httptest.Server
 	mu     sync.Mutex
 	takes  int64
-	closed chan struct{} // has one for each connection that was closed
+	closed chan struct{} // receives a token for each closed connection
 }
 
 func newDoorkeeper(t *testing.T) *doorkeeper {
@@ -88,14 +89,14 @@ func newDoorkeeper(t *testing.T) *doorkeeper {
 	return d
 }
 
-// take has the server take certificates of another serial number.
+// take makes the server accept certificates of another serial number instead.
 func (d *doorkeeper) take(serial int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.takes = serial
 }
 
-// awaitClosed waits until the client has closed its connection, and has it forget that.
+// awaitClosed waits until the client has closed its connection, and removes it from the idle ones.
 func (d *doorkeeper) awaitClosed(t *testing.T, client *http.Client) {
 	t.Helper()
 	select {
@@ -111,9 +112,9 @@ func ask(t *testing.T, client *http.Client, url string) (code int, said string) 
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		tracked := got.Conn.(*tls.Conn).NetConn() // client-go's, around ours
+		tracked := got.Conn.(*tls.Conn).NetConn() // client-go's connection, around a *connection
 		if _, is := reflect.ValueOf(tracked).Elem().FieldByName("Conn").Interface().(*connection); !is {
-			t.Errorf("it sends over a %T that is not around a connection", tracked)
+			t.Errorf("the request is sent over a %T that does not wrap a *connection", tracked)
 		}
 	}})
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -168,7 +169,7 @@ func TestACertificateOfACredentialPluginIsReplaced(t *testing.T) {
 	}
 	issue(2)
 	server.take(2)
-	// The plugin is asked again after a refusal, and the connection is closed.
+	// After a refusal client-go calls the plugin again, and closes the connection.
 	if code, said := ask(t, client, server.URL); code != http.StatusUnauthorized || said != "HTTP/2 certificate 1" {
 		t.Fatalf("with the old certificate the server says %d, %q", code, said)
 	}
@@ -202,7 +203,7 @@ func TestACertificateFileThatChangesIsReplaced(t *testing.T) {
 	}
 	issue(2)
 	server.take(2)
-	server.awaitClosed(t, client) // The transport sees the new files.
+	server.awaitClosed(t, client) // The transport has read the new files.
 	if code, said := ask(t, client, server.URL); code != http.StatusOK || said != "HTTP/2 certificate 2" {
 		t.Errorf("with the new certificate the server says %d, %q", code, said)
 	}

@@ -14,15 +14,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// run runs a manager against an API server with one pod. When the pod has been reconciled
-// a number of times and all has calmed down, it calls check, and stops.
+// run runs a manager against an API server with one pod. When the pod has been reconciled the given
+// number of times and the level is Settled, run calls check and stops the manager.
 func run(t *testing.T, options controller.Options, times int, reconcile func(context.Context, *controller.Client) (time.Duration, error), check func()) {
 	t.Helper()
 	done := make(chan struct{})
-	tell := options.OnResult
+	onResult := options.OnResult
 	options.OnResult = func(result operators.Result) {
-		if tell != nil {
-			tell(result)
+		if onResult != nil {
+			onResult(result)
 		}
 		if times--; times == 0 {
 			close(done)
@@ -35,7 +35,7 @@ func run(t *testing.T, options controller.Options, times int, reconcile func(con
 	group := lifecycle.New(t.Context())
 	group.Go("manager", m.Run)
 	<-done
-	synctest.Wait() // The calm before the last attempt is over.
+	synctest.Wait() // The last attempt has ended any earlier calm.
 	if err := m.Cache().Wait(t.Context(), cache.Settled); err != nil {
 		t.Error(err)
 	}
@@ -46,8 +46,8 @@ func run(t *testing.T, options controller.Options, times int, reconcile func(con
 	}
 }
 
-// onePod is an API server with one pod, whose status can be patched, and that says of
-// what is created how it has named it.
+// onePod is an API server with one pod, whose status can be patched. It answers a creation with a
+// pod that has a name made by the server.
 func onePod(request *http.Request) *http.Response {
 	switch {
 	case request.Method == http.MethodPatch:
@@ -123,7 +123,7 @@ func TestOnlyAWriteOfACertainVersionIsSole(t *testing.T) {
 		}, true},
 		"a patch that changed nothing": {func(ctx context.Context, c *controller.Client) error {
 			same := running.DeepCopy()
-			same.ResourceVersion = "5" // As the server answers.
+			same.ResourceVersion = "5" // The version in the answer of onePod.
 			_, err := controller.PatchStatus(ctx, c, same, same)
 			return err
 		}, false},

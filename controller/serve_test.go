@@ -14,7 +14,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// ask is what an address answers.
+// ask returns the answer to a GET request.
 func ask(ctx context.Context, url string) (code int, said string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func ask(ctx context.Context, url string) (code int, said string, err error) {
 }
 
 func TestHealthAndMetricsAreServedUntilTheEnd(t *testing.T) {
-	lists := make(chan struct{}) // is closed when lists may be answered
+	lists := make(chan struct{}) // closed when lists may be answered
 	listening := make(chan string, 3)
 	m := manager(t, func(request *http.Request) *http.Response {
 		select {

@@ -16,7 +16,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// ends are both ends of a TCP connection.
+// ends returns both ends of a TCP connection.
 func ends(t testing.TB) (here, there *net.TCPConn) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,7 +36,7 @@ func ends(t testing.TB) (here, there *net.TCPConn) {
 	return dialed.(*net.TCPConn), accepted.(*net.TCPConn)
 }
 
-// newSockets are both ends of a TCP connection, of which the first is a socket.
+// newSockets returns both ends of a TCP connection. The first one is wrapped in a socket.
 func newSockets(t testing.TB) (*socket, *net.TCPConn) {
 	t.Helper()
 	here, there := ends(t)
@@ -67,7 +67,7 @@ func TestASocketSendsAndReadsAllThoughItsBuffersAreFull(t *testing.T) {
 		t.Error(err)
 	}
 	if !bytes.Equal(echoed, want) {
-		t.Errorf("%d bytes came back, not the %d that were sent, or others", len(echoed), len(want))
+		t.Errorf("the %d bytes that came back differ from the %d that were sent", len(echoed), len(want))
 	}
 }
 
@@ -139,8 +139,8 @@ func TestASocketReadsNothingIntoNoSpace(t *testing.T) {
 	}
 }
 
-// BenchmarkAnAnswer is one request after another to another process, and the CPU that this one
-// takes for each: it sleeps until the answer comes.
+// BenchmarkAnAnswer sends one request after another to another process, and sleeps until each answer
+// arrives. It measures the CPU that this process takes for each.
 func BenchmarkAnAnswer(b *testing.B) {
 	for _, way := range []struct {
 		name string
@@ -155,7 +155,7 @@ func BenchmarkAnAnswer(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			_ = there.Close() // What remains is in far, and then in the other process.
+			_ = there.Close() // The duplicate in far remains, and goes to the other process.
 			echo := exec.Command("cat")
 			echo.Stdin, echo.Stdout = far, far
 			if err := echo.Start(); err != nil {

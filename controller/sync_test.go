@@ -26,31 +26,31 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// roundTrip is what one round trip to the API server may take at most, on a machine that
-// is busy with other tests.
+// roundTrip bounds the time of one round trip to the API server, on a machine that is busy with
+// other tests.
 const roundTrip = time.Second
 
-// loopFloor makes a calm a second, so that a write every 20 ms is none, with room for an
-// API server that is slow at times.
+// loopFloor makes the quiet period a second. So a write every 20 ms prevents Settled, even if the API
+// server is slow at times.
 const loopFloor = 100 * time.Millisecond
 
-// synced is a manager on the real API server. Its controller copies, in each ConfigMap,
-// what is wanted to what is had.
+// synced is a manager on the real API server. Its controller copies the value "wanted" of each
+// ConfigMap to "had".
 type synced struct {
 	t         *testing.T
 	ctx       context.Context
 	namespace string
-	foreign   typedv1.ConfigMapInterface // somebody else
+	foreign   typedv1.ConfigMapInterface // another client
 	manager   *controller.Manager
-	addresses map[string]string // by server
+	addresses map[string]string // by the name of the server that listens
 	seen      chan seen
 
 	mu     sync.Mutex
 	levels []reachedLevel
-	result time.Time // when the last reconcile was done
+	result time.Time // when the last reconcile ended
 }
 
-// seen is an object that a reconcile has found in the cache.
+// seen is an object that a reconcile has read from the cache.
 type seen struct {
 	name string
 	at   time.Time
@@ -90,13 +90,13 @@ func newSynced(t *testing.T) *synced {
 	return s
 }
 
-// wants reports whether anything is wanted of the object.
+// wants reports whether the change may need a reconcile: objects with "idle" do not.
 func wants(change streams.Change) bool {
 	object, ok := change.New.(*corev1.ConfigMap)
 	return !ok || object.Data["idle"] == ""
 }
 
-// run runs the manager and notes its levels until the test ends.
+// run runs the manager and records its levels until the test ends.
 func (s *synced) run() {
 	group := lifecycle.New(s.ctx)
 	group.Go("manager", s.manager.Run)
@@ -124,7 +124,7 @@ func (s *synced) reconcile(ctx context.Context, request operators.Request) (time
 	}
 	select {
 	case s.seen <- seen{request.Name, time.Now()}:
-	default: // Nobody looks at so many.
+	default: // The test reads fewer than the channel holds.
 	}
 	if found.Data["wanted"] == found.Data["had"] {
 		return 0, nil
@@ -142,7 +142,7 @@ func (s *synced) configMap(name, wanted string) *corev1.ConfigMap {
 	}
 }
 
-// create creates an object as somebody else.
+// create creates an object as another client.
 func (s *synced) create(name, wanted string) *corev1.ConfigMap {
 	s.t.Helper()
 	made, err := s.foreign.Create(s.ctx, s.configMap(name, wanted), metav1.CreateOptions{})
@@ -152,7 +152,7 @@ func (s *synced) create(name, wanted string) *corev1.ConfigMap {
 	return made
 }
 
-// reach waits for a level, as a gate does.
+// reach waits for a level.
 func (s *synced) reach(level cache.Level) {
 	s.t.Helper()
 	if err := s.manager.Cache().Wait(s.ctx, level); err != nil {
@@ -160,7 +160,7 @@ func (s *synced) reach(level cache.Level) {
 	}
 }
 
-// since are the levels from a time on.
+// since returns the levels that were reached at a time or later.
 func (s *synced) since(from time.Time) (levels []reachedLevel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *synced) since(from time.Time) (levels []reachedLevel) {
 	return levels
 }
 
-// holdsAll checks that the cache holds objects, at their version or a later one.
+// holdsAll checks that the cache holds the objects, each at its version or a later one.
 func (s *synced) holdsAll(when string, objects []*corev1.ConfigMap) {
 	s.t.Helper()
 	for _, object := range objects {
@@ -183,7 +183,7 @@ func (s *synced) holdsAll(when string, objects []*corev1.ConfigMap) {
 	}
 }
 
-// probe is what the readiness probe and the metric say of the level.
+// probe returns the answer of the readiness probe and the metric of the level.
 func (s *synced) probe() (code int, ready, metric string) {
 	s.t.Helper()
 	code, ready, err := ask(s.ctx, s.addresses["health server"]+"/readyz")
@@ -222,14 +222,14 @@ func TestEachLevelOfSyncIsTrueWithinARoundTripOfARealServer(t *testing.T) {
 		t.Errorf("when all is settled the probe says %d %q, the metric %q", code, ready, metric)
 	}
 	if list := s.since(started); !slices.IsSortedFunc(list, func(a, b reachedLevel) int { return int(a.level) - int(b.level) }) {
-		t.Errorf("on the way up the levels were %v", list)
+		t.Errorf("the levels up to Settled were %v, want them in order", list)
 	}
 	s.ownWrites()
 	s.foreignWrites()
 }
 
-// ownWrites: the read that follows the answer sees what was written, and the watch tells
-// of it within a round trip.
+// ownWrites checks that a read after the answer to an own write sees the write, and that the watch
+// reports it within a round trip.
 func (s *synced) ownWrites() {
 	s.t.Helper()
 	var echoes []time.Duration
@@ -242,17 +242,17 @@ func (s *synced) ownWrites() {
 		s.holdsAll("after an own write", []*corev1.ConfigMap{made})
 		s.reach(cache.OwnWritesVisible)
 		echoes = append(echoes, time.Since(answered))
-		if told := s.manager.Cache().Stores()[0].Len(); told < i+1+20 {
-			s.t.Errorf("with all own writes visible the watch has told of %d objects", told)
+		if reported := s.manager.Cache().Stores()[0].Len(); reported < i+1+20 {
+			s.t.Errorf("with all own writes visible the watch has reported %d objects", reported)
 		}
 	}
-	s.withinARoundTrip("an own write is told by the watch", echoes)
+	s.withinARoundTrip("the watch reports an own write", echoes)
 }
 
-// foreignWrites: what somebody else has written is in the cache within a round trip.
+// foreignWrites checks that the write of another client is in the cache within a round trip.
 func (s *synced) foreignWrites() {
 	s.t.Helper()
-	var told []time.Duration
+	var took []time.Duration
 	for i := range 50 {
 		made := s.create(fmt.Sprintf("foreign-%d", i), "")
 		answered := time.Now()
@@ -260,15 +260,15 @@ func (s *synced) foreignWrites() {
 			select {
 			case found := <-s.seen:
 				if name = found.name; name == made.Name {
-					told = append(told, max(0, found.at.Sub(answered)))
+					took = append(took, max(0, found.at.Sub(answered)))
 				}
 			case <-s.ctx.Done():
-				s.t.Fatalf("%s was never told", made.Name)
+				s.t.Fatalf("%s was never reconciled", made.Name)
 			}
 		}
 		s.holdsAll("after a foreign write", []*corev1.ConfigMap{made})
 	}
-	s.withinARoundTrip("a foreign write is in the cache", told)
+	s.withinARoundTrip("a foreign write is in the cache", took)
 }
 
 func (s *synced) withinARoundTrip(what string, took []time.Duration) {
@@ -281,8 +281,8 @@ func (s *synced) withinARoundTrip(what string, took []time.Duration) {
 	}
 }
 
-// The tolerance is one quiet time: that is how long the loop duration, and with it the
-// quiet time itself, may take to be measured anew.
+// The tolerance is one quiet period. The loop duration, and with it the quiet period itself, may take
+// that long to be measured anew.
 func TestNothingIsSettledWhileChurnGoesOnAndAllIsAQuietTimeAfterIt(t *testing.T) {
 	s := newSynced(t)
 	names := []string{"a", "b", "c", "d", "e"}
@@ -291,7 +291,7 @@ func TestNothingIsSettledWhileChurnGoesOnAndAllIsAQuietTimeAfterIt(t *testing.T)
 	}
 	s.run()
 	levels := 0
-	for round, field := range []string{"wanted", "wanted", "idle"} { // The last one wakes no reconciler.
+	for round, field := range []string{"wanted", "wanted", "idle"} { // The last field causes no reconcile.
 		s.reach(cache.Settled)
 		started, lastWrite := s.churn(names, field, round+1)
 		ended := time.Now()
@@ -313,13 +313,13 @@ func TestNothingIsSettledWhileChurnGoesOnAndAllIsAQuietTimeAfterIt(t *testing.T)
 	}
 }
 
-// checkCalm checks how long nothing had happened when it settled.
+// checkCalm checks the time from the last write or reconcile to Settled.
 func (s *synced) checkCalm(settled, lastWrite time.Time) {
 	s.t.Helper()
 	loop := s.manager.Cache().Loop()
 	quiet, want := loop.QuietPeriod(), 10*max(loop.Duration(), loopFloor)
 	if quiet != want {
-		s.t.Errorf("the quiet time is %v, want %v", quiet, want)
+		s.t.Errorf("the quiet period is %v, want %v", quiet, want)
 	}
 	s.mu.Lock()
 	last := s.result
@@ -327,14 +327,14 @@ func (s *synced) checkCalm(settled, lastWrite time.Time) {
 	if last.Before(lastWrite) {
 		last = lastWrite
 	}
-	s.t.Logf("the quiet time is %v; settled %v after the last write and %v after the last of writes and reconciles", quiet, settled.Sub(lastWrite), settled.Sub(last))
+	s.t.Logf("the quiet period is %v; settled %v after the last write and %v after the last of writes and reconciles", quiet, settled.Sub(lastWrite), settled.Sub(last))
 	if calm := settled.Sub(last); calm < quiet-time.Millisecond || calm > 2*quiet {
 		s.t.Errorf("it settled %v after the last of writes and reconciles, want %v to %v", calm, quiet, 2*quiet)
 	}
 }
 
-// churn changes a field of objects for two seconds, one every 20 ms. It returns when the
-// first change had ended the calm, and when the last one was sent.
+// churn changes a field of objects for two seconds, one every 20 ms. It returns the time at which
+// the first change ended the calm, and the time at which the last one was sent.
 func (s *synced) churn(names []string, field string, round int) (started, lastWrite time.Time) {
 	s.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -365,7 +365,7 @@ func (s *synced) churn(names []string, field string, round int) (started, lastWr
 	return started, lastWrite
 }
 
-// stirred waits until the level is below Settled, and returns when that was.
+// stirred waits until the level is below Settled, and returns the time of that.
 func (s *synced) stirred() time.Time {
 	s.t.Helper()
 	var at time.Time
@@ -378,12 +378,12 @@ func (s *synced) stirred() time.Time {
 		}
 	}, func(err error) { s.t.Error(err) })
 	if at.IsZero() {
-		s.t.Fatal("the first write ends no calm")
+		s.t.Fatal("the first write does not end the calm")
 	}
 	return at
 }
 
-// checkChurn checks the levels of a churn, and returns how many there were.
+// checkChurn checks that no level during a churn was Settled, and returns the number of levels.
 func (s *synced) checkChurn(started, ended time.Time) int {
 	s.t.Helper()
 	during := 0

@@ -12,23 +12,23 @@ import (
 
 const noFault = "none"
 
-// trouble is a fault of a round. It strikes between two bursts of writes.
+// trouble is the fault of a round. It strikes between two bursts of writes.
 type trouble struct {
 	name   string
-	strike func(w *truth) bool // whether something is left to heal after the round
+	strike func(w *truth) bool // reports whether a fault is left to heal after the round
 }
 
-// between returns a time up to a bound.
+// between returns a random duration, at least low and below high.
 func (w *truth) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(w.random.Int64N(int64(high-low)))
 }
 
-// resource returns one of the kinds of the workload.
+// resource returns a random resource of the workload.
 func (w *truth) resource() string {
 	return []string{"configmaps", "secrets", "services"}[w.random.IntN(3)]
 }
 
-// inject has the proxy strike requests, and ends the watches, so that there are some.
+// inject returns a strike that has the proxy inject faults. It cuts the watches, so that requests follow.
 func inject(faults ...faultproxy.Fault) func(w *truth) bool {
 	return func(w *truth) bool {
 		w.must(w.proxy.Inject(faults...))
@@ -43,7 +43,7 @@ var (
 	expired = faultproxy.Fault{Action: faultproxy.Refuse, Code: http.StatusGone, Match: watches, Times: 3}
 )
 
-// quickTroubles are over, or found out, within seconds.
+// quickTroubles end, or are noticed, within seconds.
 var quickTroubles = []trouble{
 	{"cut of watches", func(w *truth) bool {
 		w.proxy.Cut(faultproxy.Match{Verb: "watch", Resource: w.resource()})
@@ -92,20 +92,20 @@ var quickTroubles = []trouble{
 	{"slow requests", inject(faultproxy.Fault{Action: faultproxy.Slow, For: time.Second, Times: 5})},
 }
 
-// slowTroubles need a minute to be found out, as requests may take that long.
+// slowTroubles are noticed only after a minute, as requests may take that long.
 var slowTroubles = []trouble{
 	{"watches that hang", inject(faultproxy.Fault{Action: faultproxy.Hang, Match: watches})},
 	{"lists that hang", inject(expired, faultproxy.Fault{Action: faultproxy.Hang, Match: lists})},
 }
 
-// rounds between restores of etcd, and between slow troubles.
+// These are the rounds between restores of etcd and between slow troubles, and the first restore.
 const (
 	restoreEvery = 50
 	slowEvery    = 40
 	firstRestore = 9
 )
 
-// draw chooses the fault of a round. Every other round has none.
+// draw chooses the fault of a round. Most odd rounds have none.
 func (w *truth) draw(round int) trouble {
 	chosen := trouble{noFault, func(*truth) bool { return false }}
 	switch {
@@ -130,12 +130,12 @@ func takeSnapshot(w *truth) bool {
 	return false
 }
 
-// lostVersions is how many versions a restore takes back at least. Where versions are used
-// again up to the one that a watch has, before anybody asks, nothing shows that they went back:
-// no client can tell. The components that start write a few dozen.
+// lostVersions is the least number of versions that a restore takes back. If the versions up to the
+// one of a watch are used again before a client asks, no client can notice that they went back. The
+// components that start after the restore write a few dozen versions.
 const lostVersions = 500
 
-// restore sets etcd back to the last snapshot. All objects count as written then.
+// restore restores the last snapshot of etcd. From then on all objects count as written at that time.
 func restore(w *truth) bool {
 	for i := range lostVersions {
 		lost := configMap("default", "lost-"+strconv.Itoa(i), "")

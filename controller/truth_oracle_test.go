@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// truthBound is the MaxStaleness of the managers here: what is older must be in the cache at
-// a level of Current and above. It is longer than the waits of a source after failures.
+// truthBound is the MaxStaleness of the managers in these tests. At level Current and above, the
+// cache must have every write that is older. The bound is longer than the backoff of a source.
 const truthBound = 12 * time.Second
 
-// truthSlack is how late a rise may be noticed, on a machine that is busy.
+// truthSlack is how late the test may notice a rise, on a machine that is busy.
 const truthSlack = 300 * time.Millisecond
 
-// state is all objects of a moment, by kind.
+// state holds all objects at one time, by kind.
 type state struct {
 	configs  map[types.NamespacedName]*corev1.ConfigMap
 	secrets  map[types.NamespacedName]*corev1.Secret
@@ -43,7 +43,7 @@ func stampOf(object metav1.Object) string {
 	return fmt.Sprintf("%s@%s", object.GetUID(), object.GetResourceVersion())
 }
 
-// versions are the versions of all objects, by kind and name.
+// versions returns the uid and version of each object, by kind and name.
 func (s *state) versions() map[string]string {
 	all := map[string]string{}
 	for name, object := range s.configs {
@@ -58,8 +58,8 @@ func (s *state) versions() map[string]string {
 	return all
 }
 
-// sightOf says what a reconcile of an object sees of a state: itself, its child and what is
-// mapped to it.
+// sightOf describes what a reconcile reads: the object, its child and the services that are mapped
+// to it.
 func sightOf(config *corev1.ConfigMap, secret *corev1.Secret, services []*corev1.Service) string {
 	var seen []string
 	if config != nil {
@@ -84,7 +84,7 @@ func (s *state) servicesOf(name types.NamespacedName) (mapped []*corev1.Service)
 	return mapped
 }
 
-// cached is what the cache of the manager holds.
+// cached returns the objects in the cache of the manager.
 func (w *truth) cached() *state {
 	made := newState()
 	for _, namespace := range w.namespaces {
@@ -101,7 +101,7 @@ func (w *truth) cached() *state {
 	return made
 }
 
-// live is what the API server holds, read past the proxy.
+// live returns the objects of the API server, read past the proxy.
 func (w *truth) live() *state {
 	made, all := newState(), metav1.ListOptions{}
 	for _, namespace := range w.namespaces {
@@ -124,16 +124,16 @@ func (w *truth) live() *state {
 	return made
 }
 
-// check compares what a level of Settled and above claims at a time with the truth. Nobody
-// but the manager may write meanwhile. It returns the lies, and whether the level held and
-// the cache is exactly what the server holds.
+// check compares the claim of a level of Settled and above, made at a time, with the server. Only the
+// manager may write meanwhile. check returns the lies: the parts of the claim that are not true. exact
+// reports whether the level held and the cache holds exactly what the server holds.
 func (w *truth) check(claimed time.Time) (lies []string, exact bool) {
 	level := w.level()
 	held, sights := w.cached(), w.sights()
-	// Before the level is asked again: a key that fails may succeed while the server is read.
+	// This must precede the second look at the level: a failing key may succeed while the server is read.
 	unreconciled := w.unreconciled(held, sights, level)
 	if again := w.level(); level < cache.Settled || again < cache.Settled {
-		return nil, false // It claims nothing any more.
+		return nil, false // The claim has ended.
 	}
 	live := w.live()
 	missed := w.missed(held.versions(), live.versions(), claimed)
@@ -145,11 +145,11 @@ func (w *truth) check(claimed time.Time) (lies []string, exact bool) {
 	return lies, len(missed.old)+len(missed.recent) == 0
 }
 
-// difference is what a cache and a server do not have in common.
+// difference lists the objects that differ between the cache and the server.
 type difference struct{ old, recent []string }
 
-// missed compares the versions in the cache with those of the server. What was written within
-// the bound before a claim is recent, and the rest is old.
+// missed compares the versions in the cache with the versions of the server. A difference is recent
+// if the object was written within the bound before the claim, and old otherwise.
 func (w *truth) missed(held, live map[string]string, claimed time.Time) (found difference) {
 	all := maps.Clone(held)
 	maps.Copy(all, live)
@@ -174,9 +174,9 @@ func (w *truth) missed(held, live map[string]string, claimed time.Time) (found d
 	return found
 }
 
-// unreconciled are the objects whose last reconcile saw another state than the cache holds. At
-// Settled those do not count that have failed several times and back off: it names them beside
-// itself. Converged waits for them too.
+// unreconciled returns a lie for each object whose last reconcile saw another state than the cache
+// holds. At Settled, objects that have failed several times and back off do not count: the manager
+// names them separately. Converged waits for them too.
 func (w *truth) unreconciled(held *state, sights map[types.NamespacedName]string, level cache.Level) (lies []string) {
 	for name, config := range held.configs {
 		want := sightOf(config, held.secrets[name], held.servicesOf(name))
@@ -193,7 +193,7 @@ func (w *truth) unreconciled(held *state, sights map[types.NamespacedName]string
 	return lies
 }
 
-// wrongChildren are the Secrets that are not what their ConfigMaps ask for.
+// wrongChildren returns a lie for each ConfigMap whose Secret is missing or differs from the wanted one.
 func wrongChildren(held *state) (lies []string) {
 	for name, config := range held.configs {
 		secret := held.secrets[name]
@@ -208,10 +208,10 @@ func wrongChildren(held *state) (lies []string) {
 	return lies
 }
 
-// wantLie fails the test unless one of the lies is about an object.
+// wantLie fails the test unless one of the lies names the object and contains what.
 func wantLie(t *testing.T, lies []string, object, what string) {
 	t.Helper()
 	if !slices.ContainsFunc(lies, func(lie string) bool { return strings.Contains(lie, object) && strings.Contains(lie, what) }) {
-		t.Errorf("the lies are %q, want one that says of %s that it %s", lies, object, what)
+		t.Errorf("the lies are %q, want one that names %s and contains %q", lies, object, what)
 	}
 }

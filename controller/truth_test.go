@@ -12,27 +12,27 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources/faultproxy"
 )
 
-// These tests check what the levels promise against a real API server: at each rise to
-// Settled the state of the server is read past the proxy that injects faults, and compared
+// These tests check what the levels promise against a real API server, behind a proxy that injects
+// faults. At each rise to Settled they read the state of the server past the proxy, and compare it
 // with the cache and with what the reconciler saw.
 
-// manyLies end a run: there is enough to look at.
+// manyLies is the number of lies that ends a run, as more would not help to find the cause.
 const manyLies = 20
 
-// longRound is what most rounds do not take.
+// longRound is how long a round may take without a line in the log. Most rounds are shorter.
 const longRound = 2 * truthBound
 
-// sampleOfRises is how many rises an ordinary run checks, or as many as sampleTime allows.
-// After faults client-go waits up to 30 s before it asks again.
+// An ordinary run checks sampleOfRises rises, or as many as sampleTime allows. After a fault client-go
+// may wait for up to 30 s before its next request.
 const (
 	sampleOfRises = 20
 	sampleTime    = 40 * time.Second
 )
 
 var (
-	rises      = flag.Int("rises", sampleOfRises, "how many rises to Settled are checked against a real API server; 1000 take about an hour")
-	risesSeed  = flag.Uint64("rises-seed", 1, "the seed of the writes and faults between the rises")
-	startAmong = flag.Int("start-among", 0, "also check a start among so many objects of a real API server, such as 20000")
+	rises      = flag.Int("rises", sampleOfRises, "number of rises to Settled to check against a real API server; 1000 take about an hour")
+	risesSeed  = flag.Uint64("rises-seed", 1, "seed of the writes and faults between the rises")
+	startAmong = flag.Int("start-among", 0, "number of objects of a real API server, such as 20000, among which a start is checked as well; 0 is no such check")
 )
 
 func TestTheLevelsTellTheTruthOfARealServer(t *testing.T) {
@@ -52,8 +52,8 @@ func TestTheLevelsTellTheTruthOfARealServer(t *testing.T) {
 	}
 }
 
-// checkRises writes, injects faults and checks what the levels claim, until enough rises were
-// checked.
+// checkRises makes writes, injects faults and checks the claims of the levels, until it has checked
+// the wanted number of rises.
 func checkRises(t *testing.T, w *truth, wanted int) {
 	w.start()
 	w.awaitTruth("at the start", "none")
@@ -95,7 +95,7 @@ func checkRises(t *testing.T, w *truth, wanted int) {
 // startsAmong checks the first rise of a manager that starts among many objects.
 func startsAmong(t *testing.T, w *truth, objects int) {
 	w.fill(objects)
-	w.staleness = 0 // A server under such a load answers too late for a short bound: the default.
+	w.staleness = 0 // The default: under such a load the server answers too late for a short bound.
 	began := time.Now()
 	w.start()
 	w.patience = 10 * time.Minute
@@ -103,21 +103,20 @@ func startsAmong(t *testing.T, w *truth, objects int) {
 	t.Logf("true after %v: %+v", time.Since(began), w.tally)
 }
 
-// findsSeededLies lets a double claim Settled when the manager does not, and expects the
-// check to find out.
+// findsSeededLies replaces the level with one that claims too much, and checks that each lie is found.
 func findsSeededLies(t *testing.T, w *truth) {
-	w.staleness, w.bound = -1, time.Second // A watch that stalls is not noticed.
+	w.staleness, w.bound = -1, time.Second // Without a bound, a stalled watch is not noticed.
 	w.start()
 	w.awaitTruth("at the start", "none")
 	honest := w.level
 	defer func() { w.level = honest }()
 	w.level = func() cache.Level { return cache.Settled }
 
-	// The cache misses what was committed.
+	// The cache misses a committed write.
 	w.proxy.Stall(faultproxy.Match{Verb: "watch"})
 	w.mustWrite(configMap(w.namespaces[0], "unseen", "1"))
 	if lies, _ := w.check(time.Now()); len(lies) != 0 {
-		t.Errorf("within the bound it is no lie: %q", lies)
+		t.Errorf("within the bound a missing write is no lie: %q", lies)
 	}
 	idleFor(t.Context(), w.bound+2*truthSlack)
 	lies, _ := w.check(time.Now())
@@ -132,10 +131,10 @@ func findsSeededLies(t *testing.T, w *truth) {
 	lies, _ = w.check(time.Now())
 	wantLie(t, lies, w.namespaces[1]+"/unreconciled", "was not reconciled")
 
-	// A child is not what it has to be.
+	// A child is missing.
 	close(gate)
 	w.level = honest
-	w.awaitTruth("when it is honest again", "none")
+	w.awaitTruth("with the real level again", "none")
 	w.broken.Store(true)
 	w.level = func() cache.Level { return cache.Converged }
 	w.mustWrite(configMap(w.namespaces[2], "unwritten", "1"))
@@ -145,7 +144,7 @@ func findsSeededLies(t *testing.T, w *truth) {
 	wantLie(t, lies, w.namespaces[2]+"/unwritten", "has no Secret")
 }
 
-// idleFor lets time pass.
+// idleFor waits for a duration, or until ctx ends.
 func idleFor(ctx context.Context, duration time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()

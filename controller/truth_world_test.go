@@ -28,41 +28,41 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// truth is a manager on a real API server behind a proxy with faults, and a client past it.
-// Its controller keeps, for each ConfigMap, a Secret that says what the ConfigMap has and how
-// many Services are mapped to it.
+// truth is a manager on a real API server behind a proxy with faults, and a client past the proxy.
+// Its controller keeps a Secret for each ConfigMap. The Secret holds the value of the ConfigMap and
+// the number of Services that are mapped to it.
 type truth struct {
 	t          *testing.T
 	cluster    *localcluster.Cluster
 	proxy      *faultproxy.Proxy
-	past       kubernetes.Interface
+	past       kubernetes.Interface // a client past the proxy
 	namespaces []string
 	random     *rand.Rand
 	staleness  time.Duration
-	bound      time.Duration // what was written longer ago must be in the cache
-	patience   time.Duration // until the level has to be true
+	bound      time.Duration // the cache must have every write that is older
+	patience   time.Duration // how long the level may take to be true
 	manager    *controller.Manager
-	level      func() cache.Level // what is claimed
+	level      func() cache.Level // the level that is claimed
 	broken     atomic.Bool        // the reconciler writes nothing
 	tally      tally
-	struck     map[string]int
-	snapshot   string // of etcd
-	rose       chan time.Time
+	struck     map[string]int // how often each fault struck
+	snapshot   string         // of etcd
+	rose       chan time.Time // the last rise to Settled
 
 	mu     sync.Mutex
-	gate   chan struct{} // reconciles wait for it, if it is not nil
-	seen   map[types.NamespacedName]string
-	failed map[types.NamespacedName]int // failures in a row
-	writes map[string]time.Time         // when an object was last written, by kind and name
-	all    time.Time                    // when everything was last written, by a restore
+	gate   chan struct{}                   // if not nil, reconciles wait until it is closed
+	seen   map[types.NamespacedName]string // what the last reconcile of each object saw
+	failed map[types.NamespacedName]int    // failures in a row
+	writes map[string]time.Time            // when an object was last written, by kind and name
+	all    time.Time                       // when a restore last wrote all objects
 }
 
 // tally counts what was checked.
 type tally struct {
-	rises, afterFaults int // to Settled or above
+	rises, afterFaults int // rises to Settled or above
 	standing           int // levels that stayed, and were checked after the bound
-	fell               int // rises that were over before they could be checked
-	failing            int // objects that were not reconciled, and failed too often to count
+	fell               int // rises that ended before they could be checked
+	failing            int // objects that were not reconciled, and do not count because they failed too often
 	lies               int
 }
 
@@ -83,7 +83,7 @@ func newTruth(t *testing.T, cluster *localcluster.Cluster) *truth {
 		utilnet.CloseIdleConnectionsFor(client.Transport)
 		w.must(w.proxy.Close())
 	})
-	// Nobody but the test and the manager writes: the garbage collector would at any time.
+	// Only the test and the manager may write. The garbage collector could write at any time.
 	w.must(cluster.Pause("kube-controller-manager"))
 	for i := range 3 {
 		made, err := w.past.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
@@ -124,7 +124,7 @@ func (w *truth) start() {
 			for _, level := range levels {
 				if last < cache.Settled && level >= cache.Settled {
 					select {
-					case <-w.rose: // The latest one counts.
+					case <-w.rose: // Only the latest rise counts.
 					default:
 					}
 					w.rose <- time.Now()
@@ -141,12 +141,12 @@ func (w *truth) start() {
 	})
 }
 
-// mappedTo names the ConfigMap that a Service is mapped to.
+// mappedTo returns the name of the ConfigMap to which a Service is mapped.
 func mappedTo(object metav1.Object) []types.NamespacedName {
 	return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: object.GetLabels()["of"]}}
 }
 
-// contentOf is what the Secret of a ConfigMap has to say.
+// contentOf returns the value that the Secret of a ConfigMap must have.
 func contentOf(config *corev1.ConfigMap, services int) string {
 	return fmt.Sprintf("%s with %d services", config.Data["value"], services)
 }
@@ -192,7 +192,7 @@ func (w *truth) reconcile(ctx context.Context, request operators.Request) (time.
 	default:
 		return 0, nil
 	}
-	w.wrote("Secret " + name.String()) // It may have been committed although it failed.
+	w.wrote("Secret " + name.String()) // A write that failed may have been committed.
 	return 0, err
 }
 
@@ -219,21 +219,21 @@ func (w *truth) result(result operators.Result) {
 	}
 }
 
-// failing reports whether an object fails so often that Settled does not wait for it.
+// failing reports whether an object has failed so often that Settled does not wait for it.
 func (w *truth) failing(name types.NamespacedName) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.failed[name] >= operators.FailingAfter
 }
 
-// wrote notes that an object is written now.
+// wrote records that an object is written now.
 func (w *truth) wrote(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writes[key] = time.Now()
 }
 
-// written is when an object was last written.
+// written returns when an object was last written.
 func (w *truth) written(key string) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -249,7 +249,7 @@ func (w *truth) gated() chan struct{} {
 	return w.gate
 }
 
-// hold lets no reconcile begin until the channel is closed.
+// hold blocks all reconciles until the returned channel is closed.
 func (w *truth) hold() chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

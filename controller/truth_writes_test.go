@@ -18,7 +18,7 @@ func configMap(namespace, name, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"value": value}}
 }
 
-// write makes random writes past the proxy, as others do.
+// write makes random writes past the proxy, as other clients do.
 func (w *truth) write(times int) {
 	w.t.Helper()
 	for range times {
@@ -30,7 +30,7 @@ func (w *truth) write(times int) {
 	}
 }
 
-// writeOne makes one write to an object or to what belongs to it.
+// writeOne makes one random write to a ConfigMap, to its Secret or to a Service that is mapped to it.
 func (w *truth) writeOne(namespace, name string) error {
 	ctx, core := w.t.Context(), w.past.CoreV1()
 	value := fmt.Sprint(w.random.Uint32())
@@ -42,7 +42,7 @@ func (w *truth) writeOne(namespace, name string) error {
 		}
 	case kind < 6:
 		err = core.ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
-	case kind < 7: // drift
+	case kind < 7: // This is drift of the child.
 		key = "Secret " + namespace + "/" + name
 		drifted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"value": []byte(value)}}
 		_, err = core.Secrets(namespace).Update(ctx, drifted, metav1.UpdateOptions{})
@@ -94,7 +94,7 @@ func (w *truth) fill(objects int) {
 	w.must(group.Wait())
 }
 
-// until waits for a state of the manager that has no event of its own.
+// until polls until a state of the manager is reached that has no event of its own.
 func (w *truth) until(what string, reached func() bool) {
 	w.t.Helper()
 	ticker, patience := time.NewTicker(10*time.Millisecond), time.NewTimer(w.patience)
@@ -124,9 +124,9 @@ func (w *truth) awaitSeen(object *corev1.ConfigMap) {
 	w.until(object.Name+" was reconciled", func() bool { return w.sights()[nameOf(object)] != "" })
 }
 
-// awaitTruth waits until the level claims Settled or above, and checks it against the server:
-// each rise at once, and a level that stays once the bound has passed. It returns when what is
-// claimed is exactly true. Nobody but the manager writes meanwhile.
+// awaitTruth waits for Settled or above, and checks the claim against the server. It checks each rise
+// at once, and a level that stays when the bound has passed. It returns when the claim is exactly
+// true. Only the manager writes meanwhile.
 func (w *truth) awaitTruth(when, fault string) {
 	w.t.Helper()
 	last := time.Now()
@@ -138,7 +138,7 @@ func (w *truth) awaitTruth(when, fault string) {
 		claimed, rise := time.Time{}, false
 		select {
 		case claimed = <-w.rose:
-			rise = claimed.After(last) // Otherwise others have written since.
+			rise = claimed.After(last) // Other clients have written since an earlier one.
 		case claimed = <-standing.C:
 		case <-patience.C:
 			w.t.Fatalf("%s (fault: %s) the level is not true after %v: it is %v, pending: %q", when, fault, w.patience,

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Only a real API server says what a strategic merge patch comes to.
+// Only a real API server applies strategic merge patches. The fake one refuses them.
 func TestAMergeOfAPartTakesNothingAway(t *testing.T) {
 	config, namespace := clustertest.Shared(t).AdminConfig(), clustertest.Namespace(t)
 	manager, err := controller.NewManager(config, scheme.Scheme, controller.Options{Namespaces: []string{namespace}, Logger: slog.New(slog.DiscardHandler)})
