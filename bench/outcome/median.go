@@ -2,8 +2,8 @@ package outcome
 
 import "slices"
 
-// Median is the middle one of the values, or the middle between the two that are there of
-// an even number. It is 0 of no values; the order of the values stays as it is.
+// Median returns the middle value, or the mean of the two middle values if their number is
+// even. It returns 0 for no values, and does not reorder its argument.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -1,13 +1,13 @@
-// Package outcome is what a run of the comparison leaves in its folder: written by the
-// harness, read by the report, the inspector and the goals.
+// Package outcome reads and writes the folder of a run of the comparison. The harness writes
+// it; the report, the inspector and the goals read it.
 //
 //	DIR/run.json                     what was run, where and how: a Run
-//	DIR/rounds/<id>.json             one Round each; it is there when the round is over
-//	DIR/rounds/<id>/                 what the round left: proxy.jsonl, contender.log, ...
-//	DIR/conformance/<contender>.txt  what a check of it said, if this run made one
+//	DIR/rounds/<id>.json             one Round; written when the round is over
+//	DIR/rounds/<id>/                 artifacts of the round: proxy.jsonl, contender.log, ...
+//	DIR/conformance/<contender>.txt  the conformance report, if this run checked the contender
 //	DIR/prometheus/                  the data of a Prometheus, with all time series
 //
-// A run that was interrupted goes on with the rounds that are not there.
+// An interrupted run resumes with the rounds that are missing.
 package outcome
 
 import (
@@ -22,41 +22,42 @@ import (
 	"time"
 )
 
-// Run says what was run.
+// Run describes what was run, where and how.
 type Run struct {
 	Started    time.Time         `json:"started"`
 	Machine    map[string]string `json:"machine"`    // cores, memory, processor, kernel, ...
-	Versions   map[string]string `json:"versions"`   // of contenders, API server, etcd, languages
-	Builds     map[string]string `json:"builds"`     // of contenders: the identity of the very program, which is one in all rounds
-	Resync     map[string]string `json:"resync"`     // of contenders' caches: how often they reconcile though nothing changed
-	Flags      []string          `json:"flags"`      // how to repeat it
-	Notes      []string          `json:"notes"`      // what a reader has to know beside this
+	Versions   map[string]string `json:"versions"`   // of contenders, API server, etcd, languages; by name
+	Builds     map[string]string `json:"builds"`     // by contender: the identity of its program, the same in all rounds
+	Resync     map[string]string `json:"resync"`     // by contender: how often its cache reconciles objects that did not change
+	Flags      []string          `json:"flags"`      // the flags that repeat the run
+	Notes      []string          `json:"notes"`      // what else a reader has to know
 	Contenders []string          `json:"contenders"` // in the order asked for
 	Skipped    map[string]string `json:"skipped"`    // contenders that were left out, and why
 	Scenarios  []string          `json:"scenarios"`  // in the order asked for, each with its variant
 	Turns      int               `json:"turns"`
 }
 
-// Round is one contender in one scenario, once.
+// Round is one measurement of one contender in one scenario.
 type Round struct {
 	Scenario  string    `json:"scenario"` // such as burst, return or steady
-	Variant   string    `json:"variant"`  // of the scenario: n=5000, load=50, ...
+	Variant   string    `json:"variant"`  // the scenario's size: n=5000, load=50, ...
 	Contender string    `json:"contender"`
-	Setting   string    `json:"setting"` // of the contender: default, workers=8, memory=256MiB, ...
-	Turn      int       `json:"turn"`    // from 0; odd ones go through the contenders backwards
-	Warm      bool      `json:"warm"`    // after a warm-up
+	Setting   string    `json:"setting"` // the contender's setting: default, workers=8, memory=256MiB, ...
+	Turn      int       `json:"turn"`    // from 0; an odd turn goes through the contenders backwards
+	Warm      bool      `json:"warm"`    // measured after a warm-up
 	Start     time.Time `json:"start"`
 	End       time.Time `json:"end"`
 	Measured  Measured  `json:"measured"`
 	Rejected  string    `json:"rejected,omitempty"` // why the round does not count
-	Failed    string    `json:"failed,omitempty"`   // why the contender did not get through
-	Noisy     string    `json:"noisy,omitempty"`    // why the round should not count, though it does: there is none that is better
+	Failed    string    `json:"failed,omitempty"`   // why the contender did not complete the scenario
+	Noisy     string    `json:"noisy,omitempty"`    // why the round is unreliable; it counts, because no better one exists
 }
 
-// Measured are the measurements of a round. What a scenario does not measure is not there.
+// Measured holds the measurements of a round. A measurement that the scenario does not make is
+// absent.
 type Measured map[Measure]float64
 
-// ID names the files of a round.
+// ID returns the name of the round's files.
 func (r Round) ID() string {
 	name := strings.Join([]string{r.Scenario, r.Variant, r.Contender, r.Setting, fmt.Sprint(r.Turn)}, "_")
 	if r.Warm {
@@ -70,47 +71,53 @@ func (r Round) ID() string {
 	}, name)
 }
 
-// Counts says whether a round belongs into medians.
+// Counts reports whether the round enters the medians.
 func (r Round) Counts() bool { return r.Rejected == "" && r.Failed == "" }
 
 // Measure names a measurement. The unit is in the name; seconds and bytes are SI.
 type Measure string
 
-// The measurements. Every one is taken from outside, in the same way for all.
+// The measurements. All are taken outside the contender, in the same way for every contender.
+//
+// Reads counts get and list requests. Opening a watch is not a read. The lists that fill a cache
+// are not reads either: the lists of a resource before its first watch since the process started.
+//
+// Ready starts at the answer to the creation, change or drift; under an open load it starts when
+// the request was due. It ends at the finished status or at the repair.
 const (
 	Objects        Measure = "objects"                // BellerophonSimple objects that converged
-	Converge       Measure = "converge_seconds"       // from the first request of the load to the last finished status
-	IdealConverge  Measure = "ideal_converge_seconds" // of the ideal client in the same round, for as many objects as follows
+	Converge       Measure = "converge_seconds"       // first request of the load to the last finished status
+	IdealConverge  Measure = "ideal_converge_seconds" // the ideal client's time in the same round, for IdealObjects objects
 	IdealObjects   Measure = "ideal_objects"
-	IdealReplicas  Measure = "ideal_replicas"        // of each of them: as many as the scenario's objects have
-	IdealAmong     Measure = "ideal_among"           // how many objects of the round are there already
+	IdealReplicas  Measure = "ideal_replicas"        // replicas of each ideal object, as many as the scenario's objects have
+	IdealAmong     Measure = "ideal_among"           // objects of the round that exist when the ideal client starts
 	ContenderCPU   Measure = "contender_cpu_seconds" // user and system, from /proc
-	ServerCPU      Measure = "server_cpu_seconds"    // API server and etcd
+	ServerCPU      Measure = "server_cpu_seconds"    // of API server and etcd
 	PeakMemory     Measure = "peak_rss_bytes"        // VmHWM
-	SettledMemory  Measure = "settled_rss_bytes"     // when nothing happens any more
-	Writes         Measure = "writes"                // requests of the contender that change something, events left out
-	NeedlessWrites Measure = "needless_writes"       // those whose answer has the version that was there before
-	Reads          Measure = "reads"                 // get and list requests; opening a watch is none, nor are the lists with which a cache begins: those of a resource before its first watch since the process was started
-	ReactionMedian Measure = "reaction_p50_seconds"  // watch event out to first write in, from the intended time of the load
+	SettledMemory  Measure = "settled_rss_bytes"     // once nothing happens any more
+	Writes         Measure = "writes"                // the contender's requests that change something, without Events
+	NeedlessWrites Measure = "needless_writes"       // writes whose answer has the version from before the write
+	Reads          Measure = "reads"                 // see above
+	ReactionMedian Measure = "reaction_p50_seconds"  // from the watch event, or the intended time of the change, to the object's next write
 	Reaction99     Measure = "reaction_p99_seconds"
-	ReadyMedian    Measure = "create_to_ready_p50_seconds" // from the answer to the creation, change or drift, or, of an open load, from when it was due, to the finished status or the repair
+	ReadyMedian    Measure = "create_to_ready_p50_seconds" // see above
 	Ready99        Measure = "create_to_ready_p99_seconds"
-	FirstWrite     Measure = "exec_to_first_write_seconds" // from starting the process
-	Settled        Measure = "exec_to_settled_seconds"     // from starting the process to the last write, get, list or event
-	GetCalls       Measure = "calls_get"                   // calls about resources, by verb; Events, leases and reviews are left out
-	ListCalls      Measure = "calls_list"                  // all lists: also those that are no reads
+	FirstWrite     Measure = "exec_to_first_write_seconds" // from the start of the process
+	Settled        Measure = "exec_to_settled_seconds"     // from the start of the process to the last write, get, list or event
+	GetCalls       Measure = "calls_get"                   // requests about resources, by verb, without Events, leases and reviews
+	ListCalls      Measure = "calls_list"                  // all lists, including lists that are not reads
 	WatchCalls     Measure = "calls_watch"
 	CreateCalls    Measure = "calls_create"
 	UpdateCalls    Measure = "calls_update"
 	PatchCalls     Measure = "calls_patch"
-	DeleteCalls    Measure = "calls_delete" // of objects and of collections
+	DeleteCalls    Measure = "calls_delete" // deletions of objects and of collections
 	RequestBytes   Measure = "request_bytes"
 	ResponseBytes  Measure = "response_bytes"
-	FailedWrites   Measure = "failed_writes"      // writes that were answered with an error, conflicts included; they are among the writes
-	Unanswered     Measure = "unanswered_events"  // events that count for the reaction, but no write came after them
-	Unfinished     Measure = "unfinished_objects" // objects that were deleted before they were as far as was wanted; they are in no latency
-	OfferedRate    Measure = "offered_per_second" // objects a second of an open load
-	Window         Measure = "window_seconds"     // the time that CPU, requests and bytes are of
+	FailedWrites   Measure = "failed_writes"      // writes answered with an error, including conflicts; Writes includes them
+	Unanswered     Measure = "unanswered_events"  // events that start a reaction and were followed by no write
+	Unfinished     Measure = "unfinished_objects" // objects that were deleted before they were finished; they are in no latency
+	OfferedRate    Measure = "offered_per_second" // objects per second of an open load
+	Window         Measure = "window_seconds"     // the time over which CPU, requests and bytes are counted
 )
 
 // WriteRun writes run.json.
@@ -119,18 +126,18 @@ func WriteRun(dir string, run Run) error { return write(filepath.Join(dir, "run.
 // ReadRun reads run.json.
 func ReadRun(dir string) (run Run, err error) { return run, read(filepath.Join(dir, "run.json"), &run) }
 
-// WriteRound writes a round that is over.
+// WriteRound writes a completed round.
 func WriteRound(dir string, round Round) error {
 	return write(filepath.Join(dir, "rounds", round.ID()+".json"), round)
 }
 
-// Done says whether a round is there already.
+// Done reports whether the round was already written.
 func Done(dir string, round Round) bool {
 	_, err := os.Stat(filepath.Join(dir, "rounds", round.ID()+".json"))
 	return err == nil
 }
 
-// ReadRounds reads all rounds, in the order of their start.
+// ReadRounds reads all rounds and returns them in the order in which they started.
 func ReadRounds(dir string) ([]Round, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "rounds", "*.json"))
 	if err != nil {
@@ -149,7 +156,7 @@ func ReadRounds(dir string) ([]Round, error) {
 func read(file string, into any) error {
 	body, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no %s; give the folder of a run of the comparison: %w", file, err)
+		return fmt.Errorf("reading an outcome: %w; give the folder of a run of the comparison", err)
 	}
 	if err != nil {
 		return fmt.Errorf("reading an outcome: %w", err)
@@ -160,7 +167,7 @@ func read(file string, into any) error {
 	return nil
 }
 
-// write writes a file as a whole or not at all.
+// write encodes the value and replaces the file atomically.
 func write(file string, value any) error {
 	body, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
