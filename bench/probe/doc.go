@@ -1,6 +1,5 @@
-// Package probe measures processes of this machine from outside, from /proc: CPU time and
-// resident memory of a process and all that it has started. It also says what the machine
-// is.
+// Package probe reads from /proc the CPU time and the resident memory of a process and its
+// descendants. It also describes the machine.
 //
-// CPU time is counted by the kernel in ticks of 10 ms; so are the differences.
+// The kernel counts CPU time in ticks of 10 ms, so differences have that resolution too.
 package probe

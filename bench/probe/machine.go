@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Machine says what this machine is, for the head of a report.
+// Machine describes this machine for the head of a report.
 func Machine() map[string]string {
 	machine := map[string]string{
 		"cores":  fmt.Sprint(runtime.NumCPU()),

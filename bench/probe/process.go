@@ -11,18 +11,18 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// ticksPerSecond of the kernel's clock, as /proc counts: 100 on every platform that Go
-// runs on.
+// ticksPerSecond is the unit in which /proc counts CPU time (USER_HZ). It is 100 on every
+// platform that Go supports.
 const ticksPerSecond = 100
 
-// Usage is what a process and its descendants have used so far.
+// Usage is the CPU time and memory of processes and their descendants.
 type Usage struct {
 	CPU      time.Duration // user and system
 	Resident int64         // bytes now
-	Peak     int64         // bytes, the highest since each process began
+	Peak     int64         // bytes, the sum of each process's highest since it started
 }
 
-// Of measures processes, each with its descendants that are alive.
+// Of measures the given processes, each with its live descendants.
 func Of(pids ...int) (Usage, error) {
 	system, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -38,7 +38,7 @@ func Of(pids ...int) (Usage, error) {
 			usage, err := one(system, member)
 			if err != nil {
 				if i > 0 {
-					continue // A descendant may end at any time; its CPU time is then its parent's.
+					continue // A descendant may end at any time; its CPU time then counts for its parent.
 				}
 				return Usage{}, err
 			}
@@ -70,11 +70,11 @@ func one(system procfs.FS, pid int) (Usage, error) {
 	}, nil
 }
 
-// familyOf are a process and its descendants.
+// familyOf returns the process and its descendants.
 func familyOf(pid int) ([]int, error) {
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil || len(lists) == 0 {
-		return nil, fmt.Errorf("measuring process %d: it is not there: %w", pid, os.ErrNotExist)
+		return nil, fmt.Errorf("measuring process %d: it does not exist: %w", pid, os.ErrNotExist)
 	}
 	family := []int{pid}
 	for _, list := range lists {
