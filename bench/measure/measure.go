@@ -1,5 +1,5 @@
-// Package measure makes numbers of what the proxy recorded. It keeps no state and does no
-// input or output.
+// Package measure computes the measurements from the proxy's record. It keeps no state and does no
+// I/O.
 package measure
 
 import (
@@ -13,21 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Traffic is what a contender asked of the API server in a window of time.
+// Traffic sums up the requests of a contender to the API server in a window of time.
 type Traffic struct {
 	Writes, Needless, Failed, Reads int
-	Verbs                           map[string]int // calls, also those that are no reads; deletions of collections are among those of objects
-	In, Out                         int64          // bytes of bodies of these calls: to the API server, and from it
+	Verbs                           map[string]int // all compared calls, not reads alone; "delete" includes deletions of collections
+	In, Out                         int64          // bytes of the bodies of these calls: to the API server, and from it
 }
 
-// TrafficIn sums up the calls that came and the events that passed from one time to
-// another, of a contender that was started at a third.
+// TrafficIn sums up the calls that arrived and the events that passed in the interval [from, to).
+// started is when the contender was started.
 //
-// The lists with which a cache begins are no reads: those of a resource that came before the
-// first watch of it since the contender was started. Otherwise a cache whose first list is
-// streamed, as events of a watch, would read nothing, and one that lists in pages the more the
-// more pages there are. A list after that watch is a read, as is each of a resource that is not
-// watched.
+// The lists that fill a cache are not reads: the lists of a resource that arrived before its first
+// watch since started. If they were, a cache that streams its first list as watch events would
+// count no read, and a cache that lists in pages would count one read per page. A list after the
+// first watch is a read, and so is every list of a resource that is not watched.
 func TrafficIn(record proxy.Record, started, from, to time.Time) Traffic {
 	within := func(at time.Time) bool { return !at.Before(from) && at.Before(to) }
 	sum := Traffic{Verbs: map[string]int{}}
@@ -42,7 +41,7 @@ func TrafficIn(record proxy.Record, started, from, to time.Time) Traffic {
 			continue
 		}
 		sum.In += call.In
-		if !call.IsWatch() { // Its bytes are those of its events.
+		if !call.IsWatch() { // The bytes of a watch are counted with its events.
 			sum.Out += call.Out
 		}
 		switch {
@@ -79,8 +78,8 @@ func resourceOf(call proxy.Call) schema.GroupResource {
 	return schema.GroupResource{Group: call.Group, Resource: call.Resource}
 }
 
-// firstWatches is when each resource was watched first since a time. A watch that was refused
-// is none: a list comes in its place.
+// firstWatches returns when each resource was first watched since the given time. A refused watch
+// does not count, because a list takes its place.
 func firstWatches(record proxy.Record, since time.Time) map[schema.GroupResource]time.Time {
 	first := map[schema.GroupResource]time.Time{}
 	note := func(call proxy.Call) {
@@ -94,14 +93,15 @@ func firstWatches(record proxy.Record, since time.Time) map[schema.GroupResource
 			note(call)
 		}
 	}
-	for _, call := range record.Open { // Their answers are not known yet.
+	for _, call := range record.Open { // Their status codes are not recorded yet.
 		note(call)
 	}
 	return first
 }
 
-// Trigger says whether an event is one that its object's next write reacts to, and from
-// when on the reaction counts. It is called once for each event, in their order.
+// Trigger reports whether the next write for the event's object is a reaction to the event, and
+// returns the time from which the reaction is measured. It is called once for each event, in the
+// order of the events.
 type Trigger func(proxy.Event) (from time.Time, reacts bool)
 
 // Change is one generation of an object.
@@ -110,8 +110,9 @@ type Change struct {
 	Generation int64
 }
 
-// NewGeneration is the trigger of the first event that tells of a generation. Where it is
-// known when a change was meant to be sent, the reaction counts from there.
+// NewGeneration returns a Trigger for the first event of each generation. The reaction is measured
+// from the event, or from the time in intended if that holds the change. Events before since do not
+// trigger.
 func NewGeneration(resource string, since time.Time, intended map[Change]time.Time) Trigger {
 	latest := map[types.NamespacedName]int64{}
 	return func(event proxy.Event) (time.Time, bool) {
@@ -128,23 +129,24 @@ func NewGeneration(resource string, since time.Time, intended map[Change]time.Ti
 	}
 }
 
-// Versions is the trigger of the events that tell of versions, which are those of
-// somebody's writes to the resources that they are given with.
+// Versions returns a Trigger for the first event of each version in the map. The map holds the
+// resource versions that writes of another client produced, each with the resource that was
+// written.
 func Versions(versions map[uint64]string) Trigger {
-	told := map[uint64]bool{}
+	seen := map[uint64]bool{}
 	return func(event proxy.Event) (time.Time, bool) {
 		resource, written := versions[event.Version]
-		if !written || event.Resource != resource || event.Type == "BOOKMARK" || told[event.Version] {
+		if !written || event.Resource != resource || event.Type == "BOOKMARK" || seen[event.Version] {
 			return time.Time{}, false
 		}
-		told[event.Version] = true
+		seen[event.Version] = true
 		return event.At, true
 	}
 }
 
-// Reactions are the times from each event that triggers one to the first write for its
-// object after it, whatever that writes: objects and their children have one name.
-// unanswered are the events after which there was none.
+// Reactions returns the time from each event that triggers until the next write for the event's
+// object. A write of any resource counts, since an object and its children have the same name.
+// unanswered counts the events that no write followed.
 func Reactions(record proxy.Record, trigger Trigger) (reactions []time.Duration, unanswered int) {
 	events, writes := slices.Clone(record.Events), slices.Clone(record.Calls)
 	slices.SortStableFunc(events, func(a, b proxy.Event) int { return a.At.Compare(b.At) })
@@ -177,7 +179,8 @@ func Reactions(record proxy.Record, trigger Trigger) (reactions []time.Duration,
 	return reactions, unanswered
 }
 
-// Quantile is the smallest value that at least a share of all are not above; 0 of none.
+// Quantile returns the smallest value such that at least the given share of all values are not
+// greater. It returns 0 for no values.
 func Quantile[T cmp.Ordered](values []T, share float64) T {
 	if len(values) == 0 {
 		var none T

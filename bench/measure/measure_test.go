@@ -37,16 +37,16 @@ func TestAReactionIsFromTheFirstEventOfAGenerationToTheObjectsNextWrite(t *testi
 	record := proxy.Record{
 		Events: []proxy.Event{
 			event(10, "sheroes", "a", 1, 1),
-			event(11, "sheroes", "a", 1, 2),    // a status: no new generation
+			event(11, "sheroes", "a", 1, 2),    // a status update: no new generation
 			event(12, "sheroes", "b", 1, 3),    // answered late
-			event(20, "configmaps", "a", 9, 4), // not the resource
+			event(20, "configmaps", "a", 9, 4), // another resource
 			event(30, "sheroes", "a", 2, 5),
 			event(31, "sheroes", "a", 3, 6), // two generations, one write
 			event(40, "sheroes", "c", 1, 7), // never answered
 			{At: at(41), Type: "DELETED", Resource: "sheroes", Namespace: "n", Name: "a", Generation: 4},
 		},
 		Calls: []proxy.Call{
-			write(50, "configmaps", "b"), // calls are in the order in which they end
+			write(50, "configmaps", "b"), // calls are recorded in the order in which they end
 			write(5, "configmaps", "a"),
 			write(13, "configmaps", "a"),
 			write(14, "services", "a"),
@@ -69,7 +69,7 @@ func TestAReactionCountsFromWhenTheChangeWasMeantToBeSent(t *testing.T) {
 	intended := map[Change]time.Time{{types.NamespacedName{Namespace: "n", Name: "a"}, 2}: at(15)}
 	reactions, unanswered := Reactions(record, NewGeneration("sheroes", at(20), intended))
 	if got := milliseconds(reactions); !slices.Equal(got, []int{10}) || unanswered != 0 {
-		t.Errorf("reactions are %v ms and %d unanswered, want 10 from the intended time alone: what was before the window does not count", got, unanswered)
+		t.Errorf("reactions are %v ms and %d unanswered, want 10, measured from the intended time; the event before the window does not count", got, unanswered)
 	}
 }
 
