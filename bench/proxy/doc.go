@@ -1,27 +1,26 @@
-// Package proxy is a reverse proxy that stands between a contender and the API server and
-// records what passes: each request with its times, verb, object, answer and bytes, and
-// each event of each watch. Measurements are made from its record, outside the contender,
-// the same way for all.
+// Package proxy is a reverse proxy between a contender and the API server that records the
+// traffic. It records each request with its times, verb, object, answer and bytes, and each event
+// of each watch. The measurements are computed from the record, outside the contender and in the
+// same way for all.
 //
 // What it guarantees:
 //
-//   - It changes nothing but the address: the contender authenticates to the API server
-//     with its own token. Both sides speak verified TLS, and the protocol that the contender
-//     chose, HTTP/2 or HTTP/1.1; answers are passed on as they come, and each piece of a watch
-//     at once.
-//   - An event is stamped when it has come from the API server and before it goes to the
-//     contender; a request is stamped when its head has come and before it goes on. So what
-//     lies between is the contender's time, with one hop on loopback each way.
-//   - Events are read in all forms in which the API server sends them: lines of JSON, frames
-//     of protobuf, and messages of a WebSocket. They are read after they were passed on.
-//   - A write is needless if the version in its answer was there before the write came.
-//     Versions of the API server grow with each change of any object, so that is a
-//     comparison with the highest version that was seen before, wherever it was seen. A
-//     write that is needless just after a change by somebody else that nobody has seen yet
-//     is taken for a change: the count is a lower bound.
-//   - The record is kept in memory and written when it is asked for, not while it is made.
+//   - It changes nothing but the address. The contender authenticates to the API server with
+//     its own token. Both sides speak verified TLS and the protocol that the contender chose,
+//     HTTP/2 or HTTP/1.1. Answers are passed on as they arrive, each piece of a watch at once.
+//   - An event is stamped after it arrived from the API server and before it goes to the
+//     contender. A request is stamped after its head arrived and before it is passed on. So the
+//     time between the two stamps is the contender's, plus one hop on loopback each way.
+//   - Events are parsed in all forms in which the API server sends them: lines of JSON, frames
+//     of protobuf, and messages of a WebSocket. They are parsed after they were passed on.
+//   - A write is needless if the resource version in its answer existed before the write
+//     arrived. The API server's versions grow with each change of any object, so the proxy
+//     compares with the highest version seen so far, in any call or event. A needless write
+//     that follows another client's change which the proxy has not seen yet counts as a change.
+//     So the count is a lower bound.
+//   - The record is kept in memory, and written to a file only on request.
 //
-// It costs 0.15 ms of CPU for a request and less than 0.03 ms for an event of 2 kB, in the
-// harness's process, where a write costs API server and etcd 2 to 5 ms: BenchmarkAnAnswer
-// and BenchmarkAnEvent.
+// The proxy costs 0.15 ms of CPU for a request (BenchmarkAnAnswer) and less than 0.03 ms for an
+// event of 2 kB (BenchmarkAnEvent), in the harness's process. A write costs API server and etcd 2
+// to 5 ms.
 package proxy

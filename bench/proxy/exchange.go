@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// exchange is one request and its answer while they pass.
+// exchange is one request and its answer while they pass through the proxy.
 type exchange struct {
 	proxy    *Proxy
 	call     Call
-	before   uint64        // the highest version before the request came
-	request  *bytes.Buffer // what has gone of a write
-	response *bytes.Buffer // what has come in answer to it
+	before   uint64        // the highest version before the request arrived
+	request  *bytes.Buffer // of a write: the request's body so far
+	response *bytes.Buffer // of a write: the answer's body so far
 }
 
 type exchangeKey struct{}
 
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
-// begin prepares to see the request's body.
+// begin records that the request arrived, and returns it with a body that is counted.
 func (e *exchange) begin(r *http.Request) *http.Request {
 	e.before = e.proxy.recorder.begin(e.call)
 	if e.call.IsWrite() {
@@ -35,7 +35,8 @@ func (e *exchange) begin(r *http.Request) *http.Request {
 	return r
 }
 
-// answered prepares to see the answer's body.
+// answered wraps the answer's body, so that its bytes are counted and the events of a watch are
+// recorded.
 func (e *exchange) answered(response *http.Response) {
 	e.call.Code = response.StatusCode
 	if !e.call.IsWatch() || response.StatusCode >= http.StatusBadRequest {
@@ -47,7 +48,7 @@ func (e *exchange) answered(response *http.Response) {
 	switch {
 	case response.StatusCode == http.StatusSwitchingProtocols:
 		seen.framing = messages
-		// Its body is the connection: what the contender sends goes the other way.
+		// The body is the connection, and the contender's messages are written to it.
 		response.Body = struct {
 			*tap
 			io.Writer
@@ -71,11 +72,11 @@ func (e *exchange) events(whole []arrival, isProtobuf bool) {
 	e.proxy.recorder.events(events)
 }
 
-// end completes the record of the call. Both bodies are closed by now.
+// end completes the record of the call. Its caller has closed both bodies.
 func (e *exchange) end() {
 	e.call.End = time.Now()
 	if e.call.IsWrite() {
-		if e.call.Name == "" { // The name of what is created is in the body alone.
+		if e.call.Name == "" { // The name of a created object is in the body alone.
 			e.call.Name = metadataOf(e.request.Bytes()).name
 		}
 		if e.call.Code >= 200 && e.call.Code < 300 && e.call.Verb != "delete" && e.call.Verb != "deletecollection" {
@@ -87,7 +88,7 @@ func (e *exchange) end() {
 	e.proxy.recorder.end(e.call)
 }
 
-// counted counts the bytes of a body, and copies them where they are wanted.
+// counted counts the bytes of a body, and copies them if a buffer is set.
 type counted struct {
 	io.ReadCloser
 	bytes  *int64

@@ -10,17 +10,17 @@ import (
 	"github.com/gobwas/ws"
 )
 
-// framing cuts the next event off what has come of a watch. It returns how many bytes the
-// event took of that, 0 if it has not come as a whole, and the event, which may be empty.
+// framing splits the next event off the bytes received of a watch. It returns the event, which
+// may be empty, and the number of bytes that the event occupies, or 0 if the event is incomplete.
 type framing func(received []byte) (event []byte, size int)
 
-// lines: each event is a line of JSON.
+// lines implements framing for events that are lines of JSON.
 func lines(received []byte) ([]byte, int) {
 	end := bytes.IndexByte(received, '\n')
 	return received[:max(0, end)], end + 1
 }
 
-// lengthDelimited: each event has its length before it, in four bytes.
+// lengthDelimited implements framing for events that follow their length in four bytes.
 func lengthDelimited(received []byte) ([]byte, int) {
 	const head = 4
 	if len(received) < head {
@@ -33,13 +33,13 @@ func lengthDelimited(received []byte) ([]byte, int) {
 	return received[head:size], size
 }
 
-// messages: each event is a message of a WebSocket in one frame. The API server makes no
-// others, but for pings and the like.
+// messages implements framing for events that are messages of a WebSocket, each in one frame. The
+// API server sends no other frames than these and control frames, such as pings.
 func messages(received []byte) ([]byte, int) {
 	reader := bytes.NewReader(received)
 	header, err := ws.ReadHeader(reader)
 	if err != nil {
-		return nil, 0 // More is to come.
+		return nil, 0 // The header is incomplete.
 	}
 	head := len(received) - reader.Len()
 	size := head + int(header.Length)
@@ -52,25 +52,26 @@ func messages(received []byte) ([]byte, int) {
 	return received[head:size], size
 }
 
-// tap reads a watch on its way to the contender. It looks at what it has passed on when
-// it is asked for more: by then, that has gone.
+// tap reads a watch for the contender. It parses the received bytes at the next Read or at Close.
+// The contender has them then, so parsing delays no event.
 type tap struct {
 	io.ReadCloser
 	framing framing
 
 	mu       sync.Mutex // A WebSocket is closed while it is read.
-	received []byte     // of events that have not come as a whole
+	received []byte     // of incomplete events, and of events that were not parsed yet
 	pieces   []piece
 	passed   func([]arrival)
 }
 
-// piece says that up to an end, what was received came at a time.
+// piece is when the received bytes up to an end arrived.
 type piece struct {
 	end int
 	at  time.Time
 }
 
-// arrival is an event, and when its last byte came. It is valid during the call.
+// arrival is an event and the time at which its last byte arrived. The event is valid only during
+// the call of passed.
 type arrival struct {
 	event []byte
 	size  int
@@ -95,7 +96,7 @@ func (t *tap) Close() error {
 	return t.ReadCloser.Close()
 }
 
-// look takes the whole events off what was received.
+// look removes the complete events from the received bytes and passes them on.
 func (t *tap) look() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

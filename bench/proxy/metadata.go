@@ -9,25 +9,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// metadata is what the record needs of an object.
+// metadata holds the fields of an object that the record needs.
 type metadata struct {
 	namespace, name string
 	version         uint64
 	generation      int64
 }
 
-// protobufMagic begins everything that Kubernetes encodes as protobuf.
+// protobufMagic is the prefix of every object that Kubernetes encodes as protobuf.
 var protobufMagic = []byte("k8s\x00")
 
-// metadataOf reads an object, JSON or protobuf. Of what is no object it says nothing.
+// metadataOf reads the metadata of an object in JSON or protobuf. It returns the zero value for
+// anything else, such as a Status in protobuf.
 func metadataOf(object []byte) metadata {
 	if raw, isProtobuf := bytes.CutPrefix(object, protobufMagic); isProtobuf {
 		var envelope runtime.Unknown
 		if envelope.Unmarshal(raw) != nil {
 			return metadata{}
 		}
-		// All objects have their metadata in the same field as this type, which skips the
-		// others.
+		// All objects have their metadata in the same field as this type. It skips their other
+		// fields.
 		var partial metav1.PartialObjectMetadata
 		if envelope.Kind == "Status" || partial.Unmarshal(envelope.Raw) != nil {
 			return metadata{}
@@ -54,7 +55,8 @@ func fromJSON(found gjson.Result) (m metadata) {
 	return m
 }
 
-// parseVersion: versions are decimal numbers that can be compared, since Kubernetes 1.35.
+// parseVersion parses a resource version, and returns 0 if it is not a number. Versions are decimal
+// numbers that can be compared since Kubernetes 1.35.
 func parseVersion(text string) uint64 {
 	version, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -63,7 +65,7 @@ func parseVersion(text string) uint64 {
 	return version
 }
 
-// eventOf reads one event of a watch.
+// eventOf reads the type of a watch event and the metadata of its object.
 func eventOf(encoded []byte, isProtobuf bool) (kind string, object metadata) {
 	if isProtobuf {
 		var event metav1.WatchEvent

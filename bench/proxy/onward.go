@@ -7,9 +7,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// onward is the way from the proxy to the API server. It speaks what the contender speaks:
-// HTTP/2 over one connection, or HTTP/1.1 over as many as there are requests at a time. What
-// the one or the other costs the API server is the contender's to answer for.
+// onward sends requests from the proxy to the API server. It uses the contender's protocol: HTTP/2
+// over one connection, or HTTP/1.1 over as many connections as there are concurrent requests. So the
+// cost of the protocol at the API server counts for the contender that chose it.
 type onward struct{ http1, http2 *http.Transport }
 
 func onwardTo(config *rest.Config) (onward, error) {
@@ -25,14 +25,14 @@ func onwardTo(config *rest.Config) (onward, error) {
 		own.NextProtos = []string{protocol}
 		return &http.Transport{
 			TLSClientConfig: own, ForceAttemptHTTP2: protocol == "h2",
-			DisableCompression:  true, // Answers pass as the contender wants them.
-			MaxIdleConnsPerHost: 1024, // A contender's connections stay; so do those that they stand for.
+			DisableCompression:  true, // The contender chooses the encoding of its answers.
+			MaxIdleConnsPerHost: 1024, // The contender keeps its idle connections, so the proxy keeps as many.
 		}
 	}
 	return onward{http1: speaking("http/1.1"), http2: speaking("h2")}, nil
 }
 
-// RoundTrip sends a request on, by the protocol that it came with.
+// RoundTrip sends the request by the protocol with which it arrived.
 func (o onward) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.ProtoMajor == 1 {
 		return o.http1.RoundTrip(request)
@@ -40,7 +40,7 @@ func (o onward) RoundTrip(request *http.Request) (*http.Response, error) {
 	return o.http2.RoundTrip(request)
 }
 
-// CloseIdleConnections closes those that no call uses.
+// CloseIdleConnections closes the connections that no call uses.
 func (o onward) CloseIdleConnections() {
 	o.http1.CloseIdleConnections()
 	o.http2.CloseIdleConnections()

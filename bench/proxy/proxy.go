@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Proxy is a proxy that runs. Its methods may be called from any goroutine.
+// Proxy is a running proxy. Its methods may be called from any goroutine.
 type Proxy struct {
 	gate     *gate.Gate
 	onward   onward
@@ -20,8 +20,8 @@ type Proxy struct {
 	recorder *recorder
 }
 
-// New starts a proxy on a free loopback port, in front of the API server of a client
-// configuration. Of that it takes the address and the authority alone. It runs until Close.
+// New starts a proxy for the config's API server on a free loopback port. It uses only the address
+// and the certificate authority of the config. The proxy runs until Close.
 func New(config *rest.Config) (*Proxy, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -45,36 +45,34 @@ func New(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Close ends all calls, and returns when they are over. The record stays.
+// Close ends all calls and returns when they are over. The record stays readable.
 func (p *Proxy) Close() error {
 	err := p.gate.Close()
 	p.onward.CloseIdleConnections()
 	return err
 }
 
-// WriteKubeconfig writes the file that leads a contender to the proxy, as somebody whose
-// token is given.
+// WriteKubeconfig writes a kubeconfig file with the address of the proxy and the given token.
 func (p *Proxy) WriteKubeconfig(path, token string) error {
 	return p.gate.WriteKubeconfig(path, token)
 }
 
-// Record is what has passed so far: of calls that are not over nothing, of watches that are
-// not over that they are open, and their events. The caller must not change it.
+// Record returns the record so far. It holds the calls that are over, the watches that are open,
+// and the events of all watches; other calls in flight are absent. The caller must not change it.
 func (p *Proxy) Record() Record { return p.recorder.snapshot() }
 
-// Counts are the numbers of what has passed so far. They cost nothing to ask for, unlike the
-// record.
+// Counts returns how many writes and events have passed so far. Unlike Record, it is cheap to call.
 func (p *Proxy) Counts() Counts { return p.recorder.counted() }
 
-// Saw tells the proxy of a version that somebody else has seen.
+// Saw reports to the proxy a resource version that another client has seen.
 func (p *Proxy) Saw(version uint64) { p.recorder.saw(version) }
 
-// IsWatched says whether the contender has a watch of a resource open, such as "sheroes".
+// IsWatched reports whether the contender has an open watch of a resource, such as "sheroes".
 func (p *Proxy) IsWatched(resource string) bool { return p.recorder.watches(resource) }
 
-// IdleSince is when the contender last began or ended a call or got an event of a watch.
-// The end of watches, bookmarks, and calls about Events and leases do not count. It is now
-// while a call waits for its answer.
+// IdleSince returns when the contender last began or ended a call or received a watch event. The
+// end of a watch, bookmarks, and calls about Events, leases and reviews do not count. While a call
+// other than a watch is in flight, it returns the current time.
 func (p *Proxy) IdleSince() time.Time { return p.recorder.idleSince() }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
@@ -93,14 +91,15 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	p.recorder.saw(versionIn(r.URL.Query()))
 	r = e.begin(r)
-	defer e.end() // The forwarder panics when a contender leaves in the middle.
+	defer e.end() // Deferred, as the forwarder panics when a contender closes the connection early.
 	p.forward.ServeHTTP(w, r)
 }
 
-// versionIn is the version that a watch or a list begins at: the contender has seen it.
+// versionIn returns the resource version at which a watch or a list starts. The contender has seen
+// that version.
 func versionIn(query url.Values) uint64 { return parseVersion(query.Get("resourceVersion")) }
 
-// buffers are those that answers pass through.
+// buffers pools the buffers through which answers are copied.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) Get() []byte {

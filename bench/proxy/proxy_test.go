@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a proxy between a client and a server of a test.
+// world is a proxy between the client and the server of a test.
 type world struct {
 	proxy  *Proxy
 	client *http.Client
@@ -132,7 +132,7 @@ func TestTheAPIServerIsSpokenToAsTheContenderSpeaks(t *testing.T) {
 	}
 }
 
-// object is JSON of one.
+// object returns the JSON of an object.
 func object(name string, version, generation int) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"n","resourceVersion":"%d","generation":%d},"spec":{"metadata":{"name":"other"}}}`, name, version, generation)
 }
@@ -164,7 +164,8 @@ func TestACallIsRecordedAndPassedOnUnchanged(t *testing.T) {
 	}
 }
 
-// ended waits for calls to be over: the client has the answer before.
+// ended waits until n calls are recorded. The client may have its answer before the proxy has
+// recorded the call.
 func (w *world) ended(t *testing.T, n int) []Call {
 	t.Helper()
 	ticker := time.NewTicker(time.Millisecond)
@@ -202,7 +203,7 @@ func TestAWriteIsNeedlessIfItsAnswerHasAVersionThatWasThereBefore(t *testing.T) 
 	version = 11
 	w.do(t, http.MethodPatch, heroes+"/a", `{}`)
 	if got := w.ended(t, 7)[6]; !got.Needless {
-		t.Error("a write whose version somebody else saw before it is not needless")
+		t.Error("a write is not needless, though another client saw its version before")
 	}
 	version = 11
 	w.do(t, http.MethodDelete, heroes+"/a", ``)
@@ -224,7 +225,7 @@ func TestEventsOfAWatchAreStampedBeforeTheyReachTheClient(t *testing.T) {
 	response := w.ask(t, http.MethodGet, heroes+"?watch=true&resourceVersion=3", "")
 	defer response.Body.Close()
 	if !w.proxy.IsWatched("sheroes") || w.proxy.IsWatched("configmaps") {
-		t.Error("the proxy does not know what is watched")
+		t.Error("IsWatched is wrong: only sheroes are watched")
 	}
 	if open := w.proxy.Record().Open; len(open) != 1 || open[0].Group != "stable.simple-bellerophon.io" || open[0].Resource != "sheroes" || open[0].At.IsZero() {
 		t.Errorf("the watches that are open are recorded as %+v", open)
@@ -248,7 +249,7 @@ func TestEventsOfAWatchAreStampedBeforeTheyReachTheClient(t *testing.T) {
 		t.Errorf("the watch is recorded as %+v", call)
 	}
 	if open := w.proxy.Record().Open; len(open) != 0 {
-		t.Errorf("after its end it is open: %+v", open)
+		t.Errorf("the watch has ended, but is recorded as open: %+v", open)
 	}
 	events := w.proxy.Record().Events
 	if len(events) != 3 {
@@ -258,7 +259,7 @@ func TestEventsOfAWatchAreStampedBeforeTheyReachTheClient(t *testing.T) {
 		t.Errorf("the first event is stamped %v, want a time between the call, %v, and the arrival, %v", at, call.At, arrived)
 	}
 	if at := events[1].At; at.Before(arrived) {
-		t.Errorf("the second event is stamped %v, want a time after that of the first", at)
+		t.Errorf("the second event is stamped %v, want a time after the arrival of the first", at)
 	}
 	second2 := events[1]
 	second2.At = time.Time{}
@@ -324,7 +325,7 @@ func TestEventsAreReadFromAWebSocket(t *testing.T) {
 			return
 		}
 		defer connection.Close()
-		defer func() { _, _ = io.Copy(io.Discard, connection) }() // It stays open until the client goes.
+		defer func() { _, _ = io.Copy(io.Discard, connection) }() // The connection stays open until the client closes it.
 		for _, message := range []string{event, "", event} {
 			if err := wsutil.WriteServerText(connection, []byte(message)); err != nil {
 				t.Error(err)
@@ -354,10 +355,10 @@ func TestEventsAreReadFromAWebSocket(t *testing.T) {
 	if err != nil || string(message) != event {
 		t.Errorf("received %q: %v", message, err)
 	}
-	if _, err := io.ReadFull(source, make([]byte, len(event))); err != nil { // The last event is among it.
+	if _, err := io.ReadFull(source, make([]byte, len(event))); err != nil { // So many bytes include the last event.
 		t.Error(err)
 	}
-	// The contender closes its half: that ends the watch.
+	// The watch ends when the contender closes its half.
 	if err := connection.(*tls.Conn).CloseWrite(); err != nil {
 		t.Error(err)
 	}
@@ -395,7 +396,7 @@ func TestTheContenderIsNotIdleWhileItWaitsForAnAnswer(t *testing.T) {
 	first := w.proxy.IdleSince()
 	<-ticker.C
 	if !w.proxy.IdleSince().After(first) {
-		t.Error("it is idle while a call waits")
+		t.Error("the contender is idle while a call is in flight")
 	}
 	close(answer)
 	if err := group.Wait(); err != nil {
@@ -405,7 +406,7 @@ func TestTheContenderIsNotIdleWhileItWaitsForAnAnswer(t *testing.T) {
 	first = w.proxy.IdleSince()
 	<-ticker.C
 	if w.proxy.IdleSince() != first {
-		t.Error("it is not idle after the call")
+		t.Error("the contender is not idle after the call")
 	}
 }
 
@@ -445,8 +446,8 @@ func BenchmarkAnAnswer(b *testing.B) {
 	})
 }
 
-// reportCPU reports the CPU time of this process, which is client, proxy and server: on a
-// busy machine it says more than the time on the clock.
+// reportCPU reports the CPU time of this process, which runs client, proxy and server. On a busy
+// machine it is a better measure than the elapsed time.
 func reportCPU(b *testing.B) func() {
 	b.Helper()
 	used := func() time.Duration {
@@ -466,7 +467,7 @@ func BenchmarkAnEvent(b *testing.B) {
 	events := strings.Repeat(event, batch)
 	w := newWorld(b, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, events) })
 	b.SetBytes(int64(len(event)))
-	b.ResetTimer() // The certificate took long.
+	b.ResetTimer() // Making the certificate takes long.
 	defer reportCPU(b)()
 	for i := 0; i < b.N; i += batch {
 		w.do(b, http.MethodGet, heroes+"?watch=true", "")

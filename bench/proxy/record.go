@@ -13,31 +13,31 @@ import (
 
 // Call is one request of a contender.
 type Call struct {
-	At          time.Time `json:"at"`  // when its head had come
-	End         time.Time `json:"end"` // when its answer had gone
+	At          time.Time `json:"at"`  // when its head had arrived
+	End         time.Time `json:"end"` // when its answer had been passed on
 	Verb        string    `json:"verb"`
 	Group       string    `json:"group,omitempty"`
 	Resource    string    `json:"resource,omitempty"`
 	Subresource string    `json:"subresource,omitempty"`
 	Namespace   string    `json:"namespace,omitempty"`
-	Name        string    `json:"name,omitempty"` // or the path, if it is about no resource
+	Name        string    `json:"name,omitempty"` // or the path, if the request is not about a resource
 	Code        int       `json:"code,omitempty"` // 0 if there was no answer
 	In          int64     `json:"in,omitempty"`   // bytes of the request's body
 	Out         int64     `json:"out,omitempty"`  // bytes of the answer's body
 	Version     uint64    `json:"version,omitempty"`
-	Needless    bool      `json:"needless,omitempty"` // it changed nothing
+	Needless    bool      `json:"needless,omitempty"` // a write that changed nothing
 }
 
-// IsWatch says whether a call opened a watch. Its bytes are those of its events.
+// IsWatch reports whether the call opened a watch. The bytes of a watch are counted with its events.
 func (c Call) IsWatch() bool { return c.Verb == "watch" }
 
-// IsRead says whether a call asked for an object or a list.
+// IsRead reports whether the call requested an object or a list.
 func (c Call) IsRead() bool {
 	return c.Resource != "" && !isAside(c) && (c.Verb == "get" || c.Verb == "list")
 }
 
-// IsWrite says whether a call changed something, or wanted to. Events and leases are left
-// out, and questions that are asked by POST.
+// IsWrite reports whether the call changed something or tried to. Calls about Events and leases are
+// not writes, and neither are reviews, which ask a question by POST.
 func (c Call) IsWrite() bool {
 	switch c.Verb {
 	case "get", "list", "watch", "":
@@ -46,11 +46,11 @@ func (c Call) IsWrite() bool {
 	return !isAside(c)
 }
 
-// IsCompared says whether a call is about a resource that contenders are compared by: Events
-// and leases are left out, and questions that are asked by POST.
+// IsCompared reports whether the call is part of the comparison: a call about a resource other than
+// Events, leases and reviews.
 func (c Call) IsCompared() bool { return c.Verb != "" && !isAside(c) }
 
-// isAside: what the contract does not compare.
+// isAside reports whether the call is about a resource that the contract does not compare.
 func isAside(c Call) bool {
 	return c.Resource == "events" || c.Group == "coordination.k8s.io" || c.Group == "authorization.k8s.io" || c.Group == "authentication.k8s.io"
 }
@@ -68,17 +68,17 @@ type Event struct {
 	Bytes      int64     `json:"bytes"`
 }
 
-// Record is what passed.
+// Record holds the traffic that passed through a proxy.
 type Record struct {
 	Calls  []Call // in the order in which they ended
-	Open   []Call // watches that are not over, in the order in which they came
+	Open   []Call // open watches, in the order in which they arrived
 	Events []Event
 }
 
-// Counts are how much of what contenders are compared by has passed.
+// Counts holds how many compared writes and how many watch events have passed.
 type Counts struct {
-	Writes int // that were answered, also with an error
-	Events int // of watches, bookmarks left out
+	Writes int // writes that are over, including failed ones
+	Events int // watch events without bookmarks
 }
 
 // recorder collects a Record.
@@ -86,14 +86,14 @@ type recorder struct {
 	mu      sync.Mutex
 	record  Record
 	counts  Counts
-	highest uint64    // version that has passed
-	active  int       // calls without an answer, but for watches
-	last    time.Time // when a call began or ended, or an event came
+	highest uint64    // the highest resource version seen so far
+	active  int       // calls in flight, without watches
+	last    time.Time // when a call last began or ended, or an event arrived
 }
 
 func newRecorder() *recorder { return &recorder{last: time.Now()} }
 
-// begin notes that a call has come, and returns the highest version before it.
+// begin records that a call arrived, and returns the highest version before it.
 func (r *recorder) begin(c Call) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,7 @@ func (r *recorder) begin(c Call) uint64 {
 	return r.highest
 }
 
-// end notes that a call is over.
+// end records that a call is over.
 func (r *recorder) end(c Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *recorder) end(c Call) {
 	}
 }
 
-// closed takes a watch off those that are open. Its caller holds the lock.
+// closed removes a watch from the open ones. Its caller holds the lock.
 func (r *recorder) closed(c Call) {
 	at := slices.IndexFunc(r.record.Open, func(o Call) bool {
 		return o.At.Equal(c.At) && o.Group == c.Group && o.Resource == c.Resource && o.Namespace == c.Namespace && o.Name == c.Name
@@ -133,7 +133,7 @@ func (r *recorder) closed(c Call) {
 	}
 }
 
-// touch notes that the contender does something. Its caller holds the lock.
+// touch records when the contender was last active. Its caller holds the lock.
 func (r *recorder) touch(c Call, at time.Time) {
 	if !isAside(c) {
 		r.last = at
@@ -159,8 +159,8 @@ func (r *recorder) saw(version uint64) {
 	r.highest = max(r.highest, version)
 }
 
-// idleSince is when the contender did something or was told something last, or now if it
-// waits for an answer.
+// idleSince returns when the contender last did or received something, or the current time while
+// a call is in flight.
 func (r *recorder) idleSince() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,41 +182,41 @@ func (r *recorder) counted() Counts {
 	return r.counts
 }
 
-// snapshot is the record so far.
+// snapshot returns the record so far.
 func (r *recorder) snapshot() Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Record{Calls: slices.Clip(r.record.Calls), Open: slices.Clone(r.record.Open), Events: slices.Clip(r.record.Events)}
 }
 
-// line is one line of a record's file: one of the two.
+// line is one line of a record's file. Exactly one of its fields is set.
 type line struct {
 	Call  *Call  `json:"call,omitempty"`
 	Event *Event `json:"event,omitempty"`
 }
 
-// WriteFile writes a record as lines of JSON: first calls, then events. Watches that are not
-// over are left out.
+// WriteFile writes the record as lines of JSON, first the calls and then the events. Open watches
+// are left out.
 func (r Record) WriteFile(path string) (err error) {
 	file, err := os.Create(path)
 	if err != nil {
-		return fmt.Errorf("writing what the proxy saw: %w", err)
+		return fmt.Errorf("writing the proxy's record: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	buffer := bufio.NewWriter(file)
 	encoder := json.NewEncoder(buffer)
 	for i := range r.Calls {
 		if err := encoder.Encode(line{Call: &r.Calls[i]}); err != nil {
-			return fmt.Errorf("writing what the proxy saw to %s: %w", path, err)
+			return fmt.Errorf("writing the proxy's record to %s: %w", path, err)
 		}
 	}
 	for i := range r.Events {
 		if err := encoder.Encode(line{Event: &r.Events[i]}); err != nil {
-			return fmt.Errorf("writing what the proxy saw to %s: %w", path, err)
+			return fmt.Errorf("writing the proxy's record to %s: %w", path, err)
 		}
 	}
 	if err := buffer.Flush(); err != nil {
-		return fmt.Errorf("writing what the proxy saw to %s: %w", path, err)
+		return fmt.Errorf("writing the proxy's record to %s: %w", path, err)
 	}
 	return nil
 }

@@ -1,13 +1,12 @@
-// Package gate is where a contender comes to a reverse proxy before the API server: a
-// server on loopback, and the kubeconfig file that leads to it.
+// Package gate is the listener of a reverse proxy in front of the API server: a server on loopback,
+// and the kubeconfig file with which a contender connects to it.
 //
 // What it guarantees:
 //
-//   - It speaks verified TLS, with a certificate of its own, and HTTP/2 where the contender
-//     can.
-//   - The context of a request ends when the contender is gone or the gate is closed, also
-//     while the request is a WebSocket. There the contender is gone once it has closed its
-//     half of the connection.
+//   - It speaks verified TLS with its own certificate, and HTTP/2 if the contender does.
+//   - The context of a request ends when the contender disconnects or the gate is closed, also
+//     if the request is a WebSocket. The contender of a WebSocket counts as disconnected once it
+//     has closed its half of the connection.
 //   - Close returns when no request is being served any more.
 package gate
 
@@ -32,27 +31,27 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Quiet takes what servers and forwarders log of calls that end early: contenders end
-// watches when they want to, and a check may cut them.
+// Quiet discards what servers and forwarders log about calls that end early. Contenders may end a
+// watch at any time, and a check may cut one.
 var Quiet = log.New(io.Discard, "", 0)
 
-// infos knows the paths of the API server.
+// infos parses the paths of the API server.
 var infos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// InfoOf says what a request asks of the API server.
+// InfoOf returns the verb, the resource and the object of a request to the API server.
 func InfoOf(r *http.Request) (*request.RequestInfo, error) { return infos.NewRequestInfo(r) }
 
-// Gate is a server that runs. Its methods may be called from any goroutine.
+// Gate is a running server. Its methods may be called from any goroutine.
 type Gate struct {
 	address   string
 	authority []byte // PEM
 	server    *http.Server
 	group     *lifecycle.Group
-	serving   sync.RWMutex // held for reading by each request that is being served
+	serving   sync.RWMutex // read-locked by each request that is being served
 }
 
-// Open starts a server on a free loopback port. It passes each request to serve, on a
-// goroutine of the request's own, until Close.
+// Open starts a server on a free loopback port. The server calls serve for each request, each on its
+// own goroutine, until Close.
 func Open(serve http.HandlerFunc) (*Gate, error) {
 	certificates, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
 	if err != nil {
@@ -67,7 +66,7 @@ func Open(serve http.HandlerFunc) (*Gate, error) {
 		return nil, fmt.Errorf("listening for the contender: %w", err)
 	}
 	g := &Gate{address: "https://" + listener.Addr().String(), group: lifecycle.New(context.Background())}
-	_, g.authority = pem.Decode(certificates) // It follows the certificate.
+	_, g.authority = pem.Decode(certificates) // The authority follows the certificate.
 	g.server = &http.Server{
 		Handler: g.watched(serve), ErrorLog: Quiet, ReadHeaderTimeout: time.Minute,
 		BaseContext: func(net.Listener) context.Context { return g.group.Context() },
@@ -82,7 +81,8 @@ func Open(serve http.HandlerFunc) (*Gate, error) {
 	return g, nil
 }
 
-// watched notes which requests are being served, and ends those whose contender is gone.
+// watched tracks the requests that are being served, and cancels a request when its contender
+// disconnects.
 func (g *Gate) watched(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		g.serving.RLock()
@@ -93,11 +93,11 @@ func (g *Gate) watched(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Close ends all requests, and returns when they are over.
+// Close ends all requests and returns when they are over.
 func (g *Gate) Close() error {
 	g.group.Stop()
 	err := errors.Join(g.server.Close(), g.group.Wait())
-	g.serving.Lock()   // Until the last one is over.
+	g.serving.Lock()   // Wait until the last request is over.
 	g.serving.Unlock() //nolint:staticcheck // It was taken to wait.
 	if err != nil {
 		return fmt.Errorf("ending the proxy: %w", err)
@@ -105,8 +105,7 @@ func (g *Gate) Close() error {
 	return nil
 }
 
-// WriteKubeconfig writes the file that leads a contender to the gate, as somebody whose
-// token is given.
+// WriteKubeconfig writes a kubeconfig file with the address of the gate and the given token.
 func (g *Gate) WriteKubeconfig(path, token string) error {
 	const name = "bench"
 	config := clientcmdapi.NewConfig()

@@ -20,7 +20,7 @@ func TestTheKubeconfigLeadsToTheGateAndCloseWaitsForWhatIsServed(t *testing.T) {
 	opened, err := gate.Open(func(_ http.ResponseWriter, r *http.Request) {
 		arrived <- r
 		<-r.Context().Done()
-		<-gone // The server does not wait so long.
+		<-gone // http.Server.Close does not wait for this.
 		over = true
 	})
 	if err != nil {

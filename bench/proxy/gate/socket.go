@@ -6,11 +6,12 @@ import (
 	"net/http"
 )
 
-// upgradable lets the forwarder take over the connection of a WebSocket. By itself, that
-// closes only half of it when the contender closes its half, and the watch stays open.
+// upgradable lets the forwarder hijack the connection of a WebSocket, and calls gone when the
+// contender closes its half. The forwarder alone would close only that half, and the watch would stay
+// open.
 type upgradable struct {
 	http.ResponseWriter
-	gone func() // is called when the contender has closed its half
+	gone func() // called when the contender has closed its half
 }
 
 // Hijack implements http.Hijacker.
@@ -22,7 +23,7 @@ func (u *upgradable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return &socket{conn, u.gone}, buffered, nil
 }
 
-// Unwrap lets the forwarder flush.
+// Unwrap returns the underlying writer, so that the forwarder can flush it.
 func (u *upgradable) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
 type socket struct {
