@@ -2,5 +2,5 @@
 //
 //	go test -run '^$' -bench . -benchmem ./bench/pipeline
 //
-// The benchmarks of single operators are beside them.
+// The benchmarks of single stages are in the package of each stage.
 package pipeline

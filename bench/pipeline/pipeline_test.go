@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var kind = schema.GroupKind{Kind: "ConfigMap"}
 
-// events makes one event for each of n changes that go round a number of keys.
+// events returns n events, one for each change. The changes cycle through the keys.
 func events(n, keys int) []streams.Event {
 	made := make([]streams.Event, n)
 	now := time.Now()
@@ -40,7 +40,7 @@ func events(n, keys int) []streams.Event {
 	return made
 }
 
-// pipeline is the pipeline of a manager, from events in batches to results.
+// pipeline builds the pipeline of a manager, from batches of events to results.
 func pipeline(b *testing.B, in []streams.Event, batch int, window time.Duration, reconcile operators.Reconciler) streams.Stream[operators.Result] {
 	b.Helper()
 	held, err := cache.New(cache.LoopOptions{}, slog.New(slog.DiscardHandler))
@@ -51,7 +51,7 @@ func pipeline(b *testing.B, in []streams.Event, batch int, window time.Duration,
 	source := streams.Create(func(_ context.Context, out streams.Sink[streams.Event]) {
 		for start := 0; start < len(in); start += batch {
 			end := min(start+batch, len(in))
-			if !out.Send(in[start:end:end]) { // A batch belongs to its receiver with all its room.
+			if !out.Send(in[start:end:end]) { // The receiver owns a batch, including its spare capacity.
 				return
 			}
 		}
@@ -61,8 +61,8 @@ func pipeline(b *testing.B, in []streams.Event, batch int, window time.Duration,
 	return operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"bench": {Reconcile: reconcile}}), operators.ReconcileOptions{})
 }
 
-// BenchmarkPipeline brings events of many keys from the source to the reconciler. One
-// operation is one event.
+// BenchmarkPipeline sends events of many keys from the source to the reconciler. One operation is
+// one event.
 func BenchmarkPipeline(b *testing.B) {
 	nothing := func(context.Context, operators.Request) (time.Duration, error) { return 0, nil }
 	for _, keys := range []int{100, 10_000} {
@@ -86,8 +86,8 @@ func BenchmarkPipeline(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency sends one event at a time through an idle pipeline and waits for its
-// reconcile: the time that the pipeline adds to a reaction.
+// BenchmarkLatency measures the latency that an idle pipeline adds to a reaction. It sends one
+// event at a time and waits for its reconcile.
 func BenchmarkLatency(b *testing.B) {
 	reached := make(chan struct{})
 	reconcile := func(context.Context, operators.Request) (time.Duration, error) {
@@ -132,7 +132,7 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// BenchmarkGet reads from the cache, from all processors at once.
+// BenchmarkGet reads from the cache on all processors in parallel.
 func BenchmarkGet(b *testing.B) {
 	const keys = 10_000
 	held, err := cache.New(cache.LoopOptions{}, slog.New(slog.DiscardHandler))
