@@ -1,12 +1,12 @@
-// Package qualify says which contenders may be timed: those that have passed all required
-// checks of the conformance suite as the very programs that are built.
+// Package qualify decides which contenders may be timed. A contender qualifies if its current
+// build passed all required checks of the conformance suite.
 //
 // What it guarantees:
 //
-//   - A pass is noted once all checks have run, and for that program and that version of
-//     the suite alone. So the suite runs once for each build of a contender, whether the
-//     suite's own test or a run of the comparison is the first to want to know.
-//   - A failure is not noted: who failed is checked again.
+//   - A pass is recorded only after all checks ran, and only for that build and that version
+//     of the suite. So the suite runs once for each build of a contender. It does not matter
+//     whether the suite's own test or a run of the comparison needs the result first.
+//   - A failure is not recorded: a contender that failed is checked again.
 package qualify
 
 import (
@@ -18,29 +18,30 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// quiet is longer than the second that a status on its way may wait, and short, as much of
-// the suite's time is spent so.
+// quiet is how long a check watches for writes that must not come. It must exceed the one second
+// by which the contract lets an unfinished status be late. It is short because the suite spends
+// much of its time waiting.
 const quiet = 1500 * time.Millisecond
 
-// Options of [Check].
+// Options configures [Check].
 type Options struct {
-	// Output is the path of the file that what the contender prints is appended to.
+	// Output is the path of the file to which the contender's output is appended.
 	Output string
-	// Only are the numbers of the checks to run; none are all.
+	// Only lists the numbers of the checks to run; empty means all.
 	Only []string
-	// Progress is called before each check, with its title; may be nil.
+	// Progress is called before each check with its title. It may be nil.
 	Progress func(title string)
 }
 
-// Passed says whether a contender is known to have passed the suite of this build, so that
-// it may be timed without another check.
+// Passed reports whether a pass of this build of the contender is on record for this version of
+// the suite. If so, the contender may be timed without another check.
 func Passed(program *contender.Program) (bool, error) {
 	return program.Passed(conformance.Version())
 }
 
-// Check runs the suite against a contender, on a cluster whose administrator config is of
-// and on which no other contender runs, and notes if it passes. What the contender does
-// wrong is in the report; the error is of the suite.
+// Check runs the suite against a contender and records a pass if all checks were run and every
+// required one passed. The config must be an administrator's, and no other contender may run on
+// the cluster. The report holds the faults of the contender; the error is a fault of the suite.
 func Check(ctx context.Context, config *rest.Config, program *contender.Program, options Options) (*conformance.Report, error) {
 	subject := conformance.Subject{
 		Name: program.Name, Version: program.Version, CreatesOnly: program.CreatesOnly,

@@ -20,7 +20,7 @@ func TestOnlyWhoPassedAllRequiredChecksHasPassed(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := clustertest.Shared(t).AdminConfig()
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // What others have noted is not here.
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // Hide the passes that other tests recorded.
 	directory := t.TempDir()
 	for _, step := range []struct {
 		name    string
