@@ -17,21 +17,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What the option Conformance may be.
+// Values of Options.Conformance.
 const (
 	checkConformance = "check"
 	skipConformance  = "skip"
 )
 
-// uncheckedNote says that a run took the contenders' word for it.
+// uncheckedNote is the note of a run that did not check its contenders.
 const uncheckedNote = "The contenders were not checked against bench/contract.md before they were timed (--conformance=skip): " +
-	"there may be some among them that do less than the others."
+	"some of them may do less than the others."
 
-// leaveOutUnfit checks the contenders that were built and are not known to do what the
-// contract says, and leaves out those that fail a required check. The error is not theirs.
+// leaveOutUnfit checks the built contenders that have no recorded pass, and leaves out the
+// contenders that fail a required check. An error means that the check itself could not be
+// completed, or that no contender is left.
 func (r *run) leaveOutUnfit(ctx context.Context, skipped map[string]string, out *screen.Screen) error {
 	if r.Conformance == skipConformance {
-		out.Println("the contenders are not checked against the contract, as --conformance=skip says")
+		out.Println("the contenders are not checked against the contract (--conformance=skip)")
 		return nil
 	}
 	var fit []contender.Contender
@@ -46,8 +47,8 @@ func (r *run) leaveOutUnfit(ctx context.Context, skipped map[string]string, out 
 				return context.Cause(ctx)
 			}
 			if err != nil {
-				return fmt.Errorf("checking whether %s does what the contract says: %w; the same command tries again, "+
-					"--contenders without it leaves it out, and --conformance=skip times it unchecked", c.Name, err)
+				return fmt.Errorf("checking %s against the contract: %w; start the same command to try again, "+
+					"leave it out with --contenders, or give --conformance=skip to time it unchecked", c.Name, err)
 			}
 			if reason != "" {
 				skipped[c.Name] = c.Name + " is left out: " + reason
@@ -59,15 +60,16 @@ func (r *run) leaveOutUnfit(ctx context.Context, skipped map[string]string, out 
 	}
 	r.contenders = fit
 	if len(fit) == 0 {
-		return errors.New("no contender does what the contract says; the lines above name the checks that each fails")
+		return errors.New("no contender passes the required checks of the contract; the lines above name the checks that each fails")
 	}
 	return nil
 }
 
-// unfit runs the suite against a contender, and says why it may not be timed, if so.
+// unfit runs the suite against a contender. It returns why the contender may not be timed, or an
+// empty string if it passed.
 func (r *run) unfit(ctx context.Context, program *contender.Program, out *screen.Screen) (string, error) {
 	began := time.Now()
-	out.Println("checking whether " + program.Name + " does what the contract says, once for this build of it: a few minutes")
+	out.Println("checking " + program.Name + " against the contract, once for this build: it takes a few minutes")
 	report, err := r.checked(ctx, program, func(title string) {
 		out.Live(fmt.Sprintf("checking %s %v: %s", program.Name, time.Since(began).Round(time.Second), title))
 	})
@@ -85,18 +87,18 @@ func (r *run) unfit(ctx context.Context, program *contender.Program, out *screen
 		failed = append(failed, outcome.Number+" "+outcome.Title)
 	}
 	if len(failed) > 0 {
-		return fmt.Sprintf("it fails what bench/contract.md requires, %s; %s says how", strings.Join(failed, ", "), table), nil
+		return fmt.Sprintf("it fails checks that bench/contract.md requires: %s; see %s", strings.Join(failed, ", "), table), nil
 	}
-	out.Println(fmt.Sprintf("%s does what the contract requires, as was checked for %v", program.Name, time.Since(began).Round(time.Second)))
+	out.Println(fmt.Sprintf("%s passed all required checks of the contract after %v", program.Name, time.Since(began).Round(time.Second)))
 	return "", nil
 }
 
-// conformanceFile is the path of what a check of a contender leaves.
+// conformanceFile returns the path of a file that the check of a contender writes.
 func (r *run) conformanceFile(program *contender.Program, extension string) string {
 	return filepath.Join(r.Dir, "conformance", program.Name+extension)
 }
 
-// check runs the suite against a contender on a cluster of its own.
+// check runs the suite against a contender on its own cluster.
 func (r *run) check(ctx context.Context, program *contender.Program, progress func(title string)) (report *conformance.Report, err error) {
 	output := r.conformanceFile(program, ".log")
 	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
@@ -109,11 +111,11 @@ func (r *run) check(ctx context.Context, program *contender.Program, progress fu
 	}
 	defer func() {
 		if cause := cluster.Err(); cause != nil {
-			err = cause // What came of it is no failure of the contender's.
+			err = cause // A dead cluster fails checks that the contender would pass.
 		}
 		err = errors.Join(err, cluster.Stop())
 	}()
 	config := cluster.AdminConfig()
-	config.WarningHandler = rest.NoWarnings{} // They would go between the lines of the progress.
+	config.WarningHandler = rest.NoWarnings{} // Warnings would break up the progress lines.
 	return qualify.Check(ctx, config, program, qualify.Options{Output: output, Progress: progress})
 }

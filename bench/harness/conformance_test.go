@@ -16,18 +16,20 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// passes and fails are what the suite may say.
+// passes returns a report in which all required checks passed.
 func passes() *conformance.Report {
 	return &conformance.Report{Outcomes: []conformance.Outcome{{Number: "1.1", Title: "A"}, {Number: "3.6", Title: "B", Err: errors.New("no"), Reported: true}}}
 }
 
+// fails returns a report in which two required checks failed.
 func fails() *conformance.Report {
 	return &conformance.Report{Name: "x", Outcomes: []conformance.Outcome{
 		{Number: "1.1", Title: "It creates", Err: errors.New("it did not")}, {Number: "1.2", Title: "B"}, {Number: "4.1", Title: "It deletes", Err: errors.New("it did not")},
 	}}
 }
 
-// unchecked is a run whose contenders were built, of which nothing is known.
+// unchecked returns a run whose contenders are built and have no recorded pass. The suite returns
+// what report returns, and checked collects the names of the contenders that were checked.
 func unchecked(t *testing.T, o Options, report func(name string) (*conformance.Report, error)) (r *run, checked *[]string) {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -65,7 +67,7 @@ func TestAContenderThatFailsARequiredCheckIsNotTimed(t *testing.T) {
 		t.Errorf("checked %q, want %q", *checked, want)
 	}
 	table := r.conformanceFile(r.programs["controller-runtime"], ".txt")
-	want := "controller-runtime is left out: it fails what bench/contract.md requires, 1.1 It creates, 4.1 It deletes; " + table + " says how"
+	want := "controller-runtime is left out: it fails checks that bench/contract.md requires: 1.1 It creates, 4.1 It deletes; see " + table
 	if !strings.Contains(printed.String(), want+"\n") {
 		t.Errorf("printed is\n%s\nwant a line\n%s", printed.String(), want)
 	}
@@ -106,14 +108,14 @@ func TestWhoIsKnownToHavePassedIsNotCheckedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"controller-runtime", "ideal"}; !slices.Equal(*checked, want) || len(r.contenders) != 3 {
-		t.Errorf("checked %q, want %q, and all three to take part", *checked, want)
+		t.Errorf("checked %q, want %q; %d contenders are left, want 3", *checked, want, len(r.contenders))
 	}
 }
 
 func TestARunWithoutAContenderThatPassesIsAnError(t *testing.T) {
 	r, _ := unchecked(t, options(t), func(string) (*conformance.Report, error) { return fails(), nil })
 	err := r.leaveOutUnfit(t.Context(), map[string]string{}, screen.To(&bytes.Buffer{}))
-	if err == nil || !strings.Contains(err.Error(), "no contender does what the contract says") {
+	if err == nil || !strings.Contains(err.Error(), "no contender passes the required checks") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -129,7 +131,7 @@ func TestWhatTheSuiteFailsAtStopsTheRunAndSaysAWayOut(t *testing.T) {
 	stopped := errors.New("stopped")
 	cancel(stopped)
 	if err := r.leaveOutUnfit(ctx, map[string]string{}, screen.To(&bytes.Buffer{})); !errors.Is(err, stopped) || errors.Is(err, broken) {
-		t.Errorf("when it was stopped, the error is %v", err)
+		t.Errorf("after the context ended, the error is %v", err)
 	}
 }
 
@@ -179,7 +181,7 @@ func TestARunThatGoesOnSaysWhoIsLeftOutByNow(t *testing.T) {
 		}
 		takesPart := slices.Contains(described.Contenders, "ideal") && described.Resync["ideal"] != ""
 		if takesPart == (len(step.skipped) > 0) {
-			t.Errorf("those that take part are %q, with resyncs %q, though it skipped %q", described.Contenders, described.Resync, step.skipped)
+			t.Errorf("the run has the contenders %q with the resyncs %q, though it skipped %q", described.Contenders, described.Resync, step.skipped)
 		}
 	}
 }

@@ -1,32 +1,33 @@
-// Package harness runs the comparison: every contender through every scenario, a number
-// of times, and leaves what package outcome describes.
+// Package harness runs the comparison: it measures every contender in every scenario several
+// times, and writes the folder that package outcome describes.
 //
 // What it guarantees:
 //
-//   - Nothing is timed before every contender is known to do what bench/contract.md
-//     requires, as the very program that is timed: see package qualify. Who fails is left
-//     out, and the run says why, as of those whose toolchain is missing.
-//   - Each round has an etcd and an API server of its own, which are fresh, and a proxy of
-//     its own. A turn goes through all scenarios, and in each through the contenders:
-//     forwards, in the next turn backwards (ABBA). So a run that ends early has as many
-//     rounds of all, but for one turn.
-//   - All contenders are the same user, with the same permissions and no client-side rate
-//     limit, and have the same number of reconciles at once, where the setting says so.
-//   - In each round, before the contender is started, the ideal client brings some objects
-//     to their finished status; they are removed again. They have as many servers as those
-//     of the scenario. A round counts only if the time of its ideal client is within 10 % of
-//     the median of all rounds of the run in which it did the same, whatever they are of.
-//     Rounds that do not count stay in the folder, and are repeated twice at most. Where no
-//     round of a measurement counts then, the one that is nearest to the median does, and
-//     is marked as noisy.
-//   - What a contender fails at fails its round alone. What the harness or the cluster
-//     fails at rejects the round. The run goes on.
-//   - A run that was interrupted goes on where it was: rounds that are there are not
-//     repeated. All rounds of a contender are of the very same program.
-//   - Limits of the memory and numbers of workers are swept in the first two turns alone:
-//     they show what changes with them, and goals are judged by the defaults.
+//   - Nothing is timed before the current build of every contender has passed the required
+//     checks of bench/contract.md: see package qualify. A contender that fails is left out, and
+//     so is one whose toolchain is missing. The run records why.
+//   - Each round has its own fresh etcd and API server, and its own proxy. A turn goes through
+//     all scenarios, and in each scenario through the contenders: forwards, and in the next turn
+//     backwards (ABBA). So in a run that ends early the numbers of rounds differ by one turn at
+//     most.
+//   - All contenders run as the same user, with the same permissions and without a client-side
+//     rate limit. If the setting gives a number of workers, it is the same for all.
+//   - In each round, before the contender starts, the ideal client brings some objects to their
+//     finished status and removes them. They have as many replicas as the objects of the
+//     scenario. A round counts only if its ideal client's time is within 10 % (--tolerance) of
+//     the median. That median is over all rounds of the run whose ideal client did the same, in
+//     any scenario and with any contender.
+//   - Rejected rounds stay in the folder, and are repeated twice at most. If no round of a
+//     measurement counts after that, the round nearest to the median counts and is marked as
+//     noisy.
+//   - A fault of the contender fails only its round. A fault of the harness or the cluster
+//     rejects the round. The run continues in both cases.
+//   - An interrupted run resumes: existing rounds are not repeated. All rounds of a contender
+//     use the same build of its program.
+//   - Memory limits and numbers of workers are swept only in the first two turns. They show the
+//     effect of the setting; goals are judged with the defaults.
 //
-// The rate of open loads is set once for all rounds of a run, as a share of the median of
-// what the ideal client reached until the first of them with objects of as many servers:
-// see ceiling.json.
+// The rate of open loads is fixed once per run for each number of replicas. It is a share of the
+// ideal client's median rate over all rounds up to the first open load with that number of
+// replicas. The file ceiling.json keeps that median.
 package harness

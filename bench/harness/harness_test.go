@@ -28,7 +28,8 @@ func options(t *testing.T) Options {
 	return Options{Contenders: "bellerophon,controller-runtime,ideal", Scenarios: "burst:n=5", Conformance: "check", Dir: t.TempDir(), Turns: 2, Ideal: 5, Tolerance: 0.1, Log: io.Discard}
 }
 
-// fake is a run whose rounds take nothing, and the IDs of those that were measured.
+// fake returns a run whose rounds take no time. made collects the rounds that were measured, each
+// as its contender, setting and turn.
 func fake(t *testing.T, o Options, measured func(planned) (outcome.Measured, error)) (r *run, made *[]string) {
 	t.Helper()
 	chosen, err := o.complete()
@@ -64,7 +65,7 @@ func TestTurnsGoThroughTheContendersForwardsAndBackwards(t *testing.T) {
 		case 1:
 			slices.Reverse(order)
 		case 2:
-			order = order[:3] // What is swept is so twice.
+			order = order[:3] // Settings are swept in the first two turns.
 		}
 		for _, one := range order {
 			want = append(want, fmt.Sprint(one, " ", turn))
@@ -90,7 +91,8 @@ func TestWhoOnlyCreatesIsLeftOutOfOtherScenariosAndSweepsAreThoseOfTheScenario(t
 		}
 		return n
 	}
-	// Drift: default alone, of two; steady: default, workers, and warm; burst: memory too.
+	// drift: the default setting of two contenders. steady: default, workers and warm. burst:
+	// memory too.
 	if got, want := []int{count("ideal "), count("bellerophon "), count("controller-runtime "), count("workers=1"), count("memory=64MiB")}, []int{4, 8, 6, 6, 2}; !slices.Equal(got, want) {
 		t.Errorf("counts are %v, want %v: %q", got, want, *made)
 	}
@@ -225,10 +227,10 @@ func TestARunGoesOnWithOtherContendersAndMoreTurns(t *testing.T) {
 		t.Errorf("it has %d turns, want %d", described.Turns, r.Turns)
 	}
 	if described.Skipped["kube-rs"] != "no Rust" {
-		t.Errorf("left out were %q, want who was before, too", described.Skipped)
+		t.Errorf("left out were %q, want the contender that was left out before, too", described.Skipped)
 	}
 	if !slices.Contains(described.Notes, "it has no framework") {
-		t.Errorf("it has the notes %q, want that of the other contender, too", described.Notes)
+		t.Errorf("it has the notes %q, want the note of the other contender, too", described.Notes)
 	}
 }
 
@@ -248,7 +250,7 @@ func TestWhatAContenderFailsAtFailsItsRoundAndWhatTheHarnessFailsAtRejectsIt(t *
 		t.Fatal(err)
 	}
 	if want := []string{"bellerophon default 0", "controller-runtime default 0", "ideal default 0", "ideal default 1", "ideal default 2"}; !slices.Equal(*made, want) {
-		t.Errorf("made %q, want %q: what was rejected is made twice more, and a failure is a result", *made, want)
+		t.Errorf("made %q, want %q: a rejected round is repeated twice, and a failure is a result", *made, want)
 	}
 	rounds, err := outcome.ReadRounds(o.Dir)
 	if err != nil {
@@ -269,14 +271,14 @@ func idealRounds(seconds ...float64) []outcome.Round {
 
 func TestARoundIsRejectedIfItsIdealClientIsFarFromTheMedian(t *testing.T) {
 	rounds := idealRounds(1.00, 1.09, 0.91, 1.11, 0.89)
-	judged, lacking := calmOf(rounds, 0.1).judge(rounds, map[ran]int{{contender: "a"}: 3})
+	judged, lacking := idealTimesOf(rounds, 0.1).judge(rounds, map[series]int{{contender: "a"}: 3})
 	var turns []int
 	for _, round := range judged {
 		if round.Counts() {
 			continue
 		}
 		turns = append(turns, round.Turn)
-		if !strings.Contains(round.Rejected, "of the median of 5 rounds") {
+		if !strings.Contains(round.Rejected, "from the median of 5 rounds") {
 			t.Errorf("the reason is %q", round.Rejected)
 		}
 	}
@@ -294,11 +296,11 @@ func TestARoundCountsAgainWhenTheMedianHasMovedToIt(t *testing.T) {
 	rounds[1].Rejected = "no cluster"
 	rounds[2].Noisy = moved + "it was off"
 	rounds[3].Failed = "it hangs"
-	judged, lacking := calmOf(rounds, 0.1).judge(rounds, map[ran]int{{contender: "a"}: 4})
+	judged, lacking := idealTimesOf(rounds, 0.1).judge(rounds, map[series]int{{contender: "a"}: 4})
 	if !judged[0].Counts() || !judged[2].Counts() || judged[2].Noisy != "" || judged[1].Rejected != "no cluster" || judged[3].Rejected != "" {
 		t.Errorf("judged %+v, want the first and the third to count", judged)
 	}
-	if want := map[ran]int{{contender: "a"}: 1}; !maps.Equal(lacking, want) {
+	if want := map[series]int{{contender: "a"}: 1}; !maps.Equal(lacking, want) {
 		t.Errorf("lacking are %v, want %v: a failure is a result", lacking, want)
 	}
 }
@@ -308,9 +310,9 @@ func TestWhereNoRoundWouldCountTheOneNearestToTheMedianDoesAndIsMarkedAsNoisy(t 
 	for i := 5; i < 9; i++ {
 		rounds[i].Contender = "b"
 	}
-	wanted := map[ran]int{{contender: "a"}: 5, {contender: "b"}: 2}
-	for name, some := range map[string][]outcome.Round{"at first": rounds, "again": first(calmOf(rounds, 0.1).judge(rounds, wanted))} {
-		judged, lacking := calmOf(rounds, 0.1).judge(some, wanted)
+	wanted := map[series]int{{contender: "a"}: 5, {contender: "b"}: 2}
+	for name, some := range map[string][]outcome.Round{"at first": rounds, "again": first(idealTimesOf(rounds, 0.1).judge(rounds, wanted))} {
+		judged, lacking := idealTimesOf(rounds, 0.1).judge(some, wanted)
 		var noisy []int
 		for _, round := range judged {
 			if round.Noisy != "" && round.Counts() {
@@ -320,7 +322,7 @@ func TestWhereNoRoundWouldCountTheOneNearestToTheMedianDoesAndIsMarkedAsNoisy(t 
 		if !slices.Equal(noisy, []int{6}) || judged[4].Counts() || judged[5].Counts() || judged[7].Counts() || judged[8].Counts() {
 			t.Errorf("%s: noisy are %v, want the one of b that is 30 %% off, and none of a, which has others: %+v", name, noisy, judged)
 		}
-		if want := map[ran]int{{contender: "a"}: 1, {contender: "b"}: 2}; !maps.Equal(lacking, want) {
+		if want := map[series]int{{contender: "a"}: 1, {contender: "b"}: 2}; !maps.Equal(lacking, want) {
 			t.Errorf("%s: lacking are %v, want %v: noisy rounds are no substitute", name, lacking, want)
 		}
 	}
@@ -329,7 +331,7 @@ func TestWhereNoRoundWouldCountTheOneNearestToTheMedianDoesAndIsMarkedAsNoisy(t 
 func TestTheOnlyRoundOfAContenderThatARunGoesOnWithoutStillCounts(t *testing.T) {
 	rounds := idealRounds(1, 1, 1, 1, 1.6)
 	rounds[4].Contender, rounds[4].Noisy = "b", moved+"1.60 s"
-	judged, _ := calmOf(rounds, 0.1).judge(rounds, map[ran]int{{contender: "a"}: 5})
+	judged, _ := idealTimesOf(rounds, 0.1).judge(rounds, map[series]int{{contender: "a"}: 5})
 	if !judged[4].Counts() || judged[4].Noisy == "" {
 		t.Errorf("the round is %+v, want a noisy one that counts", judged[4])
 	}
@@ -340,10 +342,10 @@ func TestIdealClientsAreComparedOnlyIfTheyDidTheSame(t *testing.T) {
 	for i := 3; i < 6; i++ {
 		rounds[i].Measured[outcome.IdealReplicas] = 1
 	}
-	judged, _ := calmOf(rounds, 0.1).judge(rounds, map[ran]int{{contender: "a"}: 6})
+	judged, _ := idealTimesOf(rounds, 0.1).judge(rounds, map[series]int{{contender: "a"}: 6})
 	for i, round := range judged {
 		if round.Counts() != (i < 5) {
-			t.Errorf("round %d counts: %v, want that of all but the last, which is far from 2", i, round.Counts())
+			t.Errorf("round %d counts: %v, want all but the last to count, which is far from 2", i, round.Counts())
 		}
 	}
 }

@@ -11,33 +11,34 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// ran identifies the rounds that measure the same.
-type ran struct {
+// series identifies the rounds of a scenario that repeat one measurement.
+type series struct {
 	contender, setting string
 	warm               bool
 }
 
-func ranOf(round outcome.Round) ran { return ran{round.Contender, round.Setting, round.Warm} }
+func seriesOf(round outcome.Round) series { return series{round.Contender, round.Setting, round.Warm} }
 
-// moved begins the reason of a round that is rejected for its ideal client.
+// moved is the prefix of Round.Rejected in a round that is rejected for its ideal client's time.
 const moved = "the ideal client took "
 
-// gauge is what an ideal client did: only those that did the same take the same time.
+// gauge is the work of an ideal client. Times are comparable only between ideal clients with equal
+// work.
 type gauge struct{ objects, replicas, among float64 }
 
 func gaugeOf(m outcome.Measured) gauge {
 	return gauge{m[outcome.IdealObjects], m[outcome.IdealReplicas], m[outcome.IdealAmong]}
 }
 
-// calm is how long the ideal clients took in rounds of a run, and by how much of the
-// median of that each may differ.
-type calm struct {
+// idealTimes holds the times of the ideal clients in the rounds of a run, and by which share of
+// their median a time may differ.
+type idealTimes struct {
 	times     map[gauge][]float64
 	tolerance float64
 }
 
-func calmOf(rounds []outcome.Round, tolerance float64) calm {
-	c := calm{times: map[gauge][]float64{}, tolerance: tolerance}
+func idealTimesOf(rounds []outcome.Round, tolerance float64) idealTimes {
+	c := idealTimes{times: map[gauge][]float64{}, tolerance: tolerance}
 	for _, round := range rounds {
 		if time, measured := round.Measured[outcome.IdealConverge]; measured {
 			same := gaugeOf(round.Measured)
@@ -47,39 +48,41 @@ func calmOf(rounds []outcome.Round, tolerance float64) calm {
 	return c
 }
 
-// judge rejects each round whose ideal client moved too far from the median. Where that
-// would leave nothing of a measurement, the one of its rounds that moved least counts, as a
-// noisy one. It returns how many rounds each measurement lacks that are not noisy. Rounds
-// without an ideal client, those that failed and those that were rejected for something
-// else stay as they are.
+// judge rejects each round whose ideal client's time is too far from the median. If that would
+// reject all rounds of a measurement, the round nearest to the median counts and is marked as
+// noisy. judge returns how many rounds each measurement lacks; a noisy round does not fill a gap.
+// It does not change rounds without an ideal client, failed rounds, and rounds that were rejected
+// for another reason.
 //
-// What is kept depends on the ideal client alone, not on what the contender reached.
-func (c calm) judge(rounds []outcome.Round, wanted map[ran]int) (judged []outcome.Round, lacking map[ran]int) {
+// Whether a round counts depends only on the ideal client, not on the contender's result.
+func (c idealTimes) judge(rounds []outcome.Round, wanted map[series]int) (judged []outcome.Round, lacking map[series]int) {
 	judged, lacking = slices.Clone(rounds), maps.Clone(wanted)
 	off := c.reject(judged)
 	lost := maps.Clone(wanted)
-	for _, round := range judged { // Of contenders that a run goes on without, too.
-		lost[ranOf(round)]++
+	for _, round := range judged { // Includes contenders that the resumed run does not measure.
+		lost[seriesOf(round)]++
 	}
 	for _, round := range judged {
 		if round.Rejected == "" { // A failure is a result.
-			lacking[ranOf(round)]--
-			delete(lost, ranOf(round))
+			lacking[seriesOf(round)]--
+			delete(lost, seriesOf(round))
 		}
 	}
-	maps.DeleteFunc(lacking, func(_ ran, n int) bool { return n <= 0 })
+	maps.DeleteFunc(lacking, func(_ series, n int) bool { return n <= 0 })
 	rejected := slices.SortedFunc(maps.Keys(off), func(a, b int) int { return cmp.Or(cmp.Compare(off[a], off[b]), cmp.Compare(a, b)) })
 	for _, i := range rejected {
-		if _, is := lost[ranOf(judged[i])]; is {
-			delete(lost, ranOf(judged[i]))
+		if _, is := lost[seriesOf(judged[i])]; is {
+			delete(lost, seriesOf(judged[i]))
 			judged[i].Noisy, judged[i].Rejected = judged[i].Rejected, ""
 		}
 	}
 	return judged, lacking
 }
 
-// reject says which rounds it rejected, and by how much of the median each is off it.
-func (c calm) reject(rounds []outcome.Round) (off map[int]float64) {
+// reject sets Rejected of the rounds whose ideal client's time is too far from the median, and
+// clears an earlier rejection of this kind from the others. It returns the indexes of the rejected
+// rounds, each with the distance as a share of the median.
+func (c idealTimes) reject(rounds []outcome.Round) (off map[int]float64) {
 	off = map[int]float64{}
 	for i := range rounds {
 		round := &rounds[i]
@@ -90,7 +93,7 @@ func (c calm) reject(rounds []outcome.Round) (off map[int]float64) {
 		round.Rejected, round.Noisy = "", ""
 		times := c.times[gaugeOf(round.Measured)]
 		if by := time/outcome.Median(times) - 1; math.Abs(by) > c.tolerance {
-			round.Rejected = fmt.Sprintf("%s%.2f s, %+.0f %% of the median of %d rounds; %.0f %% are allowed: something else changed how fast the machine was",
+			round.Rejected = fmt.Sprintf("%s%.2f s, %+.0f %% from the median of %d rounds; allowed is %.0f %%: other work changed the speed of the machine",
 				moved, time, by*100, len(times), c.tolerance*100)
 			off[i] = math.Abs(by)
 		}

@@ -14,46 +14,46 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Options of [Run].
+// Options configures [Run].
 type Options struct {
-	// Contenders are names with commas between them, or all.
+	// Contenders lists names separated by commas, or is "all".
 	Contenders string
-	// Scenarios are names with commas between them, each with its size where the usual one
-	// is not meant, such as burst,steady:n=50:load=75; or all.
+	// Scenarios lists names separated by commas, or is "all". A name may be followed by a size
+	// that replaces the default one, such as burst,steady:n=50:load=75.
 	Scenarios string
-	// Full says that the usual sizes are the large ones, which take hours.
+	// Full makes the large sizes the default ones. They take hours.
 	Full bool
-	// Dir is the folder of the outcome. A run that is there and has the same options goes on:
-	// only Contenders may differ, and Turns be more.
+	// Dir is the folder of the outcome. If it holds a run with the same options, that run resumes.
+	// Only Contenders may differ then, and Turns may be higher.
 	Dir string
-	// Conformance is check, so that contenders that are not known to do what the contract
-	// says are checked before anything is timed, and those that fail are left out; or skip.
+	// Conformance is "check" or "skip". With "check", contenders without a recorded pass are
+	// checked before anything is timed, and contenders that fail are left out.
 	Conformance string
 	// Turns is how often everything is measured: 1 to 100.
 	Turns int
-	// Workers are the numbers of reconciles at once to measure beside the defaults, with
-	// commas between them: 1 to 1024 each. May be empty.
+	// Workers lists numbers of concurrent reconciles, separated by commas: 1 to 1024 each. They are
+	// measured in addition to the defaults. It may be empty.
 	Workers string
-	// Memory are the limits of the memory to measure beside the defaults, such as
-	// 512Mi,256Mi: 16Mi or more each. May be empty.
+	// Memory lists memory limits, separated by commas, such as 512Mi,256Mi: 16Mi or more each. They
+	// are measured in addition to the defaults. It may be empty.
 	Memory string
-	// Warm measures every burst and steady load a second time, after a warm-up, of the
-	// contenders that warming up makes faster, with their defaults.
+	// Warm measures every burst and steady load a second time after a warm-up, with the default
+	// settings. It applies to the contenders that a warm-up makes faster, and to Bellerophon.
 	Warm bool
-	// Limit is how long the rounds may take together: no round is begun that would not be
-	// over by then if it took as long as the longest so far. 0 is no limit.
+	// Limit is how long all rounds together may take. No round is started that would exceed the
+	// limit if it took as long as the longest round so far. 0 means no limit.
 	Limit time.Duration
-	// Ideal is how many objects the ideal client makes in each round: 1 to 1000; 0 leaves it
-	// out, and no round is rejected for it.
+	// Ideal is how many objects the ideal client creates in each round: 0 to 1000. With 0 it does
+	// not run, and no round is rejected for it.
 	Ideal int
-	// Tolerance is by how much of their median the times of the ideal client may differ:
-	// above 0; 0.1 is what the comparison promises.
+	// Tolerance is by which share of their median the ideal client's times may differ. It is above
+	// 0; the comparison promises 0.1.
 	Tolerance float64
-	// Log gets what programs that are built print.
+	// Log receives the output of the builds.
 	Log io.Writer
 }
 
-// setting is how a contender is run.
+// setting is a configuration of a contender.
 type setting struct {
 	workers int
 	memory  int64
@@ -70,7 +70,7 @@ func (s setting) String() string {
 	}
 }
 
-// choice is what options mean.
+// choice holds the parsed options.
 type choice struct {
 	Options
 	contenders []contender.Contender
@@ -79,6 +79,7 @@ type choice struct {
 	limits     []setting
 }
 
+// complete validates and parses the options.
 func (o Options) complete() (*choice, error) {
 	if o.Conformance != checkConformance && o.Conformance != skipConformance {
 		return nil, fmt.Errorf("--conformance is %q; allowed are %s and %s", o.Conformance, checkConformance, skipConformance)
@@ -93,7 +94,7 @@ func (o Options) complete() (*choice, error) {
 		return nil, fmt.Errorf("--tolerance is %v; it must be above 0, such as 0.1 for 10 %%", o.Tolerance)
 	}
 	if o.Limit < 0 {
-		return nil, fmt.Errorf("--limit is %v; it must not be negative", o.Limit)
+		return nil, fmt.Errorf("--limit is %v; allowed is 0 or more", o.Limit)
 	}
 	if o.Dir == "" {
 		return nil, fmt.Errorf("--out is missing; give the folder for the outcome")
@@ -122,21 +123,21 @@ func (o Options) complete() (*choice, error) {
 	for text := range listed(o.Workers) {
 		workers, err := strconv.Atoi(text)
 		if err != nil || workers < 1 || workers > 1024 {
-			return nil, fmt.Errorf("--workers has %q; allowed are numbers from 1 to 1024 with commas between them", text)
+			return nil, fmt.Errorf("--workers has %q; allowed are numbers from 1 to 1024, separated by commas", text)
 		}
 		c.workers = append(c.workers, setting{workers: workers})
 	}
 	for text := range listed(o.Memory) {
 		limit, err := resource.ParseQuantity(text)
 		if err != nil || limit.Value() < 16<<20 {
-			return nil, fmt.Errorf("--memory has %q; allowed are quantities from 16Mi with commas between them", text)
+			return nil, fmt.Errorf("--memory has %q; allowed are quantities from 16Mi, separated by commas", text)
 		}
 		c.limits = append(c.limits, setting{memory: limit.Value()})
 	}
 	return c, nil
 }
 
-// listed are the parts of a list with commas.
+// listed returns the parts of a list that are separated by commas, without empty ones.
 func listed(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for part := range strings.SplitSeq(text, ",") {
@@ -147,7 +148,7 @@ func listed(text string) func(yield func(string) bool) {
 	}
 }
 
-// planned is a round that is to be made.
+// planned is a round that the run will make.
 type planned struct {
 	outcome.Round
 	contender contender.Contender
@@ -155,13 +156,13 @@ type planned struct {
 	setting   setting
 }
 
-// group are the rounds that are compared with each other: of one scenario in one variant.
+// group holds the rounds of one scenario in one variant. They are compared with each other.
 type group struct {
 	scenario scenario.Chosen
 	turns    [][]planned
 }
 
-// plan is all rounds. Odd turns are backwards.
+// plan returns all rounds. Odd turns go backwards.
 func (c *choice) plan() []group {
 	var groups []group
 	for _, s := range c.scenarios {
@@ -174,11 +175,12 @@ func (c *choice) plan() []group {
 	return groups
 }
 
-// sweepTurns is in how many turns settings beside the defaults are measured: one each way.
+// sweepTurns is in how many turns other settings than the defaults are measured: once forwards and
+// once backwards.
 const sweepTurns = 2
 
-// wayThrough is one way through the contenders, with their defaults, and with other
-// settings as well if those are swept.
+// wayThrough returns one pass through the contenders with their defaults, and with the other
+// settings if swept is set.
 func (c *choice) wayThrough(s scenario.Chosen, turn int, swept bool) []planned {
 	settings := []setting{{}}
 	if swept && s.Sweeps {

@@ -10,14 +10,14 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// progress shows how far a run is. step may be called from any goroutine, all else from
-// that of the run.
+// progress shows the progress of a run. step may be called from any goroutine, the other methods
+// only from the run's goroutine.
 type progress struct {
 	out         *screen.Screen
 	total, done int
-	made        int // rounds, by this process
+	made        int // rounds that this process made
 	began       time.Time
-	limit       time.Duration // 0 is none
+	limit       time.Duration // 0 means none
 
 	mu    sync.Mutex
 	round string
@@ -25,12 +25,13 @@ type progress struct {
 	drawn time.Time
 }
 
-// redraw is how often the live lines are drawn at most: the load waits for it.
+// redraw is the shortest time between two updates of the live lines. The load waits while they are
+// drawn.
 const redraw = 100 * time.Millisecond
 
 func newProgress(out *screen.Screen) *progress { return &progress{out: out, began: time.Now()} }
 
-// expect adds turns to what is to be done.
+// expect adds the rounds of the turns to the total.
 func (p *progress) expect(turns [][]planned) {
 	for _, turn := range turns {
 		p.total += len(turn)
@@ -43,7 +44,7 @@ func (p *progress) begin(planned planned) {
 	p.round, p.since = planned.ID(), time.Now()
 }
 
-// step shows what a round does.
+// step shows what the current round does.
 func (p *progress) step(what string, done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +59,7 @@ func (p *progress) step(what string, done, total int) {
 	}
 }
 
-// left is an estimate.
+// left estimates the remaining time of the run.
 func (p *progress) left() string {
 	if p.made == 0 {
 		return ""
@@ -77,7 +78,7 @@ func bar(done, total int) string {
 	return fmt.Sprintf("[%s%s] %d/%d", strings.Repeat("█", full), strings.Repeat("░", width-full), done, total)
 }
 
-// over prints what came of a round.
+// over prints the result of a round.
 func (p *progress) over(round outcome.Round) {
 	p.done++
 	p.made++
@@ -91,19 +92,19 @@ func (p *progress) over(round outcome.Round) {
 	p.out.Println(fmt.Sprintf("%d/%d %s %v %s", p.done, p.total, round.ID(), round.End.Sub(round.Start).Round(time.Second), result))
 }
 
-// judged prints that a round counts no more, or again.
+// judged prints a round whose judgement changed.
 func (p *progress) judged(round outcome.Round) {
 	switch {
 	case round.Rejected != "":
 		p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "rejected: ") + round.Rejected)
 	case round.Noisy != "":
-		p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "counts, though it is noisy: ") + round.Noisy)
+		p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "counts as noisy: ") + round.Noisy)
 	default:
-		p.out.Println(round.ID() + " counts: its ideal client is near the median now")
+		p.out.Println(round.ID() + " counts: its ideal client's time is now near the median")
 	}
 }
 
-// end prints what came of all rounds.
+// end prints a summary of all rounds.
 func (p *progress) end(dir string) error {
 	p.out.Live()
 	rounds, err := outcome.ReadRounds(dir)
@@ -121,7 +122,7 @@ func (p *progress) end(dir string) error {
 			noisy++
 		}
 	}
-	p.out.Println(fmt.Sprintf("%d rounds of %d, after %v: %d count, %d of them noisy; %d failed, %d were rejected; they are in %s",
+	p.out.Println(fmt.Sprintf("%d rounds of %d after %v: %d count, %d of them noisy; %d failed, %d were rejected; see %s",
 		len(rounds), p.total, time.Since(p.began).Round(time.Second), len(rounds)-failed-rejected, noisy, failed, rejected, dir))
 	return nil
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// Contenders, and the usage of processes, are scraped once a second; the API server every
-// 15 s, as its metrics are large. The address of the usage goes into the configuration.
+// prometheusConfig is the configuration of Prometheus, with a verb for the address of the usage.
+// Contenders and the usage of processes are scraped once a second. The API server is scraped every
+// 15 s because its metrics are large.
 const prometheusConfig = `global:
   scrape_interval: 1s
 rule_files: [rules.yml]
@@ -37,22 +38,22 @@ scrape_configs:
     file_sd_configs: [{files: [targets/apiserver.json]}]
 `
 
-// prometheusGrace is how long Prometheus may take to write what it holds.
+// prometheusGrace is how long Prometheus may take to flush its data when it ends.
 const prometheusGrace = 20 * time.Second
 
-// prometheusServer is a Prometheus that runs beside the rounds. Its data are in
-// DIR/prometheus, its configuration in DIR/prometheus.d.
+// prometheusServer is a Prometheus that runs during the rounds. Its data is in DIR/prometheus, its
+// configuration in DIR/prometheus.d.
 type prometheusServer struct {
 	config string // the folder
 	group  *lifecycle.Group
 	url    string
 }
 
-// startPrometheus starts one, or returns nil where there is none on PATH.
+// startPrometheus starts Prometheus, or returns nil if it is not on the PATH.
 func startPrometheus(ctx context.Context, dir string, rules []byte, usage string) (*prometheusServer, error) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
-		return nil, nil //nolint:nilerr // It is optional: the caller says so.
+		return nil, nil //nolint:nilerr // It is optional: the caller prints that it is missing.
 	}
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -70,7 +71,7 @@ func startPrometheus(ctx context.Context, dir string, rules []byte, usage string
 	err = errors.Join(
 		os.WriteFile(filepath.Join(p.config, "prometheus.yml"), fmt.Appendf(nil, prometheusConfig, usage), 0o644),
 		os.WriteFile(filepath.Join(p.config, "rules.yml"), rules, 0o644),
-		// They are there from the beginning, so that it watches for their changes.
+		// The files must exist when Prometheus starts, or it would not watch them for changes.
 		os.WriteFile(filepath.Join(p.config, "token"), nil, 0o600),
 		os.WriteFile(filepath.Join(p.config, "ca.crt"), nil, 0o644),
 		p.noTarget(),
@@ -84,7 +85,8 @@ func startPrometheus(ctx context.Context, dir string, rules []byte, usage string
 	}
 	started := make(chan error, 1)
 	p.group.Go("prometheus", func(ctx context.Context) error {
-		// The kernel kills it when the thread that started it ends, so also with this process.
+		// The kernel kills Prometheus when the thread that started it ends. The lock keeps that
+		// thread until Prometheus has ended, so that only the end of this process kills it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer log.Close()
@@ -101,7 +103,7 @@ func startPrometheus(ctx context.Context, dir string, rules []byte, usage string
 			return nil
 		}
 		if err := command.Wait(); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("it ended by itself (%w); see %s", err, log.Name())
+			return fmt.Errorf("running Prometheus: it ended by itself (%w); see %s", err, log.Name())
 		}
 		return nil
 	})
@@ -112,7 +114,7 @@ func startPrometheus(ctx context.Context, dir string, rules []byte, usage string
 	return p, nil
 }
 
-// stop ends Prometheus, and says why if it had ended before.
+// stop ends Prometheus. It returns an error if Prometheus had ended by itself before.
 func (p *prometheusServer) stop() error {
 	p.group.Stop()
 	return p.group.Wait()
@@ -123,17 +125,17 @@ type targets struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// contender says which contender to scrape from now on, and on which path. Prometheus
-// takes up to 10 s to act on it (it gathers changes of targets for 5 s, and applies them
-// every 5 s), so that it is said before the cluster is started.
+// contender sets the contender to scrape, and its path. Prometheus takes up to 10 s to act on it:
+// it gathers changes of targets for 5 s and applies them every 5 s. So the harness calls it before
+// it starts the cluster.
 func (p *prometheusServer) contender(round outcome.Round, port int, path string) error {
 	labels := labelsOf(round)
 	labels["__metrics_path__"] = path
 	return p.write("contender", targets{Targets: []string{"127.0.0.1:" + strconv.Itoa(port)}, Labels: labels})
 }
 
-// server says which API server to scrape from now on.
-func (p *prometheusServer) server(s *stage, round outcome.Round) error {
+// server sets the API server to scrape.
+func (p *prometheusServer) server(s *testbed, round outcome.Round) error {
 	config := s.cluster.AdminConfig()
 	server, err := serverAddress(config.Host)
 	if err != nil {
@@ -152,7 +154,7 @@ func labelsOf(round outcome.Round) map[string]string {
 	}
 }
 
-// noTarget says that there is nothing to scrape.
+// noTarget removes all targets.
 func (p *prometheusServer) noTarget() error {
 	return errors.Join(p.write("contender"), p.write("apiserver"))
 }
@@ -168,7 +170,7 @@ func (p *prometheusServer) write(job string, groups ...targets) error {
 	return replaceFile(filepath.Join(p.config, "targets", job+".json"), content, 0o644)
 }
 
-// replaceFile writes a file as a whole: Prometheus reads it at any time.
+// replaceFile replaces a file atomically, because Prometheus may read it at any time.
 func replaceFile(path string, content []byte, mode os.FileMode) error {
 	if err := os.WriteFile(path+".new", content, mode); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)

@@ -26,26 +26,27 @@ import (
 )
 
 const (
-	// quiet is longer than the second that a status on its way may wait.
+	// quiet is how long nothing may happen before a contender counts as idle. It is longer than the
+	// one second by which an unfinished status may be late.
 	quiet = 2 * time.Second
-	// idealInFlight is how many objects at once the ideal client writes that judges a round.
-	// It is no faster with twice as many, when there are no other clients.
+	// idealInFlight is how many objects the ideal client that judges a round writes concurrently.
+	// Without other clients, it is no faster with twice as many.
 	idealInFlight = 16
-	// idealNamespace is where its objects are.
+	// idealNamespace is the namespace of the ideal client's objects.
 	idealNamespace = "ideal"
-	// account is who all contenders are.
+	// account is the name of the ServiceAccount that all contenders use.
 	account = "contender"
-	// tokenSeconds is longer than any round.
+	// tokenSeconds is the lifetime of the account's token. It is longer than any round.
 	tokenSeconds = 12 * 3600
-	// setUpLimit and idealLimit are how long what comes before the contender may take.
+	// setUpLimit and idealLimit bound the steps of a round before the contender starts.
 	setUpLimit = 2 * time.Minute
 	idealLimit = 5 * time.Minute
 )
 
-// stage is a fresh cluster with all that a round needs.
-type stage struct {
+// testbed is a fresh cluster with its clients, proxy and judge, in which a round runs.
+type testbed struct {
 	run     *run
-	dir     string // of the round
+	dir     string // the round's folder
 	cluster *localcluster.Cluster
 	clients *scenario.Clients
 	proxy   *proxy.Proxy
@@ -54,11 +55,11 @@ type stage struct {
 	ends    []func() error
 }
 
-// newStage builds a stage for a round, with the data of a cluster, if that is not empty. Its
-// caller closes it, also after an error.
-func (r *run) newStage(ctx context.Context, p planned, data string) (*stage, error) {
+// newTestbed sets up the testbed of a round. If data is not empty, it is the folder whose cluster
+// data the testbed starts with. The caller closes the testbed, also after an error.
+func (r *run) newTestbed(ctx context.Context, p planned, data string) (*testbed, error) {
 	dir := filepath.Join(r.Dir, "rounds", p.ID())
-	s := &stage{run: r, dir: dir}
+	s := &testbed{run: r, dir: dir}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return s, fmt.Errorf("making the folder of a round: %w", err)
 	}
@@ -90,8 +91,8 @@ func (r *run) newStage(ctx context.Context, p planned, data string) (*stage, err
 	return s, s.proxy.WriteKubeconfig(kubeconfig, s.token)
 }
 
-// start starts a cluster in which contenders can work.
-func (s *stage) start(ctx context.Context, options localcluster.Options) (err error) {
+// start starts a cluster and prepares it for contenders.
+func (s *testbed) start(ctx context.Context, options localcluster.Options) (err error) {
 	s.run.show.step("starting etcd and the API server", 0, 0)
 	if s.cluster, err = localcluster.Start(ctx, options); err != nil {
 		return err
@@ -108,8 +109,8 @@ func (s *stage) start(ctx context.Context, options localcluster.Options) (err er
 	return s.populate(ctx)
 }
 
-// close takes all down, the last first.
-func (s *stage) close() error {
+// close takes everything down, in reverse order.
+func (s *testbed) close() error {
 	var err error
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		err = errors.Join(err, s.ends[i]())
@@ -117,19 +118,19 @@ func (s *stage) close() error {
 	return err
 }
 
-// populate makes the namespaces, and the account that every contender is. They are there
-// where a round finds what another cluster left.
-func (s *stage) populate(ctx context.Context) error {
+// populate creates the namespaces and the contender's ServiceAccount, and requests its token. The
+// objects already exist if the cluster started with data of another one.
+func (s *testbed) populate(ctx context.Context) error {
 	core := s.clients.Core()
 	for _, name := range []string{scenario.Namespace, idealNamespace} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("making the namespace %s: %w", name, err)
+			return fmt.Errorf("creating the namespace %s: %w", name, err)
 		}
 	}
 	accounts := core.CoreV1().ServiceAccounts(metav1.NamespaceDefault)
 	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making the contender's account: %w", err)
+		return fmt.Errorf("creating the contender's account: %w", err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: account},
@@ -137,7 +138,7 @@ func (s *stage) populate(ctx context.Context) error {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: account}},
 	}
 	if _, err := core.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("binding the contender's account: %w", err)
+		return fmt.Errorf("binding the contender's account to cluster-admin: %w", err)
 	}
 	seconds := int64(tokenSeconds)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
@@ -149,14 +150,15 @@ func (s *stage) populate(ctx context.Context) error {
 	return nil
 }
 
-// ideal runs the ideal client, as the contender's user, and removes what it made.
-func (s *stage) ideal(ctx context.Context, objects int, replicas int32) (rate float64, err error) {
+// ideal runs the ideal client as the contender's user, removes its objects, and returns its rate in
+// objects per second.
+func (s *testbed) ideal(ctx context.Context, objects int, replicas int32) (rate float64, err error) {
 	s.run.show.step("the ideal client", 0, 0)
 	ctx, cancel := context.WithTimeoutCause(ctx, idealLimit, fmt.Errorf("the ideal client took longer than %v", idealLimit))
 	defer cancel()
 	config := rest.AnonymousClientConfig(s.cluster.AdminConfig())
 	config.BearerToken = s.token
-	// The first objects warm up the API server: they are not measured.
+	// The first burst warms up the API server and is not measured.
 	for _, burst := range []ideal.Burst{
 		{Namespace: idealNamespace, Prefix: "warm", Objects: max(1, objects/4), InFlight: idealInFlight, Replicas: replicas},
 		{Namespace: idealNamespace, Prefix: "ideal", Objects: objects, InFlight: idealInFlight, Replicas: replicas},
@@ -170,11 +172,12 @@ func (s *stage) ideal(ctx context.Context, objects int, replicas int32) (rate fl
 	return rate, s.clients.Clear(ctx, idealNamespace)
 }
 
-// round makes one round. The error is that of a run that was stopped.
+// round makes one round. It returns an error only if the run ends: the cause of the context, or
+// errLimit.
 func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 	round := p.Round
 	data, err := r.finding(ctx, p)
-	if err == nil && r.isLate() { // Making what it finds may have taken long, and is there the next time.
+	if err == nil && r.isLate() { // Making the data may have taken long. The resumed run finds it.
 		return round, errLimit
 	}
 	round.Start = time.Now()
@@ -197,7 +200,8 @@ func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 	return round, nil
 }
 
-// measure measures a round, with the data of a cluster, if that is not empty.
+// measure measures a round. If data is not empty, it is the folder whose cluster data the round
+// starts with.
 func (r *run) measure(ctx context.Context, p planned, data string) (measured outcome.Measured, err error) {
 	port, err := contender.FreePort()
 	if err != nil {
@@ -211,7 +215,7 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 	}
 	r.usage.begin(p.Round)
 	defer r.usage.end()
-	s, err := r.newStage(ctx, p, data)
+	s, err := r.newTestbed(ctx, p, data)
 	defer func() { err = s.end(err) }()
 	if err != nil {
 		return nil, err
@@ -228,7 +232,7 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 		}
 		r.usage.follow("contender", process.PID())
 		if err := r.scrape(p, process.MetricsURL(), port); err != nil {
-			_, _ = process.Stop() // That is the harness's failure, whatever this says.
+			_, _ = process.Stop() // The harness failed; an error of Stop must not make it the contender's failure.
 			return nil, err
 		}
 		return process, nil
@@ -272,8 +276,8 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 	return measured, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(s.dir, "proxy.jsonl")))
 }
 
-// world is what a scenario gets of the stage.
-func (s *stage) world(p planned, start func(context.Context) (scenario.Process, error)) *scenario.World {
+// world returns the scenario's view of the testbed.
+func (s *testbed) world(p planned, start func(context.Context) (scenario.Process, error)) *scenario.World {
 	return &scenario.World{
 		Clients: s.clients, Proxy: s.proxy, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Calm: s.calm, Progress: s.run.show.step,
 		Servers: []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")}, Start: start,
@@ -281,16 +285,15 @@ func (s *stage) world(p planned, start func(context.Context) (scenario.Process, 
 }
 
 // contender starts the contender of a round.
-func (s *stage) contender(ctx context.Context, p planned, port int) (*contender.Process, error) {
+func (s *testbed) contender(ctx context.Context, p planned, port int) (*contender.Process, error) {
 	return s.run.programs[p.Contender].Start(context.WithoutCancel(ctx), contender.Settings{
 		Kubeconfig: filepath.Join(s.dir, "kubeconfig"), Output: filepath.Join(s.dir, "contender.log"),
 		Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: port,
 	})
 }
 
-// noteServers adds the versions of the API server and etcd to what the run says, the first
-// time.
-func (r *run) noteServers(ctx context.Context, s *stage) error {
+// noteServers adds the versions of the API server and etcd to run.json, unless it has them.
+func (r *run) noteServers(ctx context.Context, s *testbed) error {
 	const kubernetes, etcd = "Kubernetes", "etcd"
 	described, err := outcome.ReadRun(r.Dir)
 	if err != nil || (described.Versions[kubernetes] != "" && described.Versions[etcd] != "") {
@@ -298,7 +301,7 @@ func (r *run) noteServers(ctx context.Context, s *stage) error {
 	}
 	version, err := s.clients.Core().Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("asking for the version of the API server: %w", err)
+		return fmt.Errorf("requesting the version of the API server: %w", err)
 	}
 	described.Versions[kubernetes] = version.GitVersion
 	if described.Versions[etcd], err = s.cluster.EtcdVersion(ctx); err != nil {
@@ -307,7 +310,7 @@ func (r *run) noteServers(ctx context.Context, s *stage) error {
 	return outcome.WriteRun(r.Dir, described)
 }
 
-// scrape tells Prometheus of the path of a contender's metrics, the first time.
+// scrape passes the path of a contender's metrics to Prometheus, unless it is already known.
 func (r *run) scrape(p planned, metrics string, port int) error {
 	served, err := url.Parse(metrics)
 	if err != nil {
@@ -320,9 +323,9 @@ func (r *run) scrape(p planned, metrics string, port int) error {
 	return r.prometheus.contender(p.Round, port, served.Path)
 }
 
-// end closes a stage, and returns what went wrong. If the cluster died, then it is that:
-// what came of it is no failure of the contender's.
-func (s *stage) end(err error) error {
+// end closes the testbed and returns what went wrong. If the cluster died, end returns that instead
+// of err: an error that a dead cluster causes is not the contender's failure.
+func (s *testbed) end(err error) error {
 	if s.cluster != nil && s.cluster.Err() != nil {
 		err = s.cluster.Err()
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 )
 
-// repeats is how often a round that was rejected is made again.
+// repeats is how often a rejected round is repeated.
 const repeats = 2
 
 // run is a run of the comparison.
@@ -34,21 +34,20 @@ type run struct {
 	programs   map[string]*contender.Program
 	prometheus *prometheusServer
 	usage      *usage
-	paths      map[string]string                                                // of contenders' metrics, where known
-	began      time.Time                                                        // the first round
-	longest    time.Duration                                                    // round so far
-	unmade     map[string]error                                                 // what could not be made for rounds to find
-	finding    func(context.Context, planned) (string, error)                   // makes the data that a round finds, if it is not there
-	measured   func(context.Context, planned, string) (outcome.Measured, error) // measures a round, with data of a cluster
+	paths      map[string]string                                                // of the contenders' metrics, as far as they are known
+	began      time.Time                                                        // when the first round began
+	longest    time.Duration                                                    // the longest round so far
+	unmade     map[string]error                                                 // why cluster data could not be made, by its folder
+	finding    func(context.Context, planned) (string, error)                   // returns the cluster data of a round, and makes it if it does not exist
+	measured   func(context.Context, planned, string) (outcome.Measured, error) // measures a round that starts with cluster data
 
-	// checked runs the conformance suite against a contender, and calls the function with
-	// the title of each check.
+	// checked runs the conformance suite against a contender. It calls the function before each
+	// check with its title.
 	checked func(context.Context, *contender.Program, func(title string)) (*conformance.Report, error)
 }
 
-// Run makes all rounds that are not there yet, and shows how far it is. rules are
-// recording rules for Prometheus. The error says what kept the run from going on; rounds
-// that failed or were rejected are no error.
+// Run makes all missing rounds and shows its progress. rules are recording rules for Prometheus.
+// Run returns an error if the run had to stop; a failed or rejected round is not an error.
 func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen) (err error) {
 	chosen, err := options.complete()
 	if err != nil {
@@ -74,33 +73,34 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 		return err
 	}
 	if r.prometheus == nil {
-		out.Println("Prometheus is not installed, so this run has no time series; install it (Debian: apt-get install prometheus) for them")
+		out.Println("Prometheus is not installed, so this run records no time series; to get them, install it (Debian: apt-get install prometheus)")
 	} else {
-		out.Println("Prometheus is at " + r.prometheus.url)
+		out.Println("Prometheus: " + r.prometheus.url)
 		defer func() { err = errors.Join(err, r.prometheus.stop()) }()
 	}
 	r.began = time.Now()
-	r.show.began, r.show.limit = r.began, r.Limit // What was built is not in the estimate.
+	r.show.began, r.show.limit = r.began, r.Limit // The estimate is without the builds and the checks.
 	if err := r.rounds(ctx); err != nil {
 		if errors.Is(err, errLimit) {
-			out.Println(fmt.Sprintf("no other round would be over within %v; the same command goes on with those that are missing", r.Limit))
+			out.Println(fmt.Sprintf("no further round would end within %v; start the same command again for the missing rounds", r.Limit))
 			return r.show.end(r.Dir)
 		}
-		return fmt.Errorf("the run was stopped: %w; the same command goes on with the rounds that are missing", err)
+		return fmt.Errorf("running the rounds: %w; start the same command again for the missing rounds", err)
 	}
 	return r.show.end(r.Dir)
 }
 
-// errLimit says that there is no time for another round.
+// errLimit means that there is no time for another round.
 var errLimit = errors.New("the limit is reached")
 
-// rounds makes all rounds, and then again those that were rejected, in turns of their own.
+// rounds makes all rounds, and then repeats the rejected ones in additional turns.
 func (r *run) rounds(ctx context.Context) error {
 	groups := r.plan()
 	for _, g := range groups {
 		r.show.expect(g.turns)
 	}
-	// One turn of all scenarios before the next: who ends early has some of each.
+	// One turn covers all scenarios before the next starts. So a run that ends early has rounds of
+	// each scenario.
 	for turn := range r.Turns {
 		for _, g := range groups {
 			if err := r.turn(ctx, g.turns[turn]); err != nil {
@@ -135,8 +135,8 @@ func (r *run) judgeAll(groups []group) error {
 	return nil
 }
 
-// build builds the control plane and the contenders, and leaves out those whose toolchain
-// is missing or too old.
+// build builds the control plane and the contenders. It leaves out contenders whose toolchain is
+// missing or too old, or whose build fails.
 func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string]string, err error) {
 	if err := localcluster.Build(ctx, localcluster.Options{Progress: screen.Progress(out)}); err != nil {
 		return nil, err
@@ -174,8 +174,8 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 	return skipped, nil
 }
 
-// begin writes what is run, unless it is there: then it has to be the same, but for
-// contenders that are left out from now on, those that are not any more, and more turns.
+// begin writes run.json. If the folder already has one, its flags must be the same, except that the
+// contenders may differ and the turns may be more; begin then updates it.
 func (r *run) begin(skipped map[string]string) error {
 	described := outcome.Run{
 		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
@@ -197,7 +197,7 @@ func (r *run) begin(skipped map[string]string) error {
 	case err != nil:
 		return err
 	case !slices.Equal(lasting(before.Flags), lasting(described.Flags)) || r.Turns < before.Turns:
-		return fmt.Errorf("--out %s has a run with other flags, %q; to go on with it, only --contenders may differ, and --turns be more; or give another folder",
+		return fmt.Errorf("--out %s has a run with other flags, %q; to resume it, only --contenders may differ, and --turns may be higher; or give another folder",
 			r.Dir, before.Flags)
 	}
 	before.Turns = r.Turns
@@ -209,7 +209,7 @@ func (r *run) begin(skipped map[string]string) error {
 	}
 	for _, name := range described.Contenders {
 		if was := before.Builds[name]; was != "" && was != described.Builds[name] {
-			return fmt.Errorf("--out %s has rounds of another build of %s, %s, and medians would mix them; give another folder, or leave it out with --contenders",
+			return fmt.Errorf("--out %s has rounds of another build of %s, %s, and medians would mix both builds; give another folder, or leave the contender out with --contenders",
 				r.Dir, name, before.Versions[name])
 		}
 		if !slices.Contains(before.Contenders, name) {
@@ -224,8 +224,8 @@ func (r *run) begin(skipped map[string]string) error {
 	return outcome.WriteRun(r.Dir, before)
 }
 
-// alsoSkipped are the contenders that were left out before, but for those that are there by now,
-// and those that are left out by now.
+// alsoSkipped returns the contenders that are left out: the earlier ones that do not take part now,
+// and the current ones.
 func alsoSkipped(before, now map[string]string, there []string) map[string]string {
 	skipped := map[string]string{}
 	maps.Copy(skipped, before)
@@ -241,14 +241,14 @@ const (
 	turnsFlag      = "--turns="
 )
 
-// lasting leaves out the flags that may change while a run goes on.
+// lasting returns the flags that must stay the same when a run resumes.
 func lasting(flags []string) []string {
 	return slices.DeleteFunc(slices.Clone(flags), func(flag string) bool {
 		return strings.HasPrefix(flag, contendersFlag) || strings.HasPrefix(flag, turnsFlag)
 	})
 }
 
-// flags are those that repeat the run, the contenders first.
+// flags returns the flags that repeat the run, the contenders first.
 func (r *run) flags() []string {
 	flags := []string{contendersFlag + r.Options.Contenders, "--scenarios=" + r.Options.Scenarios, fmt.Sprint(turnsFlag, r.Turns), fmt.Sprint("--ideal=", r.Ideal),
 		fmt.Sprint("--tolerance=", r.Tolerance)}
@@ -300,11 +300,12 @@ func (r *run) unlessDone(ctx context.Context, p planned) error {
 	return nil
 }
 
-// isLate says that there is no time for another round.
+// isLate reports whether there is no time for another round.
 func (r *run) isLate() bool { return r.Limit > 0 && time.Since(r.began)+r.longest > r.Limit }
 
-// judge judges the rounds of a group, and says how many more each measurement needs.
-func (r *run) judge(g group) (map[ran]int, error) {
+// judge judges the rounds of a group, writes the changed ones, and returns how many more rounds
+// each measurement needs.
+func (r *run) judge(g group) (map[series]int, error) {
 	rounds, err := outcome.ReadRounds(r.Dir)
 	if err != nil {
 		return nil, err
@@ -315,13 +316,13 @@ func (r *run) judge(g group) (map[ran]int, error) {
 			held = append(held, round)
 		}
 	}
-	wanted := map[ran]int{}
+	wanted := map[series]int{}
 	for _, turn := range g.turns {
 		for _, p := range turn {
-			wanted[ranOf(p.Round)]++
+			wanted[seriesOf(p.Round)]++
 		}
 	}
-	judged, lacking := calmOf(rounds, r.Tolerance).judge(held, wanted)
+	judged, lacking := idealTimesOf(rounds, r.Tolerance).judge(held, wanted)
 	for i, round := range judged {
 		if round.Rejected == held[i].Rejected && round.Noisy == held[i].Noisy {
 			continue
@@ -334,13 +335,13 @@ func (r *run) judge(g group) (map[ran]int, error) {
 	return lacking, nil
 }
 
-// again plans what is lacking, in turns after all that were.
-func (r *run) again(g group, lacking map[ran]int, attempt int) [][]planned {
+// again plans the lacking rounds, in turns with higher numbers than all earlier ones.
+func (r *run) again(g group, lacking map[series]int, attempt int) [][]planned {
 	var turns [][]planned
 	for extra := range r.Turns {
 		var turn []planned
 		for _, p := range r.wayThrough(g.scenario, r.Turns*(attempt+1)+extra, g.scenario.Swept) {
-			if lacking[ranOf(p.Round)] > extra {
+			if lacking[seriesOf(p.Round)] > extra {
 				turn = append(turn, p)
 			}
 		}
@@ -349,9 +350,9 @@ func (r *run) again(g group, lacking map[ran]int, attempt int) [][]planned {
 	return turns
 }
 
-// ceiling is the rate of the ideal client that all open loads of the run are a share of whose
-// objects have as many replicas. The first round with one sets it, to the median of what was
-// measured until then.
+// ceiling returns the rate of the ideal client for objects with the given number of replicas. All
+// open loads of the run with such objects are a share of it. The first round with such a load fixes
+// the rate to the median of the rates so far, including measured.
 func (r *run) ceiling(measured float64, replicas int32) (float64, error) {
 	held := struct {
 		PerSecond map[string]float64 `json:"per_second"` // by the number of replicas
@@ -362,7 +363,7 @@ func (r *run) ceiling(measured float64, replicas int32) (float64, error) {
 		err = json.Unmarshal(content, &held)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("reading the rates of the ideal client: %w; remove %s, and the next round writes it", err, path)
+		return 0, fmt.Errorf("reading the rates of the ideal client: %w; remove %s, and the next round writes it again", err, path)
 	}
 	key := strconv.Itoa(int(replicas))
 	if rate := held.PerSecond[key]; rate > 0 {

@@ -16,7 +16,7 @@ func TestWhatRoundsFindIsMadeOnceAndAsAWhole(t *testing.T) {
 	write := func(failure error) func(string) error {
 		return func(making string) error {
 			made++
-			// What an interrupted one left is not taken for a part of this.
+			// Mkdir fails if the incomplete folder of the interrupted run still exists.
 			if err := os.Mkdir(making, 0o755); err != nil {
 				return err
 			}
@@ -27,9 +27,9 @@ func TestWhatRoundsFindIsMadeOnceAndAsAWhole(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "found", "n=5"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // Every round that wants it.
+	for range 2 { // Two rounds need the data.
 		if _, err := r.kept("n=5/ideal", write(interrupted)); !errors.Is(err, interrupted) {
-			t.Fatalf("the error is %v, want that of what makes it", err)
+			t.Fatalf("the error is %v, want the error of create", err)
 		}
 	}
 	r = begin()
@@ -43,6 +43,6 @@ func TestWhatRoundsFindIsMadeOnceAndAsAWhole(t *testing.T) {
 		}
 	}
 	if made != 2 {
-		t.Errorf("it was made %d times, want 2: one failed, and that of the next run is kept", made)
+		t.Errorf("create was called %d times, want 2: once in the run in which it failed, once in the next", made)
 	}
 }

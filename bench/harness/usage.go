@@ -18,10 +18,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// usage serves how much CPU and memory the processes of the round take that is made now, and
-// what its contender writes and is told, measured from outside and so in the same way for all
-// contenders. Prometheus scrapes it once a second. Its address stays while the run does, so
-// that the first second of a process is there as well. Its methods may be called from any
+// usage serves metrics of the current round: CPU and memory of its processes, and the contender's
+// writes and events. They are measured outside the contender, and so in the same way for all
+// contenders. Prometheus scrapes usage once a second. The address is the same during the whole run,
+// so that the first second of a process is scraped too. The methods may be called from any
 // goroutine.
 type usage struct {
 	address string
@@ -29,15 +29,15 @@ type usage struct {
 
 	mu     sync.Mutex
 	labels prometheus.Labels
-	pids   map[string]int      // by what the process is
-	passed func() proxy.Counts // nil before there is a contender's proxy
+	pids   map[string]int      // by role: contender, etcd, apiserver
+	passed func() proxy.Counts // nil before the round has a proxy
 }
 
-// newUsage begins to serve. It runs until close.
+// newUsage starts to serve. It runs until close.
 func newUsage(ctx context.Context) (*usage, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("serving the usage of processes: %w", err)
+		return nil, fmt.Errorf("listening for scrapes of the usage of processes: %w", err)
 	}
 	u := &usage{address: listener.Addr().String(), group: lifecycle.New(context.WithoutCancel(ctx)), pids: map[string]int{}}
 	registry := prometheus.NewRegistry()
@@ -61,43 +61,43 @@ func (u *usage) close() error {
 	return u.group.Wait()
 }
 
-// begin forgets the processes and the proxy of the round before.
+// begin sets the round, and forgets the processes and the proxy of the previous one.
 func (u *usage) begin(round outcome.Round) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.labels, u.pids, u.passed = labelsOf(round), map[string]int{}, nil
 }
 
-// end forgets all of them: the processes' numbers may be those of others soon.
+// end forgets the processes and the proxy, because the kernel may reuse process IDs.
 func (u *usage) end() { u.begin(outcome.Round{}) }
 
-// follow measures a process and its descendants from now on, until it is gone. A second
-// one of a name takes the place of the first.
+// follow starts to measure a process and its descendants, until it ends. It replaces an earlier
+// process of the same name.
 func (u *usage) follow(name string, pid int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.pids[name] = pid
 }
 
-// count serves what passes between the contender and the API server from now on.
+// count sets the source of the numbers of the contender's writes and events.
 func (u *usage) count(passed func() proxy.Counts) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.passed = passed
 }
 
-// Describe sends nothing: the labels change from round to round.
+// Describe sends nothing, because the labels change from round to round.
 func (u *usage) Describe(chan<- *prometheus.Desc) {}
 
-// Collect measures. A process that is gone is left out.
+// Collect measures the processes and sends the metrics. It leaves out processes that have ended.
 func (u *usage) Collect(into chan<- prometheus.Metric) {
 	u.mu.Lock()
 	labels, pids, passed := maps.Clone(u.labels), maps.Clone(u.pids), u.passed
 	u.mu.Unlock()
 	if passed != nil {
 		counts := passed()
-		writes := prometheus.NewDesc("bench_writes_total", "Writes of the contender, from the proxy: Events and leases are left out.", nil, maps.Clone(labels))
-		events := prometheus.NewDesc("bench_events_total", "Events of the contender's watches, from the proxy: bookmarks are left out.", nil, maps.Clone(labels))
+		writes := prometheus.NewDesc("bench_writes_total", "Writes of the contender, counted by the proxy, without Events and leases.", nil, maps.Clone(labels))
+		events := prometheus.NewDesc("bench_events_total", "Events of the contender's watches, counted by the proxy, without bookmarks.", nil, maps.Clone(labels))
 		into <- prometheus.MustNewConstMetric(writes, prometheus.CounterValue, float64(counts.Writes))
 		into <- prometheus.MustNewConstMetric(events, prometheus.CounterValue, float64(counts.Events))
 	}

@@ -44,12 +44,12 @@ func TestTheUsageOfTheProcessesOfARoundIsServedUntilItEnds(t *testing.T) {
 	const ofRound = `{contender="kube-rs",round="burst_n=5_kube-rs_default_0",scenario="burst",setting="default",variant="n=5"} `
 	for _, name := range []string{"bench_cpu_seconds_total", "bench_rss_bytes"} {
 		if !strings.Contains(text, "\n"+name+labels) || strings.Count(text, "\n"+name+"{") != 2 || strings.Contains(text, `"etcd"`) {
-			t.Errorf("it serves no %s of the two processes that are there, but\n%s", name, text)
+			t.Errorf("it does not serve %s of the two existing processes, but\n%s", name, text)
 		}
 	}
 	for _, line := range []string{"bench_writes_total" + ofRound + "4", "bench_events_total" + ofRound + "11"} {
 		if !strings.Contains(text, "\n"+line+"\n") {
-			t.Errorf("it serves no %s, but\n%s", line, text)
+			t.Errorf("it does not serve %s, but\n%s", line, text)
 		}
 	}
 	u.end()
