@@ -8,8 +8,8 @@ import (
 )
 
 // onward sends requests from the proxy to the API server. It uses the contender's protocol: HTTP/2
-// over one connection, or HTTP/1.1 over as many connections as there are concurrent requests. So the
-// cost of the protocol at the API server counts for the contender that chose it.
+// over one connection, or HTTP/1.1 over as many connections as there are concurrent requests. So
+// the cost of the protocol at the API server counts for the contender that chose it.
 type onward struct{ http1, http2 *http.Transport }
 
 func onwardTo(config *rest.Config) (onward, error) {

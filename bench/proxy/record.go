@@ -28,7 +28,8 @@ type Call struct {
 	Needless    bool      `json:"needless,omitempty"` // a write that changed nothing
 }
 
-// IsWatch reports whether the call opened a watch. The bytes of a watch are counted with its events.
+// IsWatch reports whether the call opened a watch. The bytes of a watch are counted with its
+// events.
 func (c Call) IsWatch() bool { return c.Verb == "watch" }
 
 // IsRead reports whether the call requested an object or a list.

@@ -50,8 +50,8 @@ type Gate struct {
 	serving   sync.RWMutex // read-locked by each request that is being served
 }
 
-// Open starts a server on a free loopback port. The server calls serve for each request, each on its
-// own goroutine, until Close.
+// Open starts a server on a free loopback port. The server calls serve for each request, each on
+// its own goroutine, until Close.
 func Open(serve http.HandlerFunc) (*Gate, error) {
 	certificates, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
 	if err != nil {

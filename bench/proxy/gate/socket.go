@@ -7,8 +7,8 @@ import (
 )
 
 // upgradable lets the forwarder hijack the connection of a WebSocket, and calls gone when the
-// contender closes its half. The forwarder alone would close only that half, and the watch would stay
-// open.
+// contender closes its half. The forwarder alone would close only that half, and the watch would
+// stay open.
 type upgradable struct {
 	http.ResponseWriter
 	gone func() // called when the contender has closed its half
