@@ -14,13 +14,13 @@ import (
 type benchmark struct {
 	program    program
 	name       string
-	iterations int // how many operations a run does, on both sides
+	iterations int // operations of one run, the same on both sides
 }
 
-// label names a benchmark of several programs.
+// label returns a name that is unique among all programs.
 func (b benchmark) label() string { return strings.TrimPrefix(b.program.pkg, "./") + "." + b.name }
 
-// compare measures two revisions. Whatever happens, its worktrees are gone afterwards.
+// compare measures two revisions. It removes its worktrees also after an error.
 func compare(ctx context.Context, options options) (outcome outcome, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, options.limit, fmt.Errorf("the comparison took longer than %v; "+
 		"raise --limit, shorten --benchtime or measure less with --bench and --only", options.limit))
@@ -28,7 +28,7 @@ func compare(ctx context.Context, options options) (outcome outcome, err error) 
 	if status, err := run(ctx, ".", "git", "status", "--porcelain", "--untracked-files=no"); err != nil {
 		return outcome, err
 	} else if len(status) > 0 {
-		options.progress.say("warning: there are changes that are not committed; they are not measured")
+		options.progress.say("warning: there are uncommitted changes; they are not measured")
 	}
 	base, change, remove, err := checkout(ctx, ".", options.base, options.change)
 	defer func() { err = errors.Join(err, remove()) }()
@@ -44,7 +44,7 @@ func compare(ctx context.Context, options options) (outcome outcome, err error) 
 		benchmarks = append(benchmarks, found...)
 	}
 	if len(benchmarks) == 0 {
-		return outcome, errors.New("both revisions have no benchmark in common that is asked for; see --bench and --only")
+		return outcome, errors.New("the revisions have no selected benchmark in common; give other values of --bench and --only")
 	}
 	values, err := measure(ctx, options, benchmarks, base, change)
 	if err != nil {
@@ -53,8 +53,8 @@ func compare(ctx context.Context, options options) (outcome outcome, err error) 
 	return newOutcome(base.commit, change.commit, options.pairs, benchmarks, values), nil
 }
 
-// prepare builds a program of both sides, and returns the benchmarks that both have. What
-// base did in about options.benchtime is how many operations each run will do.
+// prepare builds a program of both sides, and returns the benchmarks that both have. Each run will
+// do as many operations as base did in about options.benchtime.
 func prepare(ctx context.Context, options options, program program, base, change side) ([]benchmark, error) {
 	for _, side := range []side{base, change} {
 		options.progress.show("building " + program.pkg + " of " + side.name)
@@ -74,7 +74,7 @@ func prepare(ctx context.Context, options options, program program, base, change
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			// It is no fault of the change, which may have mended it.
+			// A failure on base is not the change's fault: the change may have fixed it.
 			options.progress.say("left out: " + program.pkg + " " + trial.name + ": " + err.Error())
 			continue
 		}
@@ -96,14 +96,14 @@ func prepare(ctx context.Context, options options, program program, base, change
 	return common, nil
 }
 
-// trial is a command line that runs one or some benchmarks of a program.
+// trial is a command line that runs one or more benchmarks of a program.
 type trial struct {
 	name      string
 	arguments []string
 }
 
-// trials returns the trials of a program: one for each function of a test binary, so that
-// one that fails or never ends does not hide the others.
+// trials returns the trials of a program. A test binary has one trial for each benchmark function,
+// so that a function that fails or never ends does not hide the others.
 func (s side) trials(ctx context.Context, p program, benchtime time.Duration) ([]trial, error) {
 	if p.command {
 		return []trial{{"all", []string{"-repeat", "1", "-only", coreSides}}}, nil
@@ -119,7 +119,7 @@ func (s side) trials(ctx context.Context, p program, benchtime time.Duration) ([
 	return trials, nil
 }
 
-// try runs a trial, and returns the benchmarks in it that options.only asks for.
+// try runs a trial and returns its benchmarks that match options.only.
 func (s side) try(ctx context.Context, options options, p program, t trial) ([]benchmark, error) {
 	samples, _, err := s.measure(ctx, p, t.arguments, trialLimit+50*options.benchtime)
 	if err != nil {
@@ -135,10 +135,10 @@ func (s side) try(ctx context.Context, options options, p program, t trial) ([]b
 	return found, nil
 }
 
-// coreSides selects the measurements of core that have a compared unit, of our own sides.
+// coreSides matches the measurements of core that have a compared unit, for Bellerophon alone.
 const coreSides = `^(Throughput|Paced/rate=100k).*/impl=bellerophon`
 
-// arguments returns the command line that runs one benchmark alone.
+// arguments returns the command line that runs only this benchmark.
 func (b benchmark) arguments() []string {
 	if b.program.command {
 		return []string{"-repeat", "1", "-only", "^" + regexp.QuoteMeta(b.name) + "$"}
@@ -146,8 +146,8 @@ func (b benchmark) arguments() []string {
 	return []string{"-test.run", "^$", "-test.benchmem", "-test.bench", exactly(b.name), "-test.benchtime", fmt.Sprintf("%dx", b.iterations)}
 }
 
-// A run of one process ends with an error after runLimit or trialLimit, and some times what
-// benchtime asks for: a benchmark that never ends must not use up the whole time.
+// runLimit and trialLimit bound how long one process may run, in addition to 50 times the
+// benchtime. A benchmark that never ends must not use up the time of the whole comparison.
 const (
 	runLimit   = time.Minute
 	trialLimit = time.Minute
@@ -159,7 +159,7 @@ func (s side) measure(ctx context.Context, p program, arguments []string, limit 
 	defer cancel()
 	folder := s.worktree
 	if !p.command {
-		folder += strings.TrimPrefix(p.pkg, ".") // As go test does.
+		folder += strings.TrimPrefix(p.pkg, ".") // go test runs a test binary in the folder of its package, too.
 	}
 	output, cpu, err := measured(ctx, folder, s.binary(p), arguments...)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s side) once(ctx context.Context, b benchmark, benchtime time.Duration) (m
 		return nil, err
 	}
 	if len(samples) != 1 || samples[0].name != b.name {
-		return nil, fmt.Errorf("measure %s of %s: it printed %d results, want one", b.label(), s.name, len(samples))
+		return nil, fmt.Errorf("measure %s of %s: it printed %d results; it must print one", b.label(), s.name, len(samples))
 	}
 	values := samples[0].values
 	if _, has := values[cpuUnit]; !has && samples[0].iterations > 0 {
@@ -191,8 +191,9 @@ func (s side) once(ctx context.Context, b benchmark, benchtime time.Duration) (m
 // paired holds the values of both sides of one benchmark, by pair.
 type paired struct{ base, change []map[string]float64 }
 
-// measure runs all pairs of all benchmarks. All benchmarks run once before any runs again:
-// a slow phase of the machine is then a pair of many, not all pairs of one.
+// measure runs all pairs of all benchmarks. It runs one pair of every benchmark before the next
+// pair of any. So a slow phase of the machine affects one pair of many benchmarks, not all pairs of
+// one.
 func measure(ctx context.Context, options options, benchmarks []benchmark, base, change side) ([]paired, error) {
 	values := make([]paired, len(benchmarks))
 	options.progress.expect(options.pairs * len(benchmarks))

@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// quick is a test file of which the change does twice the allocations and writes.
+// quick is a test file. The change replaces AMOUNT by twice as much as the base, and so does twice
+// the allocations and writes.
 const quick = `package p
 
 import "testing"
@@ -43,7 +44,7 @@ func BenchmarkWork(b *testing.B) {
 func BenchmarkONLY(b *testing.B) {}
 `
 
-// stuck is a test file whose benchmark never ends. It says so by a file.
+// stuck is a test file whose benchmark never ends. The benchmark writes to a FIFO when it starts.
 const stuck = `package p
 
 import (
@@ -59,8 +60,8 @@ func BenchmarkStuck(b *testing.B) {
 }
 `
 
-// repository makes a git repository with two commits, enters it, and puts temporary files
-// into a folder of the test's own.
+// repository makes a git repository with two commits and changes into it. It returns a folder of
+// the test that holds all temporary files.
 func repository(t *testing.T, base, change string) (temporary string) {
 	t.Helper()
 	temporary = t.TempDir()
@@ -100,8 +101,8 @@ func small() options {
 	}
 }
 
-// nothingLeft checks that no worktree and no temporary file is there any more. The folders
-// of the go command are its own.
+// nothingLeft checks that no worktree and no temporary file remains. It ignores the temporary
+// folders of the go command.
 func nothingLeft(t *testing.T, temporary string) {
 	t.Helper()
 	worktrees, err := run(context.WithoutCancel(t.Context()), ".", "git", "worktree", "list", "--porcelain")
@@ -164,7 +165,7 @@ func TestAnInterruptEndsAStuckBenchmarkAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PAIRS_FIFO", fifo)
-	told, err := os.OpenFile(fifo, os.O_RDWR, 0) // Read only, it would wait for a writer.
+	started, err := os.OpenFile(fifo, os.O_RDWR, 0) // A read-only open would wait for a writer.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,13 +173,13 @@ func TestAnInterruptEndsAStuckBenchmarkAndLeavesNothing(t *testing.T) {
 	group := lifecycle.New(t.Context())
 	group.Go("interrupt", func(context.Context) error {
 		defer interrupt()
-		_, err := told.Read(make([]byte, 5))
+		_, err := started.Read(make([]byte, 5))
 		return err
 	})
 	if _, err := compare(ctx, small()); !errors.Is(err, context.Canceled) {
-		t.Errorf("compare() = %v, want that it was interrupted", err)
+		t.Errorf("compare() = %v, want context.Canceled", err)
 	}
-	told.Close()
+	started.Close()
 	if err := group.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -190,7 +191,7 @@ func TestAComparisonThatTakesTooLongSaysSo(t *testing.T) {
 	options := small()
 	options.limit = time.Nanosecond
 	if _, err := compare(t.Context(), options); err == nil || !strings.Contains(err.Error(), "raise --limit") {
-		t.Errorf("compare() = %v, want that the limit may be raised", err)
+		t.Errorf("compare() = %v, want an error that names --limit", err)
 	}
 	nothingLeft(t, temporary)
 }
@@ -202,10 +203,10 @@ func TestWhatCannotBeComparedIsToldAndLeavesNothing(t *testing.T) {
 		alter  func(*options)
 		want   string
 	}{
-		"a base that does not exist":   {valid + "\n", func(o *options) { o.base = "nowhere" }, `check out --base: git knows no commit "nowhere"`},
-		"a change that does not exist": {valid + "\n", func(o *options) { o.change = "nowhere" }, `check out --change: git knows no commit "nowhere"`},
+		"a base that does not exist":   {valid + "\n", func(o *options) { o.base = "nowhere" }, `check out --base: git finds no commit "nowhere"`},
+		"a change that does not exist": {valid + "\n", func(o *options) { o.change = "nowhere" }, `check out --change: git finds no commit "nowhere"`},
 		"a change that does not build": {"package p\n\nfunc f() { return 1 }\n", func(*options) {}, "build ./p of change"},
-		"nothing in common":            {strings.NewReplacer("Work", "Play", "Only", "Other").Replace(valid), func(*options) {}, "no benchmark in common"},
+		"nothing in common":            {strings.NewReplacer("Work", "Play", "Only", "Other").Replace(valid), func(*options) {}, "no selected benchmark in common"},
 		"a change that fails":          {strings.Replace(valid, "b.ReportAllocs()", "b.Fatal(`odd`)", 1), func(*options) {}, "measure ./p of change"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/perf/benchfmt"
 )
 
-// cpuUnit is CPU time, as core names it.
+// cpuUnit is the unit of CPU time, with the name that core gives it.
 const cpuUnit = "cpu-ns/op"
 
-// sample is what one run of a benchmark printed.
+// sample is the result that one run of a benchmark printed.
 type sample struct {
-	name       string // without Benchmark and the number of processors
+	name       string // without the prefix Benchmark and the number of processors
 	iterations int
 	values     map[string]float64 // by unit
 }
@@ -27,16 +27,16 @@ func parse(output []byte) ([]sample, error) {
 	for reader.Scan() {
 		result, is := reader.Result().(*benchfmt.Result)
 		if !is {
-			continue // Other lines of a program are not ours to judge.
+			continue // Programs may print other lines.
 		}
 		read := sample{nameOf(result.Name), result.Iters, map[string]float64{}}
 		for _, value := range result.Values {
 			unit, number := value.Unit, value.Value
-			if value.OrigUnit != "" { // The reader turns ns into seconds.
+			if value.OrigUnit != "" { // The reader converted ns into seconds.
 				unit, number = value.OrigUnit, value.OrigValue
 			}
 			if math.IsNaN(number) || math.IsInf(number, 0) || number < 0 {
-				return nil, fmt.Errorf("read benchmark %s: %v %s is no measurement", read.name, number, unit)
+				return nil, fmt.Errorf("read benchmark %s: %v %s is not a measurement", read.name, number, unit)
 			}
 			read.values[unit] = number
 		}
@@ -48,7 +48,7 @@ func parse(output []byte) ([]sample, error) {
 	return samples, nil
 }
 
-// nameOf drops the suffix with the number of processors.
+// nameOf returns the name without the suffix for the number of processors.
 func nameOf(full benchfmt.Name) string {
 	base, parts := full.Parts()
 	name := string(base)
@@ -60,8 +60,8 @@ func nameOf(full benchfmt.Name) string {
 	return name
 }
 
-// exactly returns the pattern that makes a test binary run one benchmark alone. Test
-// binaries match each level of a name by a pattern of its own.
+// exactly returns the pattern with which a test binary runs only this benchmark. A test binary
+// matches each level of a name with a separate pattern.
 func exactly(name string) string {
 	levels := strings.Split("Benchmark"+name, "/")
 	for i, level := range levels {

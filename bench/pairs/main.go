@@ -1,12 +1,12 @@
 // Command pairs compares the speed of two revisions by benchmarks in paired runs.
 //
-// Both revisions are checked out into temporary git worktrees, and the binaries of their
-// benchmarks are built once. Then each benchmark runs in a process of its own, base and
-// change by turns: A B, B A, A B. The two runs of a pair follow each other, so that a
-// machine that slows down for a minute slows down both.
+// It checks out both revisions into temporary git worktrees and builds the binaries of their
+// benchmarks once. Then it runs each benchmark in its own process, alternately of base and of
+// change: A B, B A, A B. The two runs of a pair follow each other, so that a machine that slows
+// down for a minute slows down both.
 //
-// Every pair yields a ratio of change to base for each unit. The result is the geometric
-// mean of these ratios with a 95 % confidence interval: see interval in ratio.go.
+// Each pair yields one ratio of change to base for each unit. The result is the geometric mean of
+// these ratios with a 95 % confidence interval: see interval in ratio.go.
 package main
 
 import (
@@ -28,20 +28,20 @@ func newPairs() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "pairs --base REV",
 		Short: "Compare the speed of two revisions by benchmarks in paired runs",
-		Long: `Pairs builds the benchmarks of two revisions in temporary git worktrees and runs them by
-turns: base, change, change, base, and so on. For each benchmark and each of ns/op,
+		Long: `Pairs builds the benchmarks of two revisions in temporary git worktrees and runs them
+alternately: base, change, change, base, and so on. For each benchmark and each of ns/op,
 cpu-ns/op, B/op, allocs/op and writes it prints the geometric mean of the ratios
 change/base, with a 95 % confidence interval.
 
 The exit code is 1 if the upper end of an interval exceeds ` + fmt.Sprint(bound) + `, if writes differ, or if
-the comparison failed. Only commits are compared: changes that are not committed are left
-out, with a warning.
+the comparison failed. Only commits are compared. If there are uncommitted changes, a
+warning says that they are not measured.
 
 The benchmarks are
 
 ` + describe(programs) + `
-cpu-ns/op is the CPU time of the whole process, its setup included. That is comparable
-because both revisions do the same number of operations. core measures its own.`,
+cpu-ns/op is the CPU time of the whole process, including its setup. It is comparable
+because both revisions do the same number of operations. core measures cpu-ns/op itself.`,
 		Example: `  go run ./bench/pairs --base main
   go run ./bench/pairs --base HEAD~3 --change HEAD --bench operators --only 'Reconcile|Debounce'
   go run ./bench/pairs --base v1.2.0 --pairs 20 --limit 2h --output json > ratios.json`,
@@ -73,9 +73,9 @@ because both revisions do the same number of operations. core measures its own.`
 	flags.IntVar(&options.pairs, "pairs", leastPairs, fmt.Sprintf("pairs of runs: %d to %d", leastPairs, mostPairs))
 	flags.StringVar(&bench, "bench", strings.Join(names(programs), ","), "benchmarks to run, separated by commas")
 	flags.StringVar(&options.only, "only", "", "run only the benchmarks whose names match this regular expression")
-	flags.DurationVar(&options.benchtime, "benchtime", 300*time.Millisecond, "how long one run of a benchmark lasts, roughly: 1ms to 1m")
-	flags.DurationVar(&options.limit, "limit", 45*time.Minute, "end with an error once the comparison has taken this long: 1m to 24h")
-	flags.StringVarP(&output, "output", "o", "text", "text, or json: one object at the end; progress is on standard error")
+	flags.DurationVar(&options.benchtime, "benchtime", 300*time.Millisecond, "approximate duration of one run of a benchmark: 1ms to 1m")
+	flags.DurationVar(&options.limit, "limit", 45*time.Minute, "fail when the comparison has taken this long: 1m to 24h")
+	flags.StringVarP(&output, "output", "o", "text", "text, or json, which prints one object at the end; progress goes to standard error")
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.MarkFlagRequired("base")
 	return command

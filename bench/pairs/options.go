@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	leastPairs = 10 // fewer make an interval too wide to decide anything
+	leastPairs = 10 // with fewer, an interval is too wide to decide anything
 	mostPairs  = 1000
 )
 
-// options are what the command line asks for.
+// options holds the values of the command line.
 type options struct {
 	base, change string // revisions
 	pairs        int
@@ -25,13 +25,13 @@ type options struct {
 	progress     *progress
 }
 
-// validate reports which option is out of its range.
+// validate returns an error if an option is out of its range.
 func (o options) validate() error {
 	switch {
 	case o.base == "":
-		return errors.New("--base is empty; name the revision to compare with")
+		return errors.New("--base is empty; give the revision to compare with")
 	case o.change == "":
-		return errors.New("--change is empty; name the revision to judge")
+		return errors.New("--change is empty; give the revision to judge")
 	case o.pairs < leastPairs || o.pairs > mostPairs:
 		return fmt.Errorf("--pairs is %d; allowed is %d to %d", o.pairs, leastPairs, mostPairs)
 	case o.benchtime < time.Millisecond || o.benchtime > time.Minute:
@@ -48,17 +48,17 @@ func (o options) validate() error {
 // program is a binary with benchmarks.
 type program struct {
 	bench   string // the name by which --bench selects it
-	pkg     string // from the root of the module, such as ./streams
-	command bool   // a command that prints the benchmark format, rather than a test binary
+	pkg     string // path from the root of the module, such as ./streams
+	command bool   // a command that prints the benchmark format, not a test binary
 	about   string
 }
 
-// programs lists what can be compared.
+// programs lists the programs that can be compared.
 var programs = []program{
 	{bench: "pipeline", pkg: "./bench/pipeline", about: "the whole pipeline, without an API server"},
 	{bench: "core", pkg: "./bench/core", command: true, about: "the core on a synthetic watch: its throughput and paced measurements"},
 	{bench: "operators", pkg: "./operators", about: "the Rx operators"},
-	{bench: "operators", pkg: "./streams", about: "the streams below them"},
+	{bench: "operators", pkg: "./streams", about: "the streams below the Rx operators"},
 }
 
 // names returns the names by which programs are selected.
@@ -72,7 +72,7 @@ func names(of []program) []string {
 	return found
 }
 
-// selectPrograms returns the programs of a list of names separated by commas.
+// selectPrograms returns the programs that a list of names, separated by commas, selects.
 func selectPrograms(from []program, list string) ([]program, error) {
 	var selected []program
 	for name := range strings.SplitSeq(list, ",") {

@@ -11,19 +11,19 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 )
 
-// outcome is what a comparison showed.
+// outcome is the result of a comparison.
 type outcome struct {
 	Base   string  `json:"base"`   // commit
 	Change string  `json:"change"` // commit
 	Pairs  int     `json:"pairs"`
-	Worse  int     `json:"worse"` // how many of the ratios
+	Worse  int     `json:"worse"` // how many of the ratios are worse
 	Ratios []ratio `json:"ratios"`
 }
 
-// units is the order of the units of a benchmark; writes follow.
+// units lists the units of a benchmark in the order of their rows. Units of writes follow them.
 var units = []string{"ns/op", cpuUnit, "B/op", "allocs/op"}
 
-// newOutcome computes the ratios of all units that both sides have in all pairs.
+// newOutcome computes the ratios for all units that both sides have in all pairs.
 func newOutcome(base, change string, pairs int, benchmarks []benchmark, values []paired) outcome {
 	o := outcome{Base: base, Change: change, Pairs: pairs}
 	for i, benchmark := range benchmarks {
@@ -38,7 +38,7 @@ func newOutcome(base, change string, pairs int, benchmarks []benchmark, values [
 	return o
 }
 
-// units returns the compared units that all runs of a benchmark have.
+// units returns the compared units that all runs of the benchmark have, in the order of their rows.
 func (p paired) units() []string {
 	var found []string
 	for unit := range p.base[0] {
@@ -97,7 +97,7 @@ func (o outcome) print(out io.Writer, asJSON bool, to *screen.Screen) error {
 		}
 		return nil
 	}
-	// Escape sequences would count as width, so that only the last column has colours.
+	// Only the last column has colours, because the tabwriter counts escape sequences as width.
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, header)
 	for _, ratio := range o.Ratios {
@@ -110,7 +110,7 @@ func (o outcome) print(out io.Writer, asJSON bool, to *screen.Screen) error {
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print ratios: %w", err)
 	}
-	fmt.Fprintf(out, "\n%d pairs, %s beside %.12s\n", o.Pairs, "change "+o.Change[:min(12, len(o.Change))], o.Base)
+	fmt.Fprintf(out, "\n%d pairs, %s against base %.12s\n", o.Pairs, "change "+o.Change[:min(12, len(o.Change))], o.Base)
 	return nil
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 )
 
-// progress shows how far a comparison is: a live line on a terminal, a line for each step
-// and each round of pairs elsewhere.
+// progress shows the progress of a comparison: a live line on a terminal, otherwise a line for each
+// step and each round of pairs.
 type progress struct {
 	out         *screen.Screen
 	began       time.Time
@@ -18,7 +18,7 @@ type progress struct {
 
 func newProgress(out *screen.Screen) *progress { return &progress{out: out} }
 
-// say prints a line that stays.
+// say prints a permanent line.
 func (p *progress) say(text string) { p.out.Println(text) }
 
 // show shows a step that is not counted.
@@ -30,10 +30,10 @@ func (p *progress) show(step string) {
 	p.out.Println(step)
 }
 
-// expect says how many pairs there will be, and starts the clock.
+// expect sets the number of pairs to run, and starts the clock of the estimate.
 func (p *progress) expect(pairs int) { p.began, p.total = time.Now(), pairs }
 
-// pair shows the pair that begins.
+// pair shows the pair that is about to run.
 func (p *progress) pair(round, rounds int, benchmark string) {
 	line := fmt.Sprintf("pair %d of %d", round, rounds)
 	if p.done > 0 {

@@ -10,20 +10,20 @@ import (
 
 const (
 	confidence = 0.95
-	bound      = 1.05 // the upper end of an interval may not exceed it
+	bound      = 1.05 // the upper end of an interval must not exceed it
 )
 
 // ratio compares the values of one unit of one benchmark.
 type ratio struct {
 	Benchmark string  `json:"benchmark"`
 	Unit      string  `json:"unit"`
-	Base      float64 `json:"base"`   // geometric mean; arithmetic where there is no Mean
-	Change    float64 `json:"change"` // likewise
+	Base      float64 `json:"base"`   // geometric mean; arithmetic mean if Mean is nil
+	Change    float64 `json:"change"` // the same kind of mean as Base
 	Pairs     int     `json:"pairs"`
 
-	// Mean is the geometric mean of the ratios change/base, and Low to High its confidence
-	// interval. They are missing where a value of only one side of a pair is 0, since that
-	// pair has no ratio.
+	// Mean is the geometric mean of the ratios change/base, and Low to High is its confidence
+	// interval. They are nil if in some pair exactly one of the two values is 0, since such a pair
+	// has no ratio.
 	Mean *float64 `json:"mean,omitempty"`
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
@@ -31,7 +31,7 @@ type ratio struct {
 	Worse bool `json:"worse"` // the row fails the comparison
 }
 
-// ratioOf compares pairs of values. Two values of 0 are equal.
+// ratioOf compares pairs of values. A pair of two zeros has the ratio 1.
 func ratioOf(benchmark, unit string, base, change []float64) ratio {
 	compared := ratio{Benchmark: benchmark, Unit: unit, Pairs: len(base)}
 	var logs, logsOfBase []float64
@@ -42,7 +42,7 @@ func ratioOf(benchmark, unit string, base, change []float64) ratio {
 			logsOfBase = append(logsOfBase, math.Log(base[i]))
 		case base[i] == change[i]:
 			logs = append(logs, 0)
-			logsOfBase = append(logsOfBase, math.Inf(-1)) // The geometric mean is 0 as well.
+			logsOfBase = append(logsOfBase, math.Inf(-1)) // The geometric mean of base becomes 0.
 		default:
 			return withoutRatio(compared, base, change)
 		}
@@ -61,8 +61,8 @@ func ratioOf(benchmark, unit string, base, change []float64) ratio {
 	return compared
 }
 
-// withoutRatio compares arithmetic means. Less than half an operation's byte or allocation
-// is noise, since benchmarks print whole numbers of them.
+// withoutRatio compares arithmetic means. A difference of less than half a byte or half an
+// allocation per operation is noise, since benchmarks print whole numbers.
 func withoutRatio(compared ratio, base, change []float64) ratio {
 	compared.Base, compared.Change = stat.Mean(base, nil), stat.Mean(change, nil)
 	if isExact(compared.Unit) {
@@ -73,8 +73,8 @@ func withoutRatio(compared ratio, base, change []float64) ratio {
 	return compared
 }
 
-// meanAndDeviation returns the mean and the standard deviation of a sample. Equal values
-// deviate by exactly 0: no rounding makes writes differ that do not.
+// meanAndDeviation returns the mean and the standard deviation of a sample. For equal values the
+// deviation is exactly 0, so that rounding does not make equal writes differ.
 func meanAndDeviation(values []float64) (mean, deviation float64) {
 	equal := true
 	for _, value := range values {
@@ -89,9 +89,9 @@ func meanAndDeviation(values []float64) (mean, deviation float64) {
 // interval returns the confidence limits of a mean, by Student's t distribution with n-1
 // degrees of freedom: mean ± t(1-α/2, n-1) · deviation / √n.
 //
-// The formula is the one of NIST/SEMATECH, e-Handbook of Statistical Methods, 1.3.5.2
-// "Confidence Limits for the Mean". Taking it of the logarithms of the ratios makes the
-// interval one of their geometric mean, and the pairs make it the paired test of 7.3.1.1.
+// The formula is from the NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.2 "Confidence
+// Limits for the Mean". It is applied to the logarithms of the ratios, so the interval is for their
+// geometric mean. Because the values are paired, it is the paired test of 7.3.1.1.
 func interval(mean, deviation float64, n int) (low, high float64) {
 	if deviation == 0 {
 		return mean, mean
@@ -101,12 +101,12 @@ func interval(mean, deviation float64, n int) (low, high float64) {
 	return mean - half, mean + half
 }
 
-// isExact reports whether a unit counts requests to the API server: fewer are no better,
-// since they mean that something is not written any more.
+// isExact reports whether a unit counts requests to the API server. Fewer writes are no better than
+// more: they mean that something is no longer written.
 func isExact(unit string) bool { return strings.HasPrefix(unit, "writes/") }
 
-// isCompared reports whether values of a unit are compared at all. Others, such as
-// delays, have goals of their own.
+// isCompared reports whether values of a unit are compared. Other units, such as delays, have
+// separate goals.
 func isCompared(unit string) bool {
 	switch unit {
 	case "ns/op", cpuUnit, "B/op", "allocs/op":

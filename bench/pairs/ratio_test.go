@@ -10,7 +10,7 @@ import (
 
 func closeTo(a, b, by float64) bool { return math.Abs(a-b) <= by }
 
-// The values are those of the handbook's example, ZARR13.DAT.
+// The values are from the handbook's example, ZARR13.DAT.
 func TestTheIntervalIsThatOfTheHandbook(t *testing.T) {
 	low, high := interval(9.261460, 0.02278881, 195)
 	if !closeTo(low, 9.258242, 1e-6) || !closeTo(high, 9.264679, 1e-6) {
@@ -18,7 +18,7 @@ func TestTheIntervalIsThatOfTheHandbook(t *testing.T) {
 	}
 }
 
-// The quantiles are those of any printed table of the distribution.
+// The quantiles are in any printed table of the distribution.
 func TestTheQuantilesAreThoseOfThePrintedTable(t *testing.T) {
 	for freedom, want := range map[float64]float64{1: 12.706, 4: 2.776, 9: 2.262, 29: 2.045} {
 		if got := (distuv.StudentsT{Sigma: 1, Nu: freedom}).Quantile(0.975); !closeTo(got, want, 5e-4) {

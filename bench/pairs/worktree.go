@@ -16,7 +16,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 )
 
-// gitLimit is how long git may take to make or remove a worktree, also after Ctrl-C.
+// gitLimit is how long git may take to add or remove a worktree, also after Ctrl-C.
 const gitLimit = time.Minute
 
 // side is one revision, checked out and built.
@@ -24,16 +24,16 @@ type side struct {
 	name     string // base or change
 	commit   string
 	worktree string
-	binaries string // the folder of its binaries
+	binaries string // folder of the binaries
 }
 
-// binary returns where a program of the side is.
+// binary returns the path of a program of the side.
 func (s side) binary(p program) string {
 	return filepath.Join(s.binaries, strings.Trim(strings.ReplaceAll(p.pkg, "/", "-"), ".-"))
 }
 
-// checkout makes a worktree for each of two revisions in a new temporary folder. The
-// returned function removes all of it; it is never nil.
+// checkout makes a worktree for each of two revisions in a new temporary folder. The returned
+// function removes the worktrees and the folder. It is never nil.
 func checkout(ctx context.Context, repository, baseRevision, changeRevision string) (base, change side, remove func() error, err error) {
 	folder, err := os.MkdirTemp("", "bellerophon-pairs-")
 	if err != nil {
@@ -68,16 +68,17 @@ func checkout(ctx context.Context, repository, baseRevision, changeRevision stri
 	return made[0], made[1], remove, nil
 }
 
+// commitOf resolves a revision to the hash of its commit.
 func commitOf(ctx context.Context, repository, revision string) (string, error) {
 	commit, err := run(ctx, repository, "git", "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
 	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("git knows no commit %q: %w", revision, err)
+		err = fmt.Errorf("git finds no commit %q: %w", revision, err)
 	}
 	return strings.TrimSpace(string(commit)), err
 }
 
-// add makes the worktree of a side. It is not interrupted, since git leaves a worktree
-// locked whose making was.
+// add makes the worktree of a side. It cannot be interrupted, since an interrupted git leaves the
+// worktree locked.
 func (s side) add(ctx context.Context, repository string) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -85,13 +86,13 @@ func (s side) add(ctx context.Context, repository string) error {
 	return err
 }
 
-// detached returns a context that outlives Ctrl-C by a bounded time.
+// detached returns a context that outlives Ctrl-C by gitLimit at most.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), gitLimit)
 }
 
-// build builds a program. Without paths and version control data, equal code makes equal
-// binaries.
+// build builds a program. It leaves paths and version control data out of the binary, so that equal
+// code makes equal binaries.
 func (s side) build(ctx context.Context, p program) error {
 	arguments := []string{"test", "-c", "-vet=off"}
 	if p.command {
@@ -102,7 +103,7 @@ func (s side) build(ctx context.Context, p program) error {
 		return fmt.Errorf("build %s of %s: %w", p.pkg, s.name, err)
 	}
 	if _, err := os.Stat(s.binary(p)); err != nil {
-		return fmt.Errorf("build %s of %s: there is nothing to run: %w", p.pkg, s.name, err)
+		return fmt.Errorf("build %s of %s: go wrote no binary: %w", p.pkg, s.name, err)
 	}
 	return nil
 }
@@ -113,15 +114,15 @@ func run(ctx context.Context, folder, name string, arguments ...string) ([]byte,
 	return output, err
 }
 
-// measured is run that returns the CPU time of the process as well.
+// measured runs a program in a folder and returns its output and the CPU time of its process.
 func measured(ctx context.Context, folder, name string, arguments ...string) (output []byte, cpu time.Duration, err error) {
-	runtime.LockOSThread() // See ChildAttributes: the process ends with this thread.
+	runtime.LockOSThread() // The kernel kills the process when this thread ends: see ChildAttributes.
 	defer runtime.UnlockOSThread()
 	var out, trouble bytes.Buffer
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir, command.Stdout, command.Stderr = folder, &out, &trouble
 	command.SysProcAttr = contender.ChildAttributes()
-	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // With all that it started.
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // Kill the whole process group.
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil {
 			return nil, 0, fmt.Errorf("run %s: %w", filepath.Base(name), context.Cause(ctx))
