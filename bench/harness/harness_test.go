@@ -422,7 +422,7 @@ func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
 		"tolerance":   {func(o *Options) { o.Tolerance = 0 }, "--tolerance is 0"},
 		"out":         {func(o *Options) { o.Dir = "" }, "--out is missing"},
 		"contenders":  {func(o *Options) { o.Contenders = "nobody" }, `--contenders: there is no contender "nobody"`},
-		"scenarios":   {func(o *Options) { o.Scenarios = "flood" }, `--scenarios: there is no scenario "flood"; there are burst`},
+		"scenarios":   {func(o *Options) { o.Scenarios = "flood" }, `--scenarios: there is no scenario "flood"; allowed are burst`},
 		"workers":     {func(o *Options) { o.Workers = "1,many" }, `--workers has "many"; allowed are numbers from 1 to 1024`},
 		"memory":      {func(o *Options) { o.Memory = "1Mi" }, `--memory has "1Mi"; allowed are quantities from 16Mi`},
 	} {

@@ -9,16 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// board knows how far each object is, as a number that grows, and tells when all are as
-// far as is wanted. Its methods may be called from any goroutine.
+// board tracks the progress of each object as a number that only grows, such as a generation. A
+// caller can wait until all objects have reached their wanted numbers. The methods may be called
+// from any goroutine.
 type board struct {
 	mu      sync.Mutex
 	marks   map[types.NamespacedName]mark
 	wanted  map[types.NamespacedName]uint64
-	reached map[types.NamespacedName]time.Time // when the last wanted number was
-	changed chan struct{}                      // closed and replaced when somebody may wait for less
+	reached map[types.NamespacedName]time.Time // when the object reached its last wanted number
+	changed chan struct{}                      // closed and replaced when fewer objects may be missing
 }
 
+// mark is the number of an object and the time at which the object reached it.
 type mark struct {
 	value uint64
 	at    time.Time
@@ -31,7 +33,7 @@ func newBoard() *board {
 	}
 }
 
-// mark notes how far an object is.
+// mark records the number that an object has reached. A smaller number than before is ignored.
 func (b *board) mark(object types.NamespacedName, value uint64, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,7 +46,7 @@ func (b *board) mark(object types.NamespacedName, value uint64, at time.Time) {
 	}
 }
 
-// want says how far an object has to come. It may be there already.
+// want sets the number that an object has to reach. The object may have reached it already.
 func (b *board) want(object types.NamespacedName, value uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,28 +58,29 @@ func (b *board) want(object types.NamespacedName, value uint64) {
 	b.wanted[object] = value
 }
 
-// gone notes that an object was deleted. Nothing is wanted of it any more.
+// gone records that an object was deleted. It is not waited for any more.
 func (b *board) gone(object types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.marks, object)
 	delete(b.wanted, object)
-	b.tell()
+	b.notify()
 }
 
-// reach and tell are called with the lock held.
+// reach records that an object has reached its wanted number. Its caller holds the lock.
 func (b *board) reach(object types.NamespacedName, at time.Time) {
 	b.reached[object] = at
 	delete(b.wanted, object)
-	b.tell()
+	b.notify()
 }
 
-func (b *board) tell() {
+// notify wakes the callers of await. Its caller holds the lock.
+func (b *board) notify() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// at is when an object was as far as was wanted last.
+// at returns when an object reached its last wanted number, and whether it did.
 func (b *board) at(object types.NamespacedName) (time.Time, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,8 +88,8 @@ func (b *board) at(object types.NamespacedName) (time.Time, bool) {
 	return at, is
 }
 
-// await waits until all objects are as far as is wanted, and calls each with the number
-// that is missing when that may have changed. The error names one that is not.
+// await waits until all objects have reached their wanted numbers. It calls each with the number of
+// missing objects whenever that may have changed. The error names one missing object.
 func (b *board) await(ctx context.Context, each func(missing int)) error {
 	for {
 		b.mu.Lock()

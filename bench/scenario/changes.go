@@ -11,20 +11,20 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// counter counts what is done, from any goroutine.
+// counter counts completed requests. It may be used from any goroutine.
 type counter struct{ done atomic.Int64 }
 
 func (c *counter) next() int { return int(c.done.Add(1)) }
 
 const (
 	warmObjects = 500
-	warmRounds  = 10 // of changes: 5,000 statuses are finished, each of which took a reconcile or more
+	warmRounds  = 10 // of changes: 5,000 statuses get finished, each after at least one reconcile
 	clearLimit  = 5 * time.Minute
-	// churnLoad is the share of the ideal client's rate at which objects come and go.
+	// churnLoad is the rate at which objects are replaced, as a share of the ideal client's rate.
 	churnLoad = 0.25
 )
 
-// warmUp makes the contender reconcile at least 5,000 times, and forget it.
+// warmUp makes the contender reconcile at least 5,000 times, and then removes the objects.
 func (w *World) warmUp(ctx context.Context) error {
 	if _, err := w.createAll(ctx, "warm", warmObjects, 0); err != nil {
 		return err
@@ -41,19 +41,20 @@ func (w *World) warmUp(ctx context.Context) error {
 		return err
 	}
 	w.Progress("clearing up after the warm-up", 0, 0)
-	limited, cancel := context.WithTimeoutCause(ctx, clearLimit, fmt.Errorf("what the warm-up made was not deleted within %v", clearLimit))
+	limited, cancel := context.WithTimeoutCause(ctx, clearLimit, fmt.Errorf("the objects of the warm-up were not deleted within %v", clearLimit))
 	defer cancel()
 	if err := w.Clients.Clear(limited, Namespace); err != nil {
 		return err
 	}
-	// Nobody waits for the revisions of StatefulSets, thousands, which are collected last.
+	// Clear does not wait for the thousands of StatefulSet revisions, which are collected last.
 	if err := w.Calm(limited); err != nil {
 		return err
 	}
 	return w.settle(ctx, warmObjects)
 }
 
-// renameAll changes each object once, and wants the new generations finished.
+// renameAll changes each object once and sets the new generations as wanted. It calls each after
+// every change.
 func (w *World) renameAll(ctx context.Context, prefix string, n int, horse string, each func(i int)) error {
 	return asFastAsPossible(ctx, n, func(ctx context.Context, i int) error {
 		name := object(prefix, i)
@@ -126,17 +127,17 @@ func churn(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	due, sent := newTimes(), counter{}
 	rate := w.Rate * churnLoad
 	err = atRate(ctx, rate, v.M, func(ctx context.Context, i int, at time.Time) error {
-		// The i-th object has been there for as long as n others took to come.
+		// The i-th object has existed while n others were created.
 		if err := w.Clients.remove(ctx, object("hero", i)); err != nil {
 			return err
 		}
 		name := object("hero", v.N+i)
 		due.set(name, at)
-		w.Judge.finished.want(name, 1) // Before: it may be deleted before this goes on.
+		w.Judge.finished.want(name, 1) // Before create: a want after the object's deletion would never be met.
 		if err := w.Clients.create(ctx, name, v.Replicas()); err != nil {
 			return err
 		}
-		w.Progress("objects come and go", sent.next(), v.M)
+		w.Progress("replacing objects", sent.next(), v.M)
 		return nil
 	})
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Namespace is where the load's objects are.
+// Namespace is the namespace of the load's objects.
 const Namespace = "bench"
 
-// Clients send the load, straight to the API server.
+// Clients sends the load directly to the API server, not through the proxy.
 type Clients struct{ *connection.Connection }
 
-// NewClients are clients with one connection, to the API server of a configuration.
+// NewClients returns clients that share one connection to the API server of the config.
 func NewClients(config *rest.Config) (*Clients, error) {
 	shared, err := connection.New(config)
 	if err != nil {
@@ -29,7 +29,7 @@ func NewClients(config *rest.Config) (*Clients, error) {
 	return &Clients{shared}, nil
 }
 
-// object is the name of the i-th object of a load.
+// object returns the name of the i-th object of a load.
 func object(prefix string, i int) types.NamespacedName {
 	return types.NamespacedName{Namespace: Namespace, Name: fmt.Sprintf("%s-%05d", prefix, i)}
 }
@@ -46,7 +46,7 @@ func (c *Clients) create(ctx context.Context, name types.NamespacedName, replica
 	return nil
 }
 
-// rename changes the horse of an object and returns the object's generation.
+// rename changes spec.winged_horse_name of an object and returns the new generation.
 func (c *Clients) rename(ctx context.Context, name types.NamespacedName, horse string) (int64, error) {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"winged_horse_name": horse}})
 	if err != nil {
@@ -67,26 +67,27 @@ func (c *Clients) remove(ctx context.Context, name types.NamespacedName) error {
 	return nil
 }
 
-// drift changes a child of an object as somebody else would, and returns its version.
+// drift changes a child of an object as a foreign client would, and returns the child's new
+// version.
 func (c *Clients) drift(ctx context.Context, child child, object types.NamespacedName) (uint64, error) {
 	changed, err := child.client(c).Patch(types.MergePatchType).Namespace(object.Namespace).Resource(child.resource).Name(object.Name).
 		Body([]byte(child.patch)).Do(ctx).Get()
 	if err != nil {
-		return 0, fmt.Errorf("changing one of the %s, %s: %w", child.resource, object, err)
+		return 0, fmt.Errorf("changing %s %s: %w", child.resource, object, err)
 	}
 	access, err := meta.Accessor(changed)
 	if err != nil {
-		return 0, fmt.Errorf("changing one of the %s, %s: %w", child.resource, object, err)
+		return 0, fmt.Errorf("changing %s %s: %w", child.resource, object, err)
 	}
 	return versionOf(access), nil
 }
 
-// goneEvery is how often it is asked whether all is gone: there are four resources, and no
-// one event that tells.
+// goneEvery is how often Clear checks whether all objects are gone. It polls because no single
+// event reports that for four resources.
 const goneEvery = 100 * time.Millisecond
 
-// Clear deletes all objects of a namespace, and returns when they, their children and
-// pods are gone.
+// Clear deletes all BellerophonSimple objects of a namespace. It returns when their children and
+// pods are gone as well.
 func (c *Clients) Clear(ctx context.Context, namespace string) error {
 	if err := c.Heroes().Delete().Namespace(namespace).Resource(v1.Plural).Do(ctx).Error(); err != nil {
 		return fmt.Errorf("deleting the objects of %s: %w", namespace, err)
@@ -109,8 +110,9 @@ func (c *Clients) Clear(ctx context.Context, namespace string) error {
 	}
 }
 
+// left returns how many children and pods a namespace still has.
 func (c *Clients) left(ctx context.Context, namespace string) (int, error) {
-	children := metav1.ListOptions{LabelSelector: managedBy, ResourceVersion: "0"} // From the API server's cache.
+	children := metav1.ListOptions{LabelSelector: managedBy, ResourceVersion: "0"} // Version 0 reads from the API server's cache.
 	sets, err := c.Core().AppsV1().StatefulSets(namespace).List(ctx, children)
 	if err != nil {
 		return 0, fmt.Errorf("listing StatefulSets: %w", err)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// times are points in time by object. Its methods may be called from any goroutine.
+// times holds one point in time for each object. set may be called from any goroutine.
 type times struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]time.Time
@@ -23,12 +23,13 @@ func (t *times) set(name types.NamespacedName, at time.Time) {
 	t.of[name] = at
 }
 
-// createAll creates objects as fast as possible, wants them finished, and returns when
-// each creation was answered.
+// createAll creates n objects as fast as possible and sets them as wanted. It returns the times at
+// which the creations were answered.
 func (w *World) createAll(ctx context.Context, prefix string, n int, replicas int32) (*times, error) {
 	return w.createNamed(ctx, func(i int) types.NamespacedName { return object(prefix, i) }, n, replicas)
 }
 
+// createNamed works like createAll, for objects whose names are the results of the function of.
 func (w *World) createNamed(ctx context.Context, of func(i int) types.NamespacedName, n int, replicas int32) (*times, error) {
 	answered, done := newTimes(), counter{}
 	err := asFastAsPossible(ctx, n, func(ctx context.Context, i int) error {
@@ -44,7 +45,8 @@ func (w *World) createNamed(ctx context.Context, of func(i int) types.Namespaced
 	return answered, err
 }
 
-// finish starts the contender and lets it finish the objects of a variant.
+// finish starts the contender, creates the objects of a variant, and waits until the contender has
+// finished them and is quiet.
 func (w *World) finish(ctx context.Context, v Variant) (context.Context, error) {
 	ctx, err := w.ready(ctx)
 	if err != nil {
@@ -56,7 +58,7 @@ func (w *World) finish(ctx context.Context, v Variant) (context.Context, error) 
 	return ctx, w.convergeAndSettle(ctx, w.Judge.finished, "finished", v.N)
 }
 
-// ready starts the contender, and warms it up where that is wanted.
+// ready starts the contender, waits until it is quiet, and warms it up if Warm is set.
 func (w *World) ready(ctx context.Context) (context.Context, error) {
 	ctx, err := w.start(ctx)
 	if err != nil {

@@ -12,25 +12,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// drifted is what somebody else writes into a child. driftedReplicas are more than any
-// object of a load has.
+// drifted and driftedReplicas are the values that a foreign client writes into children.
+// driftedReplicas is more than any object of a load has.
 const (
 	drifted         = "drifted"
 	driftedReplicas = 2
 )
 
-// child is a kind of children, and how it drifts.
+// child is a kind of child, with the change that makes it drift.
 type child struct {
 	resource string
 	client   func(*Clients) rest.Interface
 	empty    runtime.Object
 	patch    string                    // a merge patch of an owned field
-	is       func(runtime.Object) bool // whether the patch is still there
+	is       func(runtime.Object) bool // reports whether the object still has the patched value
 }
 
-// children drift in turn, in what people do change. Labels are left alone: contenders
-// watch what has them, so that a child without one is gone for them. So is the template of
-// pods: the pods of a rollout are nothing to measure here.
+// children lists the kinds, which drift in turn. Each patch is a change that people make in
+// practice. No patch changes a label: contenders may select children by label, and would see a
+// child without it as deleted. No patch changes the pod template either: a rollout would add the
+// work of its pods to the measurement.
 var children = []child{
 	{
 		resource: "configmaps", client: coreClient, empty: &corev1.ConfigMap{},
@@ -60,12 +61,13 @@ var children = []child{
 
 func coreClient(c *Clients) rest.Interface { return c.Core().CoreV1().RESTClient() }
 
-// of is the name of an object's child on a board: all children of an object have its name.
+// of returns the name of an object's child on a board. It contains the resource, because all
+// children of an object have the same name.
 func (c child) of(object types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.Namespace, Name: c.resource + "/" + object.Name}
 }
 
-// repairs marks versions of children that have not drifted.
+// repairs returns a function that marks the versions of children without drift on a board.
 func (c child) repairs(b *board) func(runtime.Object, time.Time) {
 	return func(object runtime.Object, at time.Time) {
 		if access, err := meta.Accessor(object); err == nil && !c.is(object) {

@@ -18,21 +18,21 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// managedBy selects the children.
+// managedBy is the label selector of the children.
 const managedBy = "app.kubernetes.io/managed-by=bellerophon"
 
-// Judge watches the cluster and says when objects are finished and drift is undone.
+// Judge watches the cluster and records when objects are finished and when drift is undone.
 type Judge struct {
 	group    *lifecycle.Group
-	finished *board // generations of objects
-	repaired *board // versions of children that are as they should be
+	finished *board // generations of finished objects
+	repaired *board // versions of children without drift
 	clients  *Clients
 	saw      func(version uint64)
 }
 
-// NewJudge starts a judge, and returns once it has read the objects that are there: with
-// many, that would be in the way of what is measured. It calls saw with each version that
-// it sees. It runs until Close, which has to be called after an error, too.
+// NewJudge starts a judge and returns once it has listed the existing objects. A list of many
+// objects would otherwise disturb the measurement. The judge calls saw with each version that it
+// sees. It runs until Close, which has to be called after an error, too.
 func NewJudge(ctx context.Context, clients *Clients, saw func(version uint64)) (*Judge, error) {
 	j := &Judge{group: lifecycle.New(context.WithoutCancel(ctx)), finished: newBoard(), repaired: newBoard(), clients: clients, saw: saw}
 	heroes := cache.NewListWatchFromClient(clients.Heroes(), v1.Plural, metav1.NamespaceAll, fields.Everything())
@@ -40,11 +40,11 @@ func NewJudge(ctx context.Context, clients *Clients, saw func(version uint64)) (
 	case <-j.follow(heroes, &v1.BellerophonSimple{}, j.hero, j.finished.gone):
 		return j, nil
 	case <-ctx.Done():
-		return j, fmt.Errorf("reading the objects that are there: %w", context.Cause(ctx))
+		return j, fmt.Errorf("listing the existing objects: %w", context.Cause(ctx))
 	}
 }
 
-// followChildren watches the children as well, which only drift needs.
+// followChildren starts watches of the children. Only the drift scenario needs them.
 func (j *Judge) followChildren() {
 	for _, child := range children {
 		source := cache.NewFilteredListWatchFromClient(child.client(j.clients), child.resource, metav1.NamespaceAll,
@@ -66,7 +66,7 @@ func (j *Judge) hero(object runtime.Object, at time.Time) {
 	}
 }
 
-// isFinished says whether the status is that of servers that are finished.
+// isFinished reports whether the status is a finished one of the object's generation.
 func isFinished(hero *v1.BellerophonSimple) bool {
 	ready := meta.FindStatusCondition(hero.Status.Conditions, v1.ConditionReady)
 	return hero.Status.ObservedGeneration == hero.Generation && ready != nil && ready.Status == metav1.ConditionTrue &&
@@ -86,10 +86,10 @@ func versionOf(object metav1.Object) uint64 {
 	return version
 }
 
-// follow watches a resource until the judge is closed. What it returns is closed once what is
-// there has been read.
+// follow watches a resource until the judge is closed. The returned channel is closed once the
+// first list is complete.
 func (j *Judge) follow(source cache.ListerWatcher, expected runtime.Object, each func(runtime.Object, time.Time), gone func(types.NamespacedName)) (read <-chan struct{}) {
-	quiet := logr.Discard() // The cluster's end is no news.
+	quiet := logr.Discard() // The reflector would log errors when the cluster ends.
 	name := fmt.Sprintf("judge of %T", expected)
 	store := &sink{judge: j, each: each, gone: gone, read: make(chan struct{})}
 	reflector := cache.NewReflectorWithOptions(source, expected, store, cache.ReflectorOptions{Logger: &quiet, Name: name})
@@ -100,7 +100,7 @@ func (j *Judge) follow(source cache.ListerWatcher, expected runtime.Object, each
 	return store.read
 }
 
-// sink is the "store" of a reflector: it keeps nothing.
+// sink is the "store" of a reflector. It passes objects on and keeps nothing.
 type sink struct {
 	judge *Judge
 	each  func(runtime.Object, time.Time)

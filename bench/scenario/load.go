@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// inFlight is how many requests of a closed load wait for their answers at once.
+	// inFlight is how many requests of a closed load are in flight.
 	inFlight = 16
-	// openInFlight is how many of an open one may, before that counts as a failure of the
-	// harness: the API server cannot take the rate.
+	// openInFlight is how many requests of an open load may be in flight. With more, the API server
+	// cannot take the rate, which counts as a failure of the harness.
 	openInFlight = 4096
 )
 
-// asFastAsPossible calls send for 0 to n-1, some at once.
+// asFastAsPossible calls send for 0 to n-1, up to inFlight calls concurrently.
 func asFastAsPossible(ctx context.Context, n int, send func(ctx context.Context, i int) error) error {
 	group := lifecycle.New(ctx)
 	next := make(chan int)
@@ -47,8 +47,8 @@ func asFastAsPossible(ctx context.Context, n int, send func(ctx context.Context,
 	return ctx.Err()
 }
 
-// atRate calls send for 0 to n-1, each when it is due, whether or not those before it
-// have returned. rate is in calls a second.
+// atRate calls send for 0 to n-1, each when it is due, even if earlier calls have not returned.
+// rate is in calls per second.
 func atRate(ctx context.Context, rate float64, n int, send func(ctx context.Context, i int, due time.Time) error) error {
 	group := lifecycle.New(ctx)
 	slots := make(chan struct{}, openInFlight)
@@ -67,7 +67,7 @@ func atRate(ctx context.Context, rate float64, n int, send func(ctx context.Cont
 			select {
 			case slots <- struct{}{}:
 			default:
-				return fmt.Errorf("%d requests wait for their answers: the API server does not take %.1f a second", openInFlight, rate)
+				return fmt.Errorf("%d requests are in flight: the API server cannot take %.1f requests per second", openInFlight, rate)
 			}
 			group.Go("load", func(ctx context.Context) error {
 				defer func() { <-slots }()

@@ -14,8 +14,8 @@ var callsBy = map[string]outcome.Measure{
 	"update": outcome.UpdateCalls, "patch": outcome.PatchCalls, "delete": outcome.DeleteCalls,
 }
 
-// addTraffic measures what a contender that was started at a time asked for from one time to
-// another.
+// addTraffic adds the contender's requests and bytes in the interval [from, to). started is when
+// the contender was started.
 func addTraffic(measured outcome.Measured, record proxy.Record, started, from, to time.Time) {
 	traffic := measure.TrafficIn(record, started, from, to)
 	measured[outcome.Writes] = float64(traffic.Writes)
@@ -29,6 +29,7 @@ func addTraffic(measured outcome.Measured, record proxy.Record, started, from, t
 	}
 }
 
+// addReactions adds the quantiles of the reactions to the events of a trigger.
 func addReactions(measured outcome.Measured, record proxy.Record, trigger measure.Trigger) {
 	reactions, unanswered := measure.Reactions(record, trigger)
 	measured[outcome.Unanswered] = float64(unanswered)
@@ -38,17 +39,17 @@ func addReactions(measured outcome.Measured, record proxy.Record, trigger measur
 	}
 }
 
-// addLatencies measures how long objects took to be as far as was wanted, each from a
-// time, and all from the first request.
+// addLatencies adds how long objects took to reach their wanted numbers on a board: each object
+// since its own time, and all of them since the first request.
 func addLatencies(measured outcome.Measured, b *board, began time.Time, since map[types.NamespacedName]time.Time) {
 	latencies := make([]time.Duration, 0, len(since))
 	var last time.Time
 	for name, from := range since {
 		at, reached := b.at(name)
 		if !reached {
-			continue // It was deleted before: that is counted, as it has no latency.
+			continue // The object was deleted before. It counts as unfinished.
 		}
-		latencies = append(latencies, max(0, at.Sub(from))) // The event may overtake the answer.
+		latencies = append(latencies, max(0, at.Sub(from))) // The watch event may arrive before the answer.
 		if at.After(last) {
 			last = at
 		}
@@ -62,7 +63,8 @@ func addLatencies(measured outcome.Measured, b *board, began time.Time, since ma
 	}
 }
 
-// addStart measures what a contender did first and last since it was started.
+// addStart adds when the contender first wrote, and when it last wrote, read or received an event.
+// Both are measured since started.
 func addStart(measured outcome.Measured, record proxy.Record, started time.Time) {
 	var first, last time.Time
 	for _, call := range record.Calls {

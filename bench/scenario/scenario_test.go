@@ -44,10 +44,10 @@ func TestEveryUsualVariantIsReadBackFromItsText(t *testing.T) {
 
 func TestAScenarioThatIsNotThereIsToldWithThoseThatAre(t *testing.T) {
 	for text, want := range map[string]string{
-		"flood":            `there is no scenario "flood"; there are burst, start`,
-		"burst:n=0":        `n of burst is "0"; it must be a number from 1 to 100000`,
-		"burst:m=3":        `scenario burst has no "m"; it has n`,
-		"steady:load=much": `load of steady is "much"; it must be a number from 1 to 100`,
+		"flood":            `there is no scenario "flood"; allowed are burst, start`,
+		"burst:n=0":        `n of burst is "0"; allowed is a number from 1 to 100000`,
+		"burst:m=3":        `scenario burst has no "m"; allowed are n`,
+		"steady:load=much": `load of steady is "much"; allowed is a number from 1 to 100`,
 	} {
 		if _, err := Parse(text, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%s): %v, want %q", text, err, want)
@@ -61,7 +61,7 @@ func TestABoardTellsWhenAllAreAsFarAsWantedWhicheverComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, start := newBoard(), time.Now()
 		b.mark(name("early"), 3, start)
-		b.mark(name("early"), 2, start.Add(time.Second)) // It is no step back.
+		b.mark(name("early"), 2, start.Add(time.Second)) // A smaller number is ignored.
 		b.want(name("early"), 3)
 		b.want(name("late"), 2)
 		b.want(name("deleted"), 1)
@@ -88,7 +88,7 @@ func TestABoardTellsWhenAllAreAsFarAsWantedWhicheverComesFirst(t *testing.T) {
 			}
 		}
 		if _, reached := b.at(name("deleted")); reached {
-			t.Error("what was deleted before it was finished was reached")
+			t.Error("an object that was deleted before it was finished counts as finished")
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestAClosedLoadStopsAtTheFirstFailure(t *testing.T) {
 			return broken
 		}
 		if i > 3 {
-			<-ctx.Done() // It takes until the failure is known.
+			<-ctx.Done() // Wait until the failure has cancelled the load.
 			return ctx.Err()
 		}
 		return nil
@@ -252,7 +252,7 @@ func TestAChildIsRepairedOnceNothingIsLeftOfItsDrift(t *testing.T) {
 	}
 }
 
-// stubborn is a contender that has to be killed.
+// stubborn is a contender that does not end until it is killed.
 type stubborn struct{ done chan struct{} }
 
 var errKilled = errors.New("it was killed")

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// start: with n=0 there is one object, so that there is something to write.
+// start runs the scenario of that name. With n=0 it creates one object, so that there is something
+// to write.
 func start(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	n := max(1, v.N)
 	if _, err := w.createAll(ctx, "hero", n, v.Replicas()); err != nil {
@@ -17,9 +18,9 @@ func start(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	return w.measureStart(ctx, n, n)
 }
 
-// comeBack: what was finished is as it should be, and only the new objects are to be
-// finished, which are spread over the namespaces of the others. CPU and writes are not those of
-// a number of objects, so that none is measured.
+// comeBack runs the scenario return. The n objects stay finished, and only the m new ones have to
+// be finished. They are spread over the namespaces of the others. comeBack measures no number of
+// objects, because CPU and writes cannot be attributed to one.
 func comeBack(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	parts := (v.N + SeedPart - 1) / SeedPart
 	among := func(i int) types.NamespacedName {
@@ -43,8 +44,8 @@ func restart(ctx context.Context, w *World, v Variant) (outcome.Measured, error)
 	return w.measureStart(ctx, v.N, v.N)
 }
 
-// measureStart starts the contender when the objects are there, of which so many are waited
-// for, and measures until it is quiet.
+// measureStart starts the contender when n objects exist, and measures until it is quiet. Only the
+// awaited objects have to become finished; the others are finished already.
 func (w *World) measureStart(ctx context.Context, awaited, n int) (outcome.Measured, error) {
 	server, err := w.openServers()
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// window is a time for which usage and requests are measured.
+// window is the time in which usage and requests are measured.
 type window struct {
 	world             *World
 	from              time.Time
 	contender, server probe.Usage
 }
 
+// open opens a window, once the contender runs.
 func (w *World) open() (*window, error) {
 	contender, err := probe.Of(w.process.PID())
 	if err != nil {
@@ -32,7 +33,7 @@ func (w *World) open() (*window, error) {
 
 func (w *World) openServers() (probe.Usage, error) { return probe.Of(w.Servers...) }
 
-// openFinished is finish, and then opens a window.
+// openFinished calls finish and then opens a window.
 func (w *World) openFinished(ctx context.Context, v Variant) (context.Context, *window, error) {
 	ctx, err := w.finish(ctx, v)
 	if err != nil {
@@ -42,7 +43,7 @@ func (w *World) openFinished(ctx context.Context, v Variant) (context.Context, *
 	return ctx, win, err
 }
 
-// close measures the window.
+// close ends the window and adds its measurements.
 func (win *window) close(measured outcome.Measured) error {
 	to := time.Now()
 	contender, err := probe.Of(win.world.process.PID())
@@ -62,9 +63,10 @@ func (win *window) close(measured outcome.Measured) error {
 	return nil
 }
 
-// closeLoad ends a load on n objects that began when the window was opened: once they are
-// as far on a board as was wanted and the contender is quiet, it measures the window, the
-// latencies of the objects, each from a time, and the reactions to a trigger.
+// closeLoad ends a load on n objects that began when the window was opened. It waits until they
+// have reached their wanted numbers on the board and the contender is quiet. Then it measures the
+// window, the latencies of the objects, each since its own time, and the reactions to the events of
+// the trigger.
 func (win *window) closeLoad(ctx context.Context, b *board, what string, n int, since map[types.NamespacedName]time.Time,
 	trigger measure.Trigger) (outcome.Measured, error) {
 	if err := win.world.convergeAndSettle(ctx, b, what, n); err != nil {
@@ -76,14 +78,14 @@ func (win *window) closeLoad(ctx context.Context, b *board, what string, n int, 
 	return measured, win.close(measured)
 }
 
-// closeFinished ends a load of new generations that have to be finished. intended are the
-// times from which reactions to some of them count; it may be nil.
+// closeFinished ends a load of new generations that have to become finished. intended holds the
+// times from which reactions to some of them are measured. It may be nil.
 func (win *window) closeFinished(ctx context.Context, n int, since map[types.NamespacedName]time.Time,
 	intended map[measure.Change]time.Time) (outcome.Measured, error) {
 	return win.closeLoad(ctx, win.world.Judge.finished, "finished", n, since, measure.NewGeneration(v1.Plural, win.from, intended))
 }
 
-// closePaced ends a load of new objects that came at a rate, each when it was due.
+// closePaced ends an open load of new objects. due holds when each creation was due.
 func (win *window) closePaced(ctx context.Context, rate float64, n int, due map[types.NamespacedName]time.Time) (outcome.Measured, error) {
 	intended := map[measure.Change]time.Time{}
 	for name, at := range due {

@@ -11,7 +11,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// Process is a contender that runs. contender.Process is one.
+// Process is a running contender. contender.Process implements it.
 type Process interface {
 	PID() int
 	Ready(ctx context.Context) error
@@ -19,24 +19,24 @@ type Process interface {
 	Stop() (time.Duration, error)
 }
 
-// World is what a scenario works with. It belongs to one round.
+// World is the environment of a scenario. It belongs to one round.
 type World struct {
 	Clients *Clients
 	Proxy   *proxy.Proxy
 	Judge   *Judge
 	// Start starts the contender.
 	Start func(ctx context.Context) (Process, error)
-	// Servers are the processes of API server and etcd.
+	// Servers holds the process IDs of etcd and the API server.
 	Servers []int
-	// Rate is that of the ideal client, in objects a second.
+	// Rate is the rate of the ideal client in objects per second.
 	Rate float64
-	// Warm says that the contender warms up before it is measured.
+	// Warm is set if the contender warms up before it is measured.
 	Warm bool
-	// Calm waits until the cluster itself has nothing to do.
+	// Calm waits until the cluster itself is idle.
 	Calm func(ctx context.Context) error
 	// Quiet is how long a contender has to be quiet to count as settled.
 	Quiet time.Duration
-	// Progress is told what is going on, and how far; total may be 0.
+	// Progress receives the current step and its progress. total is 0 if the step has no number.
 	Progress func(what string, done, total int)
 
 	process Process
@@ -44,14 +44,14 @@ type World struct {
 	guard   *lifecycle.Group
 }
 
-// Failure is what a contender failed at.
+// Failure is an error that the contender caused.
 type Failure struct{ Err error }
 
 func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
-// failed makes an error a failure of the contender, unless the harness was stopped or
-// another failure is known.
+// failed wraps an error in a Failure. It returns the error as it is if the error is a Failure
+// already, or if ctx ended for another reason than a Failure.
 func failed(ctx context.Context, err error) error {
 	var known *Failure
 	if err == nil || errors.As(err, &known) || (ctx.Err() != nil && !errors.As(context.Cause(ctx), &known)) {
@@ -60,7 +60,7 @@ func failed(ctx context.Context, err error) error {
 	return &Failure{err}
 }
 
-// start starts the contender. The context that it returns ends if the contender does.
+// start starts the contender. The returned context is cancelled when the contender ends.
 func (w *World) start(ctx context.Context) (context.Context, error) {
 	w.Progress("starting the contender", 0, 0)
 	w.started = time.Now()
@@ -83,19 +83,19 @@ func (w *World) start(ctx context.Context) (context.Context, error) {
 	return guarded, nil
 }
 
-// stop ends the contender.
+// stop ends the contender, if it runs.
 func (w *World) stop(ctx context.Context) error {
 	if w.process == nil {
 		return nil
 	}
 	w.guard.Stop()
-	_ = w.guard.Wait() // It returns no errors.
+	_ = w.guard.Wait() // The guard returns no errors.
 	_, err := w.process.Stop()
 	w.process = nil
 	return failed(ctx, err)
 }
 
-// settle waits until the contender serves its metrics, watches, and is quiet.
+// settle waits until the contender serves its metrics, watches the objects, and is quiet.
 func (w *World) settle(ctx context.Context, objects int) error {
 	w.Progress("waiting until the contender is quiet", 0, 0)
 	limit := time.Minute + time.Duration(objects)*20*time.Millisecond
@@ -118,14 +118,15 @@ func (w *World) settle(ctx context.Context, objects int) error {
 		case w.Proxy.IsWatched(v1.Plural):
 			return nil
 		default:
-			left = w.Quiet // It has not begun.
+			left = w.Quiet // The contender has not opened its watch yet.
 		}
 		timer.Reset(left)
 	}
 }
 
-// converge waits until all objects of a board are as far as is wanted. The contender has to
-// read those that it found before: a JVM takes minutes for 50,000 with their children.
+// converge waits until all objects of a board have reached their wanted numbers. found is the
+// number of objects that the contender has to list first: a JVM takes minutes to list 50,000 with
+// their children.
 func (w *World) converge(ctx context.Context, b *board, what string, objects, found int) error {
 	limit := time.Minute + time.Duration(objects)*200*time.Millisecond + time.Duration(found)*20*time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, &Failure{fmt.Errorf("not all objects were %s within %v", what, limit)})
@@ -140,7 +141,7 @@ func (w *World) converge(ctx context.Context, b *board, what string, objects, fo
 	return nil
 }
 
-// convergeAndSettle is converge, and then waits until the contender is quiet.
+// convergeAndSettle calls converge, and then waits until the contender is quiet.
 func (w *World) convergeAndSettle(ctx context.Context, b *board, what string, objects int) error {
 	if err := w.converge(ctx, b, what, objects, 0); err != nil {
 		return err
