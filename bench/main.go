@@ -1,5 +1,5 @@
-// Command bench compares operators: see `go run ./bench help`, and bench/contract.md for
-// what they do.
+// Command bench compares operators on real API servers. `go run ./bench help` lists its
+// subcommands; bench/contract.md specifies the behaviour of the operators.
 package main
 
 import (

@@ -14,20 +14,20 @@ func newRun() *cobra.Command {
 	var options harness.Options
 	command := &cobra.Command{
 		Use:   "run",
-		Short: "Run contenders through scenarios, and leave the outcome in a folder",
-		Long: `Run runs contenders through scenarios, each round on an API server of its own, and leaves
-the outcome in a folder. Interrupted, it goes on when it is started again with the same flags;
---contenders may be others then, and --turns more.
+		Short: "Run contenders through scenarios and write the outcome to a folder",
+		Long: `Run measures contenders in scenarios, each round on its own API server, and writes the
+outcome to a folder. An interrupted run resumes when it is started again with the same flags.
+--contenders may differ then, and --turns may be higher.
 
-Before anything is timed, each contender is checked against bench/contract.md, once for each
-build of it. That takes 1 to 3 minutes a contender. Who fails, and whose toolchain is missing
-or too old, is left out.
+Before anything is timed, each build of a contender is checked once against bench/contract.md.
+The check takes 1 to 3 minutes per contender. A contender is left out if it fails the check,
+or if its toolchain is missing or too old.
 
 The scenarios are
 
 ` + scenario.Describe() + `
-and may have a size, such as burst:n=200, storm:n=100:m=10, steady:n=500:load=75 or
-idle:n=1000:seconds=300.`,
+A scenario can be given with a size, such as burst:n=200, storm:n=100:m=10,
+steady:n=500:load=75 or idle:n=1000:seconds=300.`,
 		Example: "  go run ./bench run --contenders bellerophon,controller-runtime,ideal --scenarios burst:n=200 --turns 5 --out bin/mine",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -36,17 +36,17 @@ idle:n=1000:seconds=300.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&options.Contenders, "contenders", "all", "the contenders, with commas between them, or all")
-	flags.StringVar(&options.Scenarios, "scenarios", "all", "the scenarios, with commas between them, or all")
+	flags.StringVar(&options.Contenders, "contenders", "all", "the contenders, separated by commas, or all")
+	flags.StringVar(&options.Scenarios, "scenarios", "all", "the scenarios, separated by commas, or all")
 	flags.StringVar(&options.Dir, "out", "", "the folder for the outcome")
-	flags.StringVar(&options.Conformance, "conformance", "check", "check: those contenders that were not checked as they are built now; skip: none")
-	flags.BoolVar(&options.Full, "full", false, "use the large sizes of the scenarios, which take hours")
-	flags.IntVar(&options.Turns, "turns", 2, "how often everything is measured, in turn forwards and backwards: 1 to 100")
-	flags.StringVar(&options.Workers, "workers", "", "numbers of reconciles at once to measure bursts and steady loads with, beside the defaults, such as 1,8,32")
-	flags.StringVar(&options.Memory, "memory", "", "limits of the memory to measure bursts and returns with, beside the defaults, such as 512Mi,256Mi")
-	flags.BoolVar(&options.Warm, "warm", false, "measure bursts and steady loads a second time after 5,000 reconciles: contenders in Java, and Bellerophon beside them")
-	flags.DurationVar(&options.Limit, "limit", 0, "begin no round that would not be over after this time, such as 14m; 0 is no limit")
-	flags.IntVar(&options.Ideal, "ideal", 50, "how many objects the ideal client makes in each round: 0 to 1000; 0 leaves it out, and rejects no round")
+	flags.StringVar(&options.Conformance, "conformance", "check", "check: check the contenders whose current build was not checked yet; skip: check none")
+	flags.BoolVar(&options.Full, "full", false, "use the large sizes of the scenarios; they take hours")
+	flags.IntVar(&options.Turns, "turns", 2, "how often everything is measured, alternately forwards and backwards: 1 to 100")
+	flags.StringVar(&options.Workers, "workers", "", "numbers of concurrent reconciles, such as 1,8,32: measure bursts and steady loads with each, and with the defaults")
+	flags.StringVar(&options.Memory, "memory", "", "memory limits, such as 512Mi,256Mi: measure bursts and returns with each, and with the defaults")
+	flags.BoolVar(&options.Warm, "warm", false, "measure bursts and steady loads a second time, after a warm-up of 5,000 reconciles, for contenders in Java and for Bellerophon")
+	flags.DurationVar(&options.Limit, "limit", 0, "start no round that would not end within this time, such as 14m; 0 means no limit")
+	flags.IntVar(&options.Ideal, "ideal", 50, "how many objects the ideal client creates in each round: 0 to 1000; with 0 it does not run, and no round is rejected")
 	flags.Float64Var(&options.Tolerance, "tolerance", 0.1, "by how much the ideal client's time may differ from the median before a round is rejected")
 	return command
 }
