@@ -28,10 +28,10 @@ const (
 	nobody           = 65532
 )
 
-// The functions below set the fields that the operator owns, and no other, in a child as
-// it is: what the API server fills in and what other people add stays.
+// The set functions below set only the fields that the operator owns, in the current child.
+// Defaults of the API server and additions of other clients stay.
 
-// setMeta sets labels and the owner.
+// setMeta sets the labels and the controller reference.
 func setMeta(hero *v1.BellerophonSimple, child client.Object, scheme *runtime.Scheme) error {
 	child.SetLabels(with(child.GetLabels(), labelsOf(hero)))
 	return controllerutil.SetControllerReference(hero, child, scheme)
@@ -47,7 +47,8 @@ func setService(hero *v1.BellerophonSimple, service *corev1.Service) {
 	}
 	service.Spec.Selector = selectorOf(hero)
 	service.Spec.PublishNotReadyAddresses = true
-	// Neither a name nor a number may be there twice: whatever has one of ours is ours.
+	// Names and numbers of ports are unique, so a port with the operator's name or number is the
+	// operator's.
 	port := item(&service.Spec.Ports, func(p *corev1.ServicePort) bool {
 		return p.Name == "http" || (p.Port == 8080 && p.Protocol == corev1.ProtocolTCP)
 	})
@@ -56,7 +57,7 @@ func setService(hero *v1.BellerophonSimple, service *corev1.Service) {
 
 func setServers(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet) {
 	spec := &servers.Spec
-	if servers.CreationTimestamp.IsZero() { // These cannot be changed.
+	if servers.CreationTimestamp.IsZero() { // These fields are immutable.
 		spec.ServiceName = hero.Name
 		spec.PodManagementPolicy = appsv1.ParallelPodManagement
 		spec.Selector = &metav1.LabelSelector{MatchLabels: selectorOf(hero)}
@@ -119,7 +120,7 @@ func selectorOf(hero *v1.BellerophonSimple) map[string]string {
 	return map[string]string{labelName: appName, labelInstance: hero.Name}
 }
 
-// hashOf is short and changes with the settings.
+// hashOf returns a short hash of the settings. It makes the pods follow a change of them.
 func hashOf(data map[string]string) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(data)) {
@@ -128,7 +129,7 @@ func hashOf(data map[string]string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// with is held with all that want has.
+// with adds the entries of want to held and returns it.
 func with(held, want map[string]string) map[string]string {
 	if held == nil {
 		held = map[string]string{}
@@ -137,8 +138,8 @@ func with(held, want map[string]string) map[string]string {
 	return held
 }
 
-// item is the item of a list that is ours, or a new one. It is valid until the next call
-// for the list.
+// item returns the first item of the list for which ours returns true, or a new item. The result is
+// valid until the next call with the same list.
 func item[T any](list *[]T, ours func(*T) bool) *T {
 	for i := range *list {
 		if ours(&(*list)[i]) {

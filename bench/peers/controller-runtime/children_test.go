@@ -26,7 +26,7 @@ func TestServersThatAreAsTheyShouldBeAreNotChanged(t *testing.T) {
 	again := servers.DeepCopy()
 	setServers(pegasus(), again)
 	if !equality.Semantic.DeepEqual(servers, again) {
-		t.Errorf("set again, they are\n%+v\nwant\n%+v", again.Spec, servers.Spec)
+		t.Errorf("set again, the StatefulSet is\n%+v\nwant\n%+v", again.Spec, servers.Spec)
 	}
 }
 

@@ -1,16 +1,16 @@
 // Command controller-runtime is the operator of bench/contract.md, written with
-// controller-runtime as its documentation and its maintainers recommend. It has two
-// modes:
+// controller-runtime as its documentation and its maintainers recommend. It has two modes:
 //
-//   - as it comes: the defaults of the library, so also one reconcile at a time;
-//   - with --tuned: what its documentation offers for speed and memory, see tuned.go.
+//   - without flags: the defaults of the library, including one reconcile at a time;
+//   - with --tuned: the options that the documentation offers for speed and memory, see
+//     tuned.go.
 //
-// Both bring children to what is wanted by controllerutil.CreateOrUpdate, which reads the
-// cache, sets the owned fields, and writes only if that changed something: a PUT on
-// condition of the resource version, so that no change of others is lost.
+// Both modes write children with controllerutil.CreateOrUpdate. It reads the cache, sets the
+// owned fields, and writes only if a field changed. The write is a PUT with the resource
+// version as a precondition, so no change of another client is lost.
 //
-// Server-side apply, the alternative, would have to be sent to know that it changes
-// nothing, or be compared by hand; and it cannot take over a field that it lost with the
-// key of its list item. Metadata-only watches, which save memory, would hide the changes
-// of fields that have to be undone.
+// Server-side apply is the alternative. It would have to be sent to find out that it changes
+// nothing, or the comparison would have to be written by hand. It also cannot take back a field
+// that it lost because the key of its list item changed. Metadata-only watches save memory, but
+// would hide changes of fields that the operator has to undo.
 package main

@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	tuned := flag.Bool("tuned", false, "use what the documentation offers for speed and memory")
+	tuned := flag.Bool("tuned", false, "use the options that the documentation offers for speed and memory")
 	flag.Parse()
 	ctrl.SetLogger(klog.NewKlogr())
 	if err := run(*tuned); err != nil {
@@ -34,7 +34,7 @@ func run(tuned bool) error {
 	if err := v1.AddToScheme(scheme); err != nil {
 		return err
 	}
-	config, err := ctrl.GetConfig() // Without a client-side rate limit.
+	config, err := ctrl.GetConfig() // It sets no client-side rate limit.
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func run(tuned bool) error {
 	}
 	if workers := os.Getenv("WORKERS"); workers != "" {
 		if options.Controller.MaxConcurrentReconciles, err = strconv.Atoi(workers); err != nil {
-			return fmt.Errorf("WORKERS is %q; it must be a number", workers)
+			return fmt.Errorf("WORKERS is %q; give a number", workers)
 		}
 	}
 	manager, err := ctrl.NewManager(config, options)

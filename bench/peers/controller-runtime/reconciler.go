@@ -24,33 +24,32 @@ import (
 )
 
 const (
-	// progressEvery is how long a status on its way waits to be written.
+	// progressEvery is how long the status of an unfinished rollout is held back.
 	progressEvery = time.Second
-	// lookAgain is when to look again after what ends without an event: the deletion of an
-	// object that is somebody else's.
+	// lookAgain is the requeue interval for a condition whose end makes no event, such as a name
+	// that is taken: deleting the object of another owner does not trigger this controller.
 	lookAgain = 30 * time.Second
 )
 
-// errTaken means that an object of the name of a child belongs to somebody else.
-var errTaken = errors.New("belongs to somebody else")
+// errTaken means that an object with the name of a child has another owner.
+var errTaken = errors.New("belongs to another owner")
 
-// errLeaving means that a child is still there that is about to be deleted.
+// errLeaving means that the child is being deleted, or will be.
 var errLeaving = errors.New("is being deleted")
 
 type reconciler struct {
 	client.Client               // reads from the cache
 	live          client.Client // reads from the API server
-	parallel      int           // children to write at once
+	parallel      int           // children to write concurrently
 
 	mu        sync.Mutex
-	unsettled map[client.ObjectKey]time.Time // since when, or since the last status write
+	unsettled map[client.ObjectKey]time.Time // since when a rollout is unfinished, or its last status write
 }
 
 func (r *reconciler) setUp(manager ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(manager).
-		// Without GenerationChangedPredicate, which would hide the operator's own status
-		// writes: a status that was computed from a cache that is behind could then stay
-		// wrong for ever.
+		// GenerationChangedPredicate would hide the operator's own status writes. A status that was
+		// computed from a stale cache could then stay wrong for ever.
 		For(&v1.BellerophonSimple{}).
 		Owns(&corev1.ConfigMap{}, builder.WithPredicates(notCreated())).
 		Owns(&corev1.Service{}, builder.WithPredicates(notCreated())).
@@ -58,13 +57,13 @@ func (r *reconciler) setUp(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// notCreated ignores that children are there: their owner created them, and is reconciled
-// at the start anyway.
+// notCreated drops create events of children: their owner created them, or is reconciled at the
+// start anyway.
 func notCreated() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
 }
 
-// serversMatter ignores changes of a StatefulSet's status that nobody reads.
+// serversMatter drops updates of a StatefulSet that change no field the reconciler reads.
 func serversMatter() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*appsv1.StatefulSet), e.ObjectNew.(*appsv1.StatefulSet)
@@ -78,8 +77,7 @@ func serversMatter() predicate.Predicate {
 	}}
 }
 
-// Reconcile brings the children of an object to what it asks for, then its status to what
-// is observed.
+// Reconcile creates and repairs the children of an object, and then writes its status.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	hero := &v1.BellerophonSimple{}
 	if err := r.Get(ctx, request.NamespacedName, hero); err != nil {
@@ -87,7 +85,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !hero.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // The garbage collector deletes what it owns.
+		return ctrl.Result{}, nil // The garbage collector deletes the children.
 	}
 	servers, after, failed := r.ensureAll(ctx, hero)
 	wait, err := r.report(ctx, hero, servers)
@@ -100,8 +98,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// ensureAll brings the children to what is wanted. It returns the StatefulSet as it is
-// then, or nil, and when to look again if a child has to wait.
+// ensureAll creates and repairs the children. It returns the resulting StatefulSet or nil, and when
+// to requeue if a child has to wait.
 func (r *reconciler) ensureAll(ctx context.Context, hero *v1.BellerophonSimple) (*appsv1.StatefulSet, time.Duration, error) {
 	meta := metav1.ObjectMeta{Name: hero.Name, Namespace: hero.Namespace}
 	var servers *appsv1.StatefulSet
@@ -120,7 +118,7 @@ func (r *reconciler) ensureAll(ctx context.Context, hero *v1.BellerophonSimple) 
 		servers, failed[2] = ensure(ctx, r, hero, &appsv1.StatefulSet{ObjectMeta: meta}, setServers)
 		return nil
 	})
-	_ = group.Wait() // All are tried, whatever fails.
+	_ = group.Wait() // An error of one child does not stop the others.
 	var after time.Duration
 	for i, err := range failed {
 		if errors.Is(err, errTaken) || errors.Is(err, errLeaving) {
@@ -131,8 +129,8 @@ func (r *reconciler) ensureAll(ctx context.Context, hero *v1.BellerophonSimple) 
 	return servers, after, errors.Join(failed[:]...)
 }
 
-// ensure brings one child to what is wanted, with one write at most. It returns the child
-// as it is then, or nil if there is none of the object's own.
+// ensure creates or repairs one child, with one write at most. It returns the resulting child, or
+// nil if the object has none.
 func ensure[T client.Object](ctx context.Context, r *reconciler, hero *v1.BellerophonSimple, empty T, set func(*v1.BellerophonSimple, T)) (T, error) {
 	child := empty.DeepCopyObject().(T)
 	mutate := func() error {
@@ -144,7 +142,8 @@ func ensure[T client.Object](ctx context.Context, r *reconciler, hero *v1.Beller
 	}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, child, mutate)
 	if apierrors.IsAlreadyExists(err) {
-		// It is somebody else's, or lost what the cache selects, or the cache is behind.
+		// The child has another owner, or lost the labels that the cache selects by, or the cache
+		// is stale.
 		child = empty.DeepCopyObject().(T)
 		_, err = controllerutil.CreateOrUpdate(ctx, r.live, child, mutate)
 	}
@@ -154,7 +153,8 @@ func ensure[T client.Object](ctx context.Context, r *reconciler, hero *v1.Beller
 	return child, nil
 }
 
-// isOurs is nil for a child that is the object's, or that is not there yet.
+// isOurs returns nil for a child that belongs to the object or does not exist yet. Otherwise it
+// returns errTaken or errLeaving.
 func isOurs(hero *v1.BellerophonSimple, child client.Object) error {
 	if child.GetResourceVersion() == "" {
 		return nil
@@ -163,7 +163,7 @@ func isOurs(hero *v1.BellerophonSimple, child client.Object) error {
 	switch {
 	case child.GetDeletionTimestamp() != nil,
 		owner != nil && owner.UID != hero.UID && owner.Kind == v1.Kind && owner.Name == hero.Name:
-		return errLeaving // Its deletion will be an event.
+		return errLeaving // Its deletion will trigger a reconcile.
 	case owner != nil && owner.UID != hero.UID:
 		return errTaken
 	case owner == nil && child.GetLabels()[labelManagedBy] != managedBy:
@@ -172,7 +172,7 @@ func isOurs(hero *v1.BellerophonSimple, child client.Object) error {
 	return nil
 }
 
-// report writes the status where it differs, or says when to look again.
+// report writes the status if it differs and is due. Otherwise it returns when to requeue.
 func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, servers *appsv1.StatefulSet) (time.Duration, error) {
 	status, finished := statusOf(hero, servers)
 	key := client.ObjectKeyFromObject(hero)
@@ -192,7 +192,8 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, ser
 	return 0, nil
 }
 
-// wait is how long a status on its way is not written yet.
+// wait returns how long the status of an unfinished rollout is still held back. After zero, the
+// next one is due a second later.
 func (r *reconciler) wait(key client.ObjectKey) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// statusOf is the status that an object should have, given its servers, and whether these
-// are finished.
+// statusOf returns the status that an object should have, given its StatefulSet, and whether the
+// rollout is finished.
 func statusOf(hero *v1.BellerophonSimple, servers *appsv1.StatefulSet) (v1.BellerophonSimpleStatus, bool) {
 	status := *hero.Status.DeepCopy()
 	status.ObservedGeneration = hero.Generation

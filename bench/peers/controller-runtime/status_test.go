@@ -31,6 +31,6 @@ func TestServersAreFinishedWhenAllOfTheNewestRevisionAreReady(t *testing.T) {
 		}
 	}
 	if _, is := statusOf(pegasus(), nil); is {
-		t.Error("servers that are not there are finished")
+		t.Error("a missing StatefulSet is finished")
 	}
 }

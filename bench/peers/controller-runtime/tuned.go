@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	// tunedWorkers are reconciles at once, where WORKERS does not say: each mostly waits
-	// for the API server.
+	// tunedWorkers is the number of concurrent reconciles, unless WORKERS gives one. A reconcile
+	// mostly waits for the API server.
 	tunedWorkers = 32
-	// tunedParallel are children at once within a reconcile: all three.
+	// tunedParallel is how many children a reconcile writes concurrently: all three.
 	tunedParallel = 3
 )
 
-// tune sets what the documentation offers, and returns how many children to write at once:
-// the cache holds only children that have the operator's labels, and no managed fields,
-// which nobody reads; and reconciles run at the same time.
+// tune sets the options that the documentation offers, and returns how many children to write
+// concurrently. The cache holds only children with the operator's labels, without managed fields,
+// which the operator does not read. Reconciles run concurrently, and their reads wait for own
+// writes.
 func tune(options *ctrl.Options) (parallel int) {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{labelName: appName, labelManagedBy: managedBy})}
 	options.Cache = cache.Options{
