@@ -1,5 +1,5 @@
-//! Sets, in a copy of what is observed, every owned field and no other: what the API server
-//! fills in and what other people add stays. If nothing is different then, nothing is written.
+//! Sets only the owned fields in a copy of the observed object. Defaults of the API server and
+//! additions of other clients stay. If the copy equals the observed object, nothing is written.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ type Map = BTreeMap<String, String>;
 
 /// A kind of child.
 pub trait Adjust {
-    /// Sets the fields that `want` has.
+    /// Sets the owned fields to their values in `want`.
     fn adjust(&mut self, want: &Self);
 }
 
@@ -33,7 +33,7 @@ impl Adjust for Service {
             return;
         };
         seen.publish_not_ready_addresses = want.publish_not_ready_addresses;
-        seen.selector.clone_from(&want.selector); // One more label would select other pods.
+        seen.selector.clone_from(&want.selector); // Replaced: an added label would change the selected pods.
         for port in want.ports.iter().flatten() {
             let named = |seen: &ServicePort| seen.name == port.name;
             let numbered = |seen: &ServicePort| (seen.port, &seen.protocol) == (port.port, &port.protocol);
@@ -110,7 +110,7 @@ fn container(seen: &mut Container, want: &Container) {
     }
 }
 
-/// Keeps what the API server fills in of a volume of the same source.
+/// Sets a volume. It keeps the API server's defaults if the volume has the right kind of source.
 fn volume(seen: &mut Volume, want: &Volume) {
     match (
         &mut seen.config_map,
@@ -124,7 +124,7 @@ fn volume(seen: &mut Volume, want: &Volume) {
     }
 }
 
-/// Sets the labels and the owner.
+/// Sets the labels and the owner reference.
 fn metadata(seen: &mut ObjectMeta, want: &ObjectMeta) {
     merge(&mut seen.labels, want.labels.as_ref());
     let owners = seen.owner_references.get_or_insert_default();
@@ -136,7 +136,7 @@ fn metadata(seen: &mut ObjectMeta, want: &ObjectMeta) {
     }
 }
 
-/// The owner reference that is a controller's.
+/// Returns the owner reference of the controller.
 pub fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let mut owners = metadata.owner_references.iter().flatten();
     owners.find(|owner| owner.controller == Some(true))
@@ -151,8 +151,8 @@ fn merge(seen: &mut Option<Map>, want: Option<&Map>) {
     }
 }
 
-/// The item of a list that is ours, by the first of the marks that one has. It is added where
-/// none has any.
+/// Returns the operator's item of a list: a match of the first predicate in `ours` that any item
+/// satisfies. If no item matches, a copy of `want` is added.
 fn item<'a, T: Clone>(list: &'a mut Option<Vec<T>>, ours: &[&dyn Fn(&T) -> bool], want: &T) -> &'a mut T {
     let list = list.get_or_insert_default();
     let found = ours.iter().find_map(|ours| list.iter().position(ours));

@@ -1,8 +1,8 @@
-//! A reflector's store that knows of its own process's writes.
+//! A reflector's store with an overlay of the process's own writes.
 //!
-//! A store of kube-rs shows what the watch has delivered, so that a reconcile right after a
-//! write would not see it and would write again. Here the API server's answer to a write
-//! counts until the watch delivers that version or a later one.
+//! A store of kube-rs shows only what the watch has delivered. A reconcile right after a write
+//! would read a stale object and write again. Here the API server's answer to a write is visible
+//! until the watch delivers that version or a later one.
 
 use std::{
     cmp,
@@ -27,7 +27,7 @@ use tokio::sync::OnceCell;
 pub trait Cached:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
-    /// Drops what nobody reads.
+    /// Drops the fields that the operator does not read.
     fn prune(&mut self);
 }
 
@@ -38,10 +38,10 @@ pub struct Cache<K: Cached> {
 }
 
 enum Write<K> {
-    /// A request on its way, and the latest version that the watch delivered meanwhile.
-    Flying { seen: u64 },
-    /// What was answered, and is not delivered yet.
-    Landed(Arc<K>),
+    /// A request in flight, with the latest version that the watch has delivered since it was sent.
+    InFlight { seen: u64 },
+    /// An answer that the watch has not delivered yet.
+    Answered(Arc<K>),
 }
 
 impl<K: Cached> Cache<K> {
@@ -69,8 +69,8 @@ impl<K: Cached> Cache<K> {
         (cache, stream)
     }
 
-    /// Waits for the first list. Any number of tasks may wait: of those that wait at a time for
-    /// a store itself, kube-runtime 5.0 wakes one.
+    /// Waits for the first list. Any number of tasks may wait. `Store::wait_until_ready` of
+    /// kube-runtime 5.0 alone would wake only one of several waiting tasks.
     pub async fn ready(&self) -> Result<(), WriterDropped> {
         let ready = self.ready.get_or_try_init(|| self.store.wait_until_ready());
         ready.await.copied()
@@ -80,41 +80,42 @@ impl<K: Cached> Cache<K> {
         self.store.clone()
     }
 
-    /// The newest that is known of an object.
+    /// Returns the newest known version of an object.
     pub fn get(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
-        let writes = self.lock(); // First: an event is in the store before its write is forgotten.
+        // Lock before reading the store: an event is in the store before its write is removed.
+        let writes = self.lock();
         match (writes.get(key), self.store.get(key)) {
-            (Some(Write::Landed(written)), Some(stored)) => {
+            (Some(Write::Answered(written)), Some(stored)) => {
                 Some(cmp::max_by_key(stored, written.clone(), |o| version(&**o)))
             }
-            (Some(Write::Landed(written)), None) => Some(written.clone()),
+            (Some(Write::Answered(written)), None) => Some(written.clone()),
             (_, stored) => stored,
         }
     }
 
-    /// Sends a write and keeps what is answered. There may be one at a time for an object.
+    /// Sends a write and keeps its answer. At most one write per object may be in flight.
     pub async fn write(
         &self,
         key: ObjectRef<K>,
         request: impl Future<Output = kube::Result<K>>,
     ) -> kube::Result<Arc<K>> {
-        self.lock().insert(key.clone(), Write::Flying { seen: 0 });
+        self.lock().insert(key.clone(), Write::InFlight { seen: 0 });
         let answer = request.await;
         let mut writes = self.lock();
         let seen = match writes.remove(&key) {
-            Some(Write::Flying { seen }) => seen,
+            Some(Write::InFlight { seen }) => seen,
             _ => 0,
         };
         let mut object = answer?;
         object.prune();
         let object = Arc::new(object);
         if seen < version(&*object) {
-            writes.insert(key, Write::Landed(object.clone()));
+            writes.insert(key, Write::Answered(object.clone()));
         }
         Ok(object)
     }
 
-    /// Forgets writes that the watch has delivered, or overtaken.
+    /// Removes writes whose version, or a later one, the watch has delivered.
     fn observe(&self, event: &Event<K>) {
         let mut writes = self.lock();
         match event {
@@ -122,16 +123,16 @@ impl<K: Cached> Cache<K> {
                 let key = ObjectRef::from_obj(object);
                 let delivered = version(object);
                 match writes.get_mut(&key) {
-                    Some(Write::Flying { seen }) => *seen = delivered.max(*seen),
-                    Some(Write::Landed(written)) if version(&**written) <= delivered => {
+                    Some(Write::InFlight { seen }) => *seen = delivered.max(*seen),
+                    Some(Write::Answered(written)) if version(&**written) <= delivered => {
                         writes.remove(&key);
                     }
                     _ => {}
                 }
             }
             Event::Init => {}
-            // A list is later than what was answered before it.
-            Event::InitDone => writes.retain(|_, write| matches!(write, Write::Flying { .. })),
+            // A completed list is newer than every earlier answer.
+            Event::InitDone => writes.retain(|_, write| matches!(write, Write::InFlight { .. })),
         }
     }
 
@@ -140,7 +141,8 @@ impl<K: Cached> Cache<K> {
     }
 }
 
-/// Resource versions of one kind can be compared, since Kubernetes 1.35 by promise.
+/// Parses the resource version. Versions of one kind can be compared, which Kubernetes guarantees
+/// since 1.35.
 fn version<K: Resource>(object: &K) -> u64 {
     let version = object.meta().resource_version.as_deref();
     version

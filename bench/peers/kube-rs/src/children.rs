@@ -1,4 +1,4 @@
-//! Brings children to what is wanted: one write for each at most, and none where nothing differs.
+//! Creates and repairs children, with one write per child at most, and none if nothing differs.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
     reconcile::{Context, Error},
 };
 
-/// The name under which the API server keeps whose fields are whose.
+/// The field manager of the operator's writes.
 pub const FIELD_MANAGER: &str = "bellerophon-kube-rs";
 
 /// A kind of child.
@@ -57,29 +57,30 @@ impl Cached for StatefulSet {
     }
 }
 
-/// Why a child is not what is wanted.
+/// The reason why a child could not be brought to its desired state.
 #[derive(Debug)]
 pub enum Trouble {
-    /// It belongs to somebody else.
+    /// The object with the child's name has another owner.
     Taken(String),
-    /// It is being deleted. That it is gone will be an event.
+    /// The child is being deleted, or will be. Its deletion will trigger a reconcile.
     Leaving,
-    /// It was changed or deleted meanwhile. That is an event, too.
+    /// The child was changed or deleted since it was read. That event will trigger a reconcile.
     Outdated,
-    /// Its namespace is being deleted.
+    /// The namespace is being deleted.
     Terminating,
     Failed(Error),
 }
 
-/// What came of the children of an object.
+/// The result of ensuring the children of an object.
 pub struct Ensured {
     pub servers: Option<Arc<StatefulSet>>,
     pub troubles: Vec<Trouble>,
 }
 
-/// Brings all children to what is wanted, at once: they do not depend on each other.
+/// Creates and repairs all children concurrently, as they do not depend on each other.
 pub async fn ensure_all(ctx: &Context, hero: &BellerophonSimple) -> Ensured {
-    let want = Box::new(Desired::of(hero)); // Large, and kept while requests are on their way.
+    // Boxed, because it is large and kept in the future while requests are in flight.
+    let want = Box::new(Desired::of(hero));
     let (config, service, servers) = tokio::join!(
         ensure(&ctx.client, &ctx.configs, hero, &want.config),
         ensure(&ctx.client, &ctx.services, hero, &want.service),
@@ -92,7 +93,7 @@ pub async fn ensure_all(ctx: &Context, hero: &BellerophonSimple) -> Ensured {
     }
 }
 
-/// Brings one child to what is wanted. It is returned as it is then, if it is there.
+/// Creates or repairs one child. Returns the resulting child, if it exists and may be used.
 async fn ensure<K: Child>(
     client: &Client,
     cache: &Cache<K>,
@@ -130,7 +131,8 @@ async fn ensure<K: Child>(
 
 enum Made<K> {
     Created(Arc<K>),
-    /// It is there, but not among what the labels select: somebody else's, or one that lost them.
+    /// The object exists, but the label selector does not match it. It has another owner, or it is
+    /// a child that lost its labels.
     Unseen(Arc<K>),
 }
 
@@ -153,9 +155,9 @@ async fn create<K: Child>(api: &Api<K>, cache: &Cache<K>, want: &K) -> Result<Ma
     }
 }
 
-/// What differs, if something does, on condition that it is still the same object. Where lists
-/// differ, it must be the same version: what they hold of other people is in the patch, too, and
-/// must not undo a change of theirs.
+/// Returns the patch that repairs a child, or `None` if nothing differs. The precondition of the
+/// patch is the object's UID. If the patch contains a list, the precondition is the resource
+/// version: such a patch also contains the items of other clients, and must not undo their changes.
 fn repair<K: Child>(want: &K, seen: &K) -> Result<Option<Patch<Map<String, Value>>>, Error> {
     let mut after = seen.clone();
     after.adjust(want);
@@ -174,7 +176,7 @@ fn repair<K: Child>(want: &K, seen: &K) -> Result<Option<Patch<Map<String, Value
     Ok(Some(Patch::Merge(patch)))
 }
 
-/// Says why a child may not be written, if that is so.
+/// Returns why a child may not be written, or `None` if it may.
 fn claim<K: Child>(hero: &BellerophonSimple, seen: &K) -> Option<Trouble> {
     if seen.meta().deletion_timestamp.is_some() {
         return Some(Trouble::Leaving);
@@ -184,12 +186,12 @@ fn claim<K: Child>(hero: &BellerophonSimple, seen: &K) -> Option<Trouble> {
         Some(owner) if owner.kind == BellerophonSimple::kind(&()) && owner.name == hero.name_any() => {
             Some(Trouble::Leaving)
         }
-        None if is_labelled(seen) => None, // It lost its owner.
+        None if is_labelled(seen) => None, // The child lost its owner reference.
         _ => Some(Trouble::Taken(format!("{} {}", K::kind(&()), seen.name_any()))),
     }
 }
 
-/// Says whether a child has the labels that the watch selects by.
+/// Reports whether a child has the labels that the watch selects by.
 fn is_labelled<K: Child>(seen: &K) -> bool {
     let has = |pair: &str| {
         let (key, value) = pair.split_once('=').unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What an object asks for: its children, with the fields that are owned and no other.
+//! The desired state: the children of an object, with only the fields that the operator owns.
 
 use std::collections::BTreeMap;
 
@@ -27,16 +27,16 @@ const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const APP: &str = "bellerophon-simple";
 const MANAGER: &str = "bellerophon";
 
-/// Selects the children of all objects.
+/// The label selector of the children of all objects.
 pub const CHILDREN: &str =
     "app.kubernetes.io/managed-by=bellerophon,app.kubernetes.io/name=bellerophon-simple";
 
-/// The annotation that makes pods follow a change of their settings.
+/// The annotation of pods that makes them follow a change of the settings.
 const CONFIG: &str = "stable.simple-bellerophon.io/config";
 
 const HTTP_PORT: i32 = 8080;
 
-/// The user that distroless images call nonroot.
+/// The user ID of `nonroot` in distroless images.
 const NONROOT: i64 = 65532;
 
 pub struct Desired {
@@ -57,7 +57,7 @@ impl Desired {
     }
 }
 
-/// The selector of an object's pods, as text.
+/// Returns the selector of an object's pods as text.
 pub fn selector_text(hero: &BellerophonSimple) -> String {
     format!("{INSTANCE}={},{NAME}={APP}", hero.name_any())
 }
@@ -208,7 +208,7 @@ fn pod(hero: &BellerophonSimple) -> PodSpec {
     }
 }
 
-/// Short, and another one when the settings change.
+/// Returns a short hash of the settings.
 fn hash<'a>(data: impl Iterator<Item = (&'a String, &'a String)>) -> String {
     let mut sum = Sha256::new();
     for (key, value) in data {

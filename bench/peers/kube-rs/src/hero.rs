@@ -1,12 +1,12 @@
-//! The object that is reconciled.
+//! The custom resource that the operator reconciles.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// What is wanted. The API server fills in defaults, so every field is there.
+/// The desired state. The API server sets defaults, so no field is ever missing.
 ///
-/// The definition is the one of the chart, so no schema is derived.
+/// The custom resource definition comes from the chart, so no schema is derived.
 #[derive(CustomResource, Deserialize, Serialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "stable.simple-bellerophon.io",
@@ -23,7 +23,7 @@ pub struct BellerophonSimpleSpec {
     pub replicas: i32,
 }
 
-/// What was observed. Only this process writes it.
+/// The observed state. Only this process writes it.
 #[derive(Deserialize, Serialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct BellerophonSimpleStatus {

@@ -1,4 +1,5 @@
-//! The contender of kube-rs: what bench/contract.md asks for, as kube-rs's documents advise it.
+//! The contender of kube-rs: the operator of bench/contract.md, written as the documentation of
+//! kube-rs recommends.
 
 mod adjust;
 mod cache;
@@ -41,7 +42,7 @@ use crate::{
     reconcile::{Context, Progress, error_policy, reconcile},
 };
 
-/// How long reconciles that run may go on after a signal.
+/// How long running reconciles may continue after a signal.
 const GRACE: Duration = Duration::from_secs(8);
 
 #[tokio::main]
@@ -69,7 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs the controller until a signal, and then until its reconciles are done.
+/// Runs the controller until a signal arrives and its running reconciles have ended.
 async fn run(client: Client, config: Config, metrics: Metrics) {
     let main = watcher::Config::default();
     let labelled = main.clone().labels(desired::CHILDREN);
@@ -111,7 +112,8 @@ async fn run(client: Client, config: Config, metrics: Metrics) {
         )
         .for_each(|result| async {
             match result {
-                // The first is an event of a child whose owner is gone; the second was logged.
+                // ObjectNotFound is an event of a child whose owner is gone. error_policy has logged
+                // ReconcilerFailed.
                 Err(
                     error @ (controller::Error::ObjectNotFound(_) | controller::Error::ReconcilerFailed(..)),
                 ) => {
@@ -124,8 +126,9 @@ async fn run(client: Client, config: Config, metrics: Metrics) {
         .await;
 }
 
-/// Each watch waits after an error of its own. The controller's default is a second wait, of all
-/// watches for the errors of any: after an end of four at once that makes half a minute.
+/// Disables the controller's backoff of all triggers. Each watch has its own backoff. The
+/// controller's default would delay the events of all watches after an error of one. When four
+/// watches end at the same time, that makes half a minute.
 struct NoBackoff;
 
 impl Iterator for NoBackoff {
@@ -140,14 +143,14 @@ impl Backoff for NoBackoff {
     fn reset(&mut self) {}
 }
 
-/// A child has the name of its owner. That it lost its owner reference is news, too, so the
-/// reference is not what is followed.
+/// Maps a child to its owner, which has the same name. It does not use the owner reference, because
+/// losing that reference must trigger a reconcile, too.
 fn hero_of<K: Resource<DynamicType = ()>>(child: K) -> Option<ObjectRef<BellerophonSimple>> {
     let namespace = child.namespace()?;
     Some(ObjectRef::new(&child.name_any()).within(&namespace))
 }
 
-/// Ends some time after a signal.
+/// Returns when `GRACE` has passed after a signal.
 async fn overdue() -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
@@ -155,17 +158,17 @@ async fn overdue() -> io::Result<()> {
         _ = interrupt.recv() => {}
     }
     sleep(GRACE).await;
-    warn!("reconciles are still running; they are given up");
+    warn!("reconciles did not end within the grace period; they are cancelled");
     Ok(())
 }
 
-/// A number of the environment, if it is there.
+/// Reads a number from an environment variable, if it is set.
 fn number(name: &str) -> Result<Option<u16>, String> {
     match env::var(name) {
         Ok(text) => text
             .parse()
             .map(Some)
-            .map_err(|error| format!("{name} is {text:?}: {error}; give a number of 0 to 65535")),
+            .map_err(|error| format!("{name} is {text:?}: {error}; give a number from 0 to 65535")),
         Err(_) => Ok(None),
     }
 }

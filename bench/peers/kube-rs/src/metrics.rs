@@ -52,7 +52,7 @@ impl Metrics {
         }
     }
 
-    /// Answers GET /metrics until the process ends.
+    /// Serves GET /metrics until the process ends.
     pub async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
         let metrics = get(async move || {
             let content = [(
@@ -88,7 +88,7 @@ impl ReconcileMetrics {
     }
 }
 
-/// Measures until it is dropped.
+/// Measures the duration of a reconcile until it is dropped.
 pub struct ReconcileMeasurer {
     start: Instant,
     metric: Histogram,

@@ -1,9 +1,9 @@
-//! The JSON merge patch (RFC 7386) that makes one object another.
+//! JSON merge patches (RFC 7386) between two objects.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The patch from `seen` to `want`. It is empty where they are equal.
+/// Returns the patch from `seen` to `want`. It is empty if they are equal.
 pub fn between<T: Serialize>(seen: &T, want: &T) -> Result<Map<String, Value>, serde_json::Error> {
     match (serde_json::to_value(seen)?, serde_json::to_value(want)?) {
         (Value::Object(seen), Value::Object(want)) => Ok(difference(&seen, want)),
@@ -34,7 +34,7 @@ fn difference(seen: &Map<String, Value>, want: Map<String, Value>) -> Map<String
     patch
 }
 
-/// Says whether a list is in a patch. It replaces the whole list.
+/// Reports whether a patch contains a list. A list in a merge patch replaces the whole list.
 pub fn has_list(patch: &Value) -> bool {
     match patch {
         Value::Array(_) => true,

@@ -32,19 +32,19 @@ use crate::{
     status::status_of,
 };
 
-/// How often a status on its way is written: a state that lasts less is no news.
+/// How often the status of an unfinished rollout is written. A shorter state is not reported.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// When to look again if the event that a conflict tells of stays away.
+/// The requeue interval after a conflict, in case the event of the other change does not arrive.
 const OUTDATED_WAIT: Duration = Duration::from_secs(1);
 
-/// When to look again after what may end without an event.
+/// The requeue interval for a condition that may end without an event.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// The fallback for events that were missed, as kube advises.
+/// The requeue interval after a success, for missed events, as kube's documentation recommends.
 const RESYNC: Duration = Duration::from_secs(3600);
 
-/// The longest wait of [`DefaultBackoff`].
+/// The longest delay of [`DefaultBackoff`].
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
@@ -84,25 +84,26 @@ impl Cached for BellerophonSimple {
     }
 }
 
-/// What is remembered of objects between two reconciles.
+/// The state of objects that is kept between two reconciles.
 #[derive(Default)]
 pub struct Progress(Mutex<HashMap<ObjectRef<BellerophonSimple>, Remembered>>);
 
 #[derive(Default)]
 struct Remembered {
-    /// Since when a status is on its way, or since it was last written.
+    /// Since when the rollout is unfinished, or when its status was last written.
     unsettled: Option<Instant>,
-    /// Of failures in a row.
+    /// The backoff of consecutive failures.
     backoff: Option<DefaultBackoff>,
 }
 
 impl Progress {
-    /// Drops what is known of an object that is gone.
+    /// Drops the state of a deleted object.
     pub fn forget(&self, hero: &BellerophonSimple) {
         self.lock().remove(&ObjectRef::from_obj(hero));
     }
 
-    /// How long a status that is on its way is not written yet. Of one that is settled it is zero.
+    /// Returns how long the status of an unfinished rollout is still held back. It is zero for a
+    /// settled status.
     fn hold(&self, key: &ObjectRef<BellerophonSimple>, settled: bool) -> Duration {
         let mut known = self.lock();
         if settled {
@@ -120,7 +121,7 @@ impl Progress {
         left
     }
 
-    /// Ends the failures in a row.
+    /// Resets the backoff of an object.
     fn succeed(&self, key: &ObjectRef<BellerophonSimple>) {
         let mut known = self.lock();
         if let Some(remembered) = known.get_mut(key) {
@@ -142,15 +143,15 @@ impl Progress {
     }
 }
 
-/// Brings the children of an object to what it asks for, then its status to what is observed.
+/// Creates and repairs the children of an object, and then writes its status.
 pub async fn reconcile(hero: Arc<BellerophonSimple>, ctx: Arc<Context>) -> Result<Action, Error> {
-    // The controller waits for its main store alone.
+    // The controller waits only for its main store.
     tokio::try_join!(ctx.configs.ready(), ctx.services.ready(), ctx.servers.ready())?;
     let _timer = ctx.metrics.reconcile.count_and_measure();
     let key = ObjectRef::from_obj(&*hero);
     let hero = ctx.heroes.get(&key).unwrap_or(hero);
     if hero.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::await_change()); // The garbage collector deletes what it owns.
+        return Ok(Action::await_change()); // The garbage collector deletes the children.
     }
     let ensured = ensure_all(&ctx, &hero).await;
     let (status, settled) = status_of(&hero, &ensured);
@@ -167,7 +168,7 @@ pub async fn reconcile(hero: Arc<BellerophonSimple>, ctx: Arc<Context>) -> Resul
     Ok(Action::requeue(after))
 }
 
-/// Writes the status where it differs and is due, and says when to look again.
+/// Writes the status if it differs and is due. Returns when to requeue.
 async fn report(
     ctx: &Context,
     key: &ObjectRef<BellerophonSimple>,
@@ -197,13 +198,13 @@ async fn report(
     let request = api.patch_status(&name, &params, &patch);
     match ctx.heroes.write(key.clone(), request).await {
         Ok(_) => Ok(RESYNC),
-        // It was deleted meanwhile, and that is an event.
+        // The object was deleted. Its deletion is an event of the watch.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(RESYNC),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Tries again after a wait that grows with the failures in a row.
+/// Requeues after a delay that grows with the number of consecutive failures.
 pub fn error_policy(hero: Arc<BellerophonSimple>, error: &Error, ctx: Arc<Context>) -> Action {
     let key = ObjectRef::from_obj(&*hero);
     warn!(hero = %key, %error, "reconcile failed");

@@ -1,4 +1,4 @@
-//! What an object's status should say.
+//! The desired status of an object.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -13,14 +13,15 @@ use crate::{
     reconcile::Error,
 };
 
-/// The reasons of the three conditions, where servers are on their way or in trouble.
+/// The state from which the three conditions follow.
 struct Verdict {
     finished: bool,
-    /// Why it does not go on by itself, if so.
+    /// Why the rollout does not proceed by itself: a reason and a message.
     degraded: Option<(&'static str, String)>,
 }
 
-/// The status that an object should have, and whether it stays so without another event.
+/// Returns the status that an object should have, and whether it stays the same without another
+/// event.
 pub fn status_of(hero: &BellerophonSimple, ensured: &Ensured) -> (BellerophonSimpleStatus, bool) {
     let want = hero.spec.replicas;
     let servers = ensured.servers.as_deref();
@@ -86,7 +87,7 @@ pub fn status_of(hero: &BellerophonSimple, ensured: &Ensured) -> (BellerophonSim
     (status, verdict.finished || verdict.degraded.is_some())
 }
 
-/// Sets a condition. Its time changes with its status alone.
+/// Sets a condition. Its transition time changes only with its status.
 fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) {
     match conditions.iter_mut().find(|held| held.type_ == condition.type_) {
         Some(held) => {
@@ -99,7 +100,7 @@ fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) {
     }
 }
 
-/// Says whether the StatefulSet has done all that it was asked for.
+/// Reports whether the StatefulSet has finished the rollout of its current generation.
 fn is_finished(servers: &StatefulSet, want: i32) -> bool {
     let Some(status) = &servers.status else {
         return false;
@@ -111,12 +112,12 @@ fn is_finished(servers: &StatefulSet, want: i32) -> bool {
         && (want == 0 || status.current_revision == status.update_revision)
 }
 
-/// What does not go away by itself.
+/// Returns the reason and message of a trouble that does not end by itself.
 fn degradation(trouble: &Trouble) -> Option<(&'static str, String)> {
     match trouble {
         Trouble::Taken(child) => Some((
             "NameConflict",
-            format!("{child} belongs to somebody else; rename one of the two"),
+            format!("{child} belongs to another owner; rename one of the two"),
         )),
         Trouble::Failed(Error::Kube(kube::Error::Api(status)))
             if status.is_invalid() || status.is_forbidden() || status.code == 400 =>

@@ -10,8 +10,8 @@ import java.net.HttpURLConnection;
 import java.util.Set;
 
 /**
- * A child of the same name as its owner: created, matched and repaired by Server-Side Apply, deleted by the
- * garbage collector.
+ * A child with the same name as its owner. It is created, matched and repaired by server-side apply, and deleted by
+ * the garbage collector.
  */
 abstract class ChildResource<R extends HasMetadata> extends CRUDKubernetesDependentResource<R, BellerophonSimple>
     implements SecondaryToPrimaryMapper<R> {
@@ -20,15 +20,16 @@ abstract class ChildResource<R extends HasMetadata> extends CRUDKubernetesDepend
     super(type);
   }
 
-  /** Spares the SDK the computation of the whole desired state to find the child. */
+  /** Returns the ID of the child, so that the SDK does not compute the whole desired state to find it. */
   @Override
   protected ResourceID targetSecondaryResourceID(BellerophonSimple hero, Context<BellerophonSimple> context) {
     return ResourceID.fromResource(hero);
   }
 
   /**
-   * The informer sees only what carries our labels. What somebody else controls is not ours; what nobody controls
-   * is a child of ours that lost its owner reference, which the mapper by owner references would miss.
+   * Maps a child to its owner by name. The informer sees only objects with the operator's labels. An object with
+   * another controller is not mapped. An object without a controller is a child that lost its owner reference, which
+   * the mapper by owner references would miss.
    */
   @Override
   public Set<ResourceID> toPrimaryResourceIDs(R child) {
@@ -40,8 +41,8 @@ abstract class ChildResource<R extends HasMetadata> extends CRUDKubernetesDepend
   }
 
   /**
-   * A creation that the API server refuses because there is such an object means that it lacks our labels. If it is
-   * ours it has lost them and gets them back; if not it is left alone.
+   * Creates the child. If the API server refuses because the object exists, that object lacks the operator's labels.
+   * If it is the owner's child, it has lost them and gets them back. Otherwise it is left alone.
    */
   @Override
   public R create(R desired, BellerophonSimple hero, Context<BellerophonSimple> context) {
@@ -53,7 +54,7 @@ abstract class ChildResource<R extends HasMetadata> extends CRUDKubernetesDepend
       }
       R live = context.getClient().resource(desired).get();
       if (live == null || live.isMarkedForDeletion()) {
-        throw e; // It is about to be created again: a retry does that.
+        throw e; // The retry creates the child again.
       }
       if (Metadata.controllerOf(live).filter(o -> o.getUid().equals(hero.getMetadata().getUid())).isEmpty()) {
         throw new NameTakenException(live);

@@ -14,7 +14,10 @@ import java.util.HexFormat;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/** The settings of the servers. SSA is not the default of the SDK for this type; with it, keys of others stay. */
+/**
+ * The settings of the servers. Server-side apply is not the SDK's default for this type; it keeps the keys of other
+ * clients.
+ */
 @KubernetesDependent(
     useSSA = BooleanWithUndefined.TRUE,
     informer = @Informer(labelSelector = Metadata.CHILDREN, onUpdateFilter = ConfigMapChild.Changed.class))
@@ -37,7 +40,7 @@ public class ConfigMapChild extends ChildResource<ConfigMap> {
     return data;
   }
 
-  /** Changes with the settings, so that pods with it follow them. */
+  /** Returns a hash of the settings. Pods with it in an annotation follow a change of the settings. */
   static String hashOf(BellerophonSimple hero) {
     try {
       MessageDigest sum = MessageDigest.getInstance("SHA-256");
@@ -49,7 +52,7 @@ public class ConfigMapChild extends ChildResource<ConfigMap> {
     }
   }
 
-  /** Lets through what may ask for a repair. */
+  /** Accepts updates that may need a repair. */
   public static class Changed implements OnUpdateFilter<ConfigMap> {
 
     @Override

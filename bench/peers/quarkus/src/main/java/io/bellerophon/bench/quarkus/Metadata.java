@@ -7,14 +7,14 @@ import io.fabric8.kubernetes.api.model.OwnerReference;
 import java.util.Map;
 import java.util.Optional;
 
-/** What the metadata of all children has in common. */
+/** The metadata that all children have in common. */
 final class Metadata {
 
   static final String NAME = "app.kubernetes.io/name";
   static final String INSTANCE = "app.kubernetes.io/instance";
   static final String MANAGED_BY = "app.kubernetes.io/managed-by";
 
-  /** Selects the children of all objects: the informers see nothing else. */
+  /** The label selector of the children of all objects. The informers see no other objects. */
   static final String CHILDREN = "app.kubernetes.io/name=bellerophon-simple,app.kubernetes.io/managed-by=bellerophon";
 
   private Metadata() {}
@@ -23,14 +23,14 @@ final class Metadata {
     return Map.of(NAME, "bellerophon-simple", INSTANCE, hero.getMetadata().getName(), MANAGED_BY, "bellerophon");
   }
 
-  /** The labels that select the pods of an object. */
+  /** Returns the labels that select the pods of an object. */
   static Map<String, String> selectorOf(BellerophonSimple hero) {
     return Map.of(NAME, "bellerophon-simple", INSTANCE, hero.getMetadata().getName());
   }
 
   /**
-   * The metadata of a child. The owner reference is here because the one that the SDK adds has neither
-   * controller nor blockOwnerDeletion; it adds none where there is one of the same owner.
+   * Returns the metadata of a child. It includes the owner reference, because the SDK's own sets neither controller
+   * nor blockOwnerDeletion. The SDK adds none if there is a reference to the same owner.
    */
   static ObjectMeta of(BellerophonSimple hero) {
     return new ObjectMetaBuilder()

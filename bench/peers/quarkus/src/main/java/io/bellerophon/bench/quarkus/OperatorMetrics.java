@@ -9,13 +9,13 @@ import io.micrometer.prometheus.PrometheusMeterRegistry;
 import jakarta.enterprise.inject.Produces;
 import jakarta.inject.Singleton;
 
-/** The metrics of the SDK. */
+/** Produces the metrics of the SDK. */
 class OperatorMetrics {
 
   /**
-   * The extension provides the same, but this release of it too late, so that there would be none. The registry is
-   * the one of Prometheus, not the composite one, which counts nothing before the application has started: the
-   * operator has seen many events by then.
+   * Returns the recommended metrics. This release of the extension provides the same ones too late, so there would be
+   * none. The registry is the one of Prometheus. The composite registry counts nothing before the application has
+   * started, and the operator has received many events before that.
    */
   @Produces
   @Singleton
@@ -24,7 +24,10 @@ class OperatorMetrics {
     return MicrometerMetricsV2.newBuilder(registry).build();
   }
 
-  /** The SDK counts events with and without an action. Prometheus wants all of one name to have the same labels. */
+  /**
+   * Adds an empty action to events without one. Prometheus requires all series of a name to have the same labels, and
+   * the SDK counts events with and without an action.
+   */
   private static class SameLabels implements MeterFilter {
 
     @Override

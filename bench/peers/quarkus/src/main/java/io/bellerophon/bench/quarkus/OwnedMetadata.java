@@ -2,7 +2,7 @@ package io.bellerophon.bench.quarkus;
 
 import io.fabric8.kubernetes.api.model.HasMetadata;
 
-/** The part of the metadata of a child that the operator owns fields of. */
+/** The metadata of a child in which the operator owns fields: labels and owner references. */
 final class OwnedMetadata {
 
   private OwnedMetadata() {}

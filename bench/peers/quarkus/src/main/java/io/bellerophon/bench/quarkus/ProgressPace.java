@@ -7,8 +7,8 @@ import java.time.Duration;
 import java.time.Instant;
 
 /**
- * Says when a status on its way is due: once a second at most, and not in the first one, because most objects are
- * finished by then. What it has forgotten costs a second, no more.
+ * Decides when the status of an unfinished rollout is due: once a second at most, and not in the first second, because
+ * most objects finish within it. A forgotten entry delays a status by one second, no more.
  */
 @Singleton
 class ProgressPace {
@@ -17,7 +17,7 @@ class ProgressPace {
 
   private final Cache<String, Instant> last = Caffeine.newBuilder().expireAfterAccess(Duration.ofMinutes(1)).build();
 
-  /** How long to wait still; if that is nothing, the next is due a second from now. */
+  /** Returns how long the status is still held back. After zero, the next one is due a second from now. */
   Duration waitFor(BellerophonSimple hero) {
     Instant now = Instant.now();
     Instant since = last.get(hero.getMetadata().getUid(), uid -> now);

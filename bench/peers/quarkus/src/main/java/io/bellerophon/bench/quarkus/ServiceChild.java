@@ -7,7 +7,7 @@ import io.javaoperatorsdk.operator.api.reconciler.Context;
 import io.javaoperatorsdk.operator.processing.dependent.kubernetes.KubernetesDependent;
 import io.javaoperatorsdk.operator.processing.event.source.filter.OnUpdateFilter;
 
-/** Gives each server a name of its own: it is headless. */
+/** The headless Service that gives each server a DNS name. */
 @KubernetesDependent(
     informer = @Informer(labelSelector = Metadata.CHILDREN, onUpdateFilter = ServiceChild.Changed.class))
 public class ServiceChild extends ChildResource<Service> {
@@ -34,7 +34,7 @@ public class ServiceChild extends ChildResource<Service> {
         .build();
   }
 
-  /** Lets through what may ask for a repair. */
+  /** Accepts updates that may need a repair. */
   public static class Changed implements OnUpdateFilter<Service> {
 
     @Override

@@ -14,8 +14,8 @@ import io.javaoperatorsdk.operator.AggregatedOperatorException;
 import java.time.Duration;
 
 /**
- * The workflow brings the three children to what is wanted, in parallel; this then brings the status to what is
- * observed. Both write nothing where nothing differs.
+ * Reconciles an object. The workflow creates and repairs the three children in parallel, and then this class writes the
+ * status. Neither writes if nothing differs.
  */
 @Workflow(dependents = {
   @Dependent(type = ConfigMapChild.class),
@@ -27,8 +27,8 @@ public class SimpleReconciler implements Reconciler<BellerophonSimple> {
 
   static final String NAME = "bellerophonsimple";
 
-  /** A failure is told after so many retries: most are over by then. */
-  private static final int RETRIES_BEFORE_TELLING = 3;
+  /** How many retries precede a failure in the status. Most failures are over before that. */
+  private static final int RETRIES_BEFORE_STATUS = 3;
 
   private final ProgressPace pace;
 
@@ -60,13 +60,13 @@ public class SimpleReconciler implements Reconciler<BellerophonSimple> {
   public ErrorStatusUpdateControl<BellerophonSimple> updateErrorStatus(
       BellerophonSimple hero, Context<BellerophonSimple> context, Exception error) {
     int retries = context.getRetryInfo().map(RetryInfo::getAttemptCount).orElse(0);
-    if (retries < RETRIES_BEFORE_TELLING) {
+    if (retries < RETRIES_BEFORE_STATUS) {
       return ErrorStatusUpdateControl.defaultErrorProcessing();
     }
     NameTakenException taken = nameTaken(error);
     Observation seen = observe(hero, context);
     SimpleStatus status = taken == null
-        ? seen.failed("WriteRefused", "a child could not be written; the log of the operator says why")
+        ? seen.failed("WriteRefused", "a child could not be written; see the log of the operator")
         : seen.failed("NameConflict", taken.getMessage());
     if (status.equals(hero.getStatus())) {
       return ErrorStatusUpdateControl.defaultErrorProcessing();
@@ -93,9 +93,9 @@ public class SimpleReconciler implements Reconciler<BellerophonSimple> {
   }
 
   /**
-   * What is applied: the status alone, on condition of the version that it was made from. Without the condition the
-   * SDK, which filters the events of its own writes, would take a change of the spec that comes at the same time for
-   * its own.
+   * Returns the object to apply: only the status, with the resource version from which it was computed as a
+   * precondition. The SDK filters the events of its own writes. Without the precondition it would take a concurrent
+   * change of the spec for its own write.
    */
   private static BellerophonSimple carrying(SimpleStatus status, BellerophonSimple hero) {
     BellerophonSimple applied = new BellerophonSimple();

@@ -3,6 +3,6 @@ package io.bellerophon.bench.quarkus;
 import com.fasterxml.jackson.annotation.JsonIgnoreProperties;
 import com.fasterxml.jackson.annotation.JsonProperty;
 
-/** What is wanted. The API server fills in defaults, so no field is ever missing. */
+/** The desired state. The API server sets defaults, so no field is ever missing. */
 @JsonIgnoreProperties(ignoreUnknown = true)
 public record SimpleSpec(@JsonProperty("winged_horse_name") String wingedHorseName, String image, int replicas) {}

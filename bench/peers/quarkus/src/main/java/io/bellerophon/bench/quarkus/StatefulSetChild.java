@@ -14,7 +14,7 @@ import io.javaoperatorsdk.operator.processing.event.source.filter.OnUpdateFilter
 import java.util.Map;
 import java.util.Objects;
 
-/** The servers. */
+/** The StatefulSet of the servers. */
 @KubernetesDependent(
     informer = @Informer(labelSelector = Metadata.CHILDREN, onUpdateFilter = StatefulSetChild.Changed.class))
 public class StatefulSetChild extends ChildResource<StatefulSet> {
@@ -103,7 +103,7 @@ public class StatefulSetChild extends ChildResource<StatefulSet> {
         .build();
   }
 
-  /** Lets through what may ask for a repair, and what the status of the owner is made of. */
+  /** Accepts updates that may need a repair, or that change a field from which the owner's status is computed. */
   public static class Changed implements OnUpdateFilter<StatefulSet> {
 
     @Override

@@ -8,7 +8,7 @@ import io.fabric8.kubernetes.model.annotation.Plural;
 import io.fabric8.kubernetes.model.annotation.Singular;
 import io.fabric8.kubernetes.model.annotation.Version;
 
-/** What the operator reconciles: the custom resource of the contract. */
+/** The custom resource of the contract, which the operator reconciles. */
 @Group("stable.simple-bellerophon.io")
 @Version("v1")
 @Kind("BellerophonSimple")

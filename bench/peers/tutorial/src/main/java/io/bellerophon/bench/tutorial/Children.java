@@ -20,7 +20,7 @@ import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/** What an object asks for. */
+/** Computes the desired children of an object. */
 final class Children {
 
   static final String NAME = "app.kubernetes.io/name";
@@ -36,7 +36,7 @@ final class Children {
     return new ConfigMapBuilder().withMetadata(metadataOf(hero)).withData(dataOf(hero)).build();
   }
 
-  /** Gives each server a name of its own: it is headless. */
+  /** Returns the headless Service that gives each server a DNS name. */
   static Service serviceOf(BellerophonSimple hero) {
     return new ServiceBuilder()
         .withMetadata(metadataOf(hero))
@@ -134,7 +134,7 @@ final class Children {
     return Map.of(NAME, "bellerophon-simple", INSTANCE, hero.getMetadata().getName(), MANAGED_BY, "bellerophon");
   }
 
-  /** The labels that select the pods of an object. */
+  /** Returns the labels that select the pods of an object. */
   private static Map<String, String> selectorOf(BellerophonSimple hero) {
     return Map.of(NAME, "bellerophon-simple", INSTANCE, hero.getMetadata().getName());
   }
@@ -163,7 +163,7 @@ final class Children {
     return data;
   }
 
-  /** Changes with the settings, so that pods with it follow them. */
+  /** Returns a hash of the settings. Pods with it in an annotation follow a change of the settings. */
   private static String hashOf(BellerophonSimple hero) {
     try {
       MessageDigest sum = MessageDigest.getInstance("SHA-256");

@@ -6,7 +6,7 @@ import io.fabric8.kubernetes.api.model.apps.StatefulSet;
 import io.fabric8.kubernetes.client.KubernetesClient;
 import io.fabric8.kubernetes.client.KubernetesClientBuilder;
 
-/** Runs the operator until it is ended, or a watch breaks. */
+/** Runs the operator until the process is terminated or a watch breaks. */
 public final class Main {
 
   private Main() {}
@@ -19,7 +19,7 @@ public final class Main {
       }
       KubernetesClient client = new KubernetesClientBuilder().build();
       Operator operator = new Operator(client);
-      // The children first: an object whose children are not known yet would get them again.
+      // List the children first. The operator would create the children of an object again if their caches were empty.
       operator.configs.listThenWatch(client, ConfigMap.class, operator::enqueue);
       operator.services.listThenWatch(client, Service.class, operator::enqueue);
       operator.servers.listThenWatch(client, StatefulSet.class, operator::enqueue);

@@ -8,13 +8,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Sets the fields that are wanted in what is there, and no other. */
+/** Sets only the desired fields in an observed object. */
 final class Merge {
 
-  /** What is wanted whole: one more field in them would mean something else. */
+  /** Fields that are replaced as a whole, because an added entry would change their meaning. */
   private static final Set<String> WHOLE = Set.of("selector", "seccompProfile", "capabilities");
 
-  /** What tells an item of a list from others; a port that was renamed is found by its number. */
+  /** The keys that identify an item of a list. A port that was renamed is found by its number. */
   private static final Map<String, List<Set<String>>> ITEM_KEYS = Map.of(
       "ownerReferences", List.of(Set.of("uid")),
       "containers", List.of(Set.of("name")),
@@ -24,7 +24,7 @@ final class Merge {
 
   private Merge() {}
 
-  /** What is seen with what is wanted, or null if that is the same. */
+  /** Returns the observed object with the desired fields, or null if nothing differs. */
   @SuppressWarnings("unchecked")
   static <T extends HasMetadata> T into(KubernetesSerialization json, T seen, T want) {
     Map<String, Object> before = json.convertValue(seen, Map.class);
@@ -54,7 +54,7 @@ final class Merge {
   private static List<Object> lists(String name, List<Object> seen, List<Object> want) {
     List<Object> merged = new ArrayList<>(seen);
     for (Object item : want) {
-      Map<String, Object> wanted = (Map<String, Object>) item; // The lists of others are in WHOLE.
+      Map<String, Object> wanted = (Map<String, Object>) item; // Lists of strings occur only below fields in WHOLE.
       int at = ITEM_KEYS.get(name).stream()
           .filter(wanted.keySet()::containsAll)
           .map(keys -> indexOf(merged, wanted, keys))

@@ -9,10 +9,10 @@ import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Objects;
 
-/** What is seen of an object and its servers, and the status that follows. */
+/** The observed state of an object and its StatefulSet, and the status that follows from it. */
 record Observation(BellerophonSimple hero, StatefulSet servers) {
 
-  /** The StatefulSet has done all that it was asked for. */
+  /** Reports whether the StatefulSet has finished the rollout of its current generation. */
   boolean finished() {
     if (servers == null || servers.getStatus() == null) {
       return false;
@@ -35,7 +35,7 @@ record Observation(BellerophonSimple hero, StatefulSet servers) {
     return with("True", reason, "False", reason, "False", reason, "");
   }
 
-  /** The status while the children cannot be written. */
+  /** Returns the status while the children cannot be written. */
   SimpleStatus failed(String reason, String message) {
     return with("False", "ReplicasNotReady", "False", reason, "True", reason, message);
   }
@@ -59,7 +59,7 @@ record Observation(BellerophonSimple hero, StatefulSet servers) {
     return servers == null || servers.getStatus() == null ? 0 : number(servers.getStatus().getReadyReplicas());
   }
 
-  /** The time of the last transition stays while the status of the condition does. */
+  /** Returns a condition. Its transition time changes only with its status. */
   private Condition condition(String type, String status, String reason, String message) {
     String since = hero.getStatus() == null || hero.getStatus().conditions() == null ? null
         : hero.getStatus().conditions().stream()

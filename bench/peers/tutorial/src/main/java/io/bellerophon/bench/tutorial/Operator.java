@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
-/** Brings the children of an object and its status to what is wanted, for one event after the other. */
+/** Creates and repairs the children of an object and writes its status, one event at a time. */
 class Operator {
 
   private static final long PROGRESS_MILLIS = 1000;
@@ -27,15 +27,15 @@ class Operator {
   private final KubernetesClient client;
   private final ScheduledThreadPoolExecutor callbacks = new ScheduledThreadPoolExecutor(1);
 
-  // Used by the one thread of the callbacks alone.
+  // Only the callback thread may use these maps.
   private final Map<String, Integer> failures = new HashMap<>();
-  private final Map<String, Long> onItsWaySince = new HashMap<>();
+  private final Map<String, Long> unfinishedSince = new HashMap<>();
 
   Operator(KubernetesClient client) {
     this.client = client;
   }
 
-  /** Has an object looked at: the one of this name, or the owner of the children of this name. */
+  /** Enqueues the object with this namespace and name. Its children have the same key. */
   void enqueue(String key) {
     callbacks.execute(() -> handle(key));
   }
@@ -49,7 +49,7 @@ class Operator {
     BellerophonSimple hero = heroes.get(key);
     if (hero == null || hero.isMarkedForDeletion()) {
       failures.remove(key);
-      onItsWaySince.remove(key);
+      unfinishedSince.remove(key);
       return;
     }
     long start = System.nanoTime();
@@ -77,15 +77,18 @@ class Operator {
     report(key, hero, new Observation(hero, seen != null && isOurs(seen, hero) ? seen : null), taken);
   }
 
-  /** Writes a child where it is missing or differs. What it returns is who has its name, or nothing. */
+  /**
+   * Writes a child if it is missing or differs. Returns a message if the object with its name has another owner, or an
+   * empty string.
+   */
   private <T extends HasMetadata> String ensure(ResourceCache<T> cache, T want, BellerophonSimple hero) {
     T seen = cache.get(ResourceCache.keyOf(want));
     if (seen == null) {
       cache.put(client.resource(want).create());
     } else if (seen.isMarkedForDeletion() || wasOfAnOlder(seen, hero)) {
-      return ""; // That it goes will be an event.
+      return ""; // Its deletion will trigger a callback.
     } else if (!isOurs(seen, hero)) {
-      return seen.getKind() + " " + seen.getMetadata().getName() + " belongs to somebody else. ";
+      return seen.getKind() + " " + seen.getMetadata().getName() + " belongs to another owner. ";
     } else {
       T merged = Merge.into(client.getKubernetesSerialization(), seen, want);
       if (merged == null) {
@@ -97,7 +100,10 @@ class Operator {
     return "";
   }
 
-  /** A child without a controller is ours if it has our label: it has lost its owner. */
+  /**
+   * Reports whether a child belongs to the object. A child without a controller but with the operator's label does: it
+   * lost its owner reference.
+   */
   private static boolean isOurs(HasMetadata child, BellerophonSimple hero) {
     OwnerReference owner = controllerOf(child);
     if (owner != null) {
@@ -120,27 +126,27 @@ class Operator {
         .orElse(null);
   }
 
-  /** Writes the status where it differs. One on its way waits for a second, and then writes once a second at most. */
+  /** Writes the status if it differs: for an unfinished rollout after one second, and then once a second at most. */
   private void report(String key, BellerophonSimple hero, Observation seen, String taken) {
     boolean finished = taken.isEmpty() && seen.finished();
     SimpleStatus status = taken.isEmpty() ? seen.status() : seen.failed("NameConflict", taken);
     if (finished) {
-      onItsWaySince.remove(key);
+      unfinishedSince.remove(key);
     }
     if (status.equals(hero.getStatus())) {
       return;
     }
     if (!finished) {
       long now = TimeUnit.NANOSECONDS.toMillis(System.nanoTime());
-      Long since = onItsWaySince.putIfAbsent(key, now);
+      Long since = unfinishedSince.putIfAbsent(key, now);
       if (since == null) {
         enqueueAfter(key, PROGRESS_MILLIS);
         return;
       }
       if (now - since < PROGRESS_MILLIS) {
-        return; // The callback of then is on its way.
+        return; // A callback is already scheduled for when the status is due.
       }
-      onItsWaySince.put(key, now);
+      unfinishedSince.put(key, now);
       enqueueAfter(key, PROGRESS_MILLIS);
     }
     BellerophonSimple changed = client.getKubernetesSerialization().clone(hero);

@@ -11,8 +11,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 
 /**
- * All objects of one kind, by namespace and name, fed by a list and then a watch. The callback is told the name of
- * each object that came, changed or went. A watch that breaks ends the process.
+ * A cache of all objects of one kind, by namespace and name, filled by a list and then a watch. The callback receives
+ * the key of each object that was added, changed or deleted. A watch that breaks ends the process.
  */
 class ResourceCache<T extends HasMetadata> {
 
@@ -67,13 +67,13 @@ class ResourceCache<T extends HasMetadata> {
     });
   }
 
-  /** Takes an object from the watch, or one that was created, unless a newer one is known. */
+  /** Stores an object from the watch or from the answer to a creation, unless the cache has a newer one. */
   void put(T object) {
     cache.merge(keyOf(object), object, ResourceCache::newer);
     Metrics.CACHED.labelValues(kind).set(cache.size());
   }
 
-  /** Takes the answer to a change, unless a newer object is known or it is gone. */
+  /** Stores the answer to an update, unless the cache has a newer object or none at all. */
   void refresh(T object) {
     cache.computeIfPresent(keyOf(object), (key, known) -> newer(known, object));
   }
