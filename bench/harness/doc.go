@@ -4,8 +4,9 @@
 // What it guarantees:
 //
 //   - Nothing is timed before the current build of every contender has passed the required
-//     checks of bench/contract.md: see package qualify. A contender that fails is left out, and
-//     so is one whose toolchain is missing. The run records why.
+//     checks of bench/contract.md, unless --conformance=skip is given: see package qualify. A
+//     contender that fails is left out, and so is one whose toolchain is missing. The run
+//     records why.
 //   - Each round has its own fresh etcd and API server, and its own proxy. A turn goes through
 //     all scenarios, and in each scenario through the contenders: forwards, and in the next turn
 //     backwards (ABBA). So in a run that ends early the numbers of rounds differ by one turn at

@@ -82,8 +82,8 @@ type Measure string
 // Reads counts get and list requests. Opening a watch is not a read. The lists that fill a cache
 // are not reads either: the lists of a resource before its first watch since the process started.
 //
-// Ready starts at the answer to the creation, change or drift; under an open load it starts when
-// the request was due. It ends at the finished status or at the repair.
+// ReadyMedian and Ready99 start at the answer to the creation, change or drift. Under an open load
+// they start when the request was due. They end at the finished status or at the repair.
 const (
 	Objects        Measure = "objects"                // BellerophonSimple objects that converged
 	Converge       Measure = "converge_seconds"       // first request of the load to the last finished status
@@ -96,7 +96,7 @@ const (
 	PeakMemory     Measure = "peak_rss_bytes"        // VmHWM
 	SettledMemory  Measure = "settled_rss_bytes"     // once nothing happens any more
 	Writes         Measure = "writes"                // the contender's requests that change something, without Events
-	NeedlessWrites Measure = "needless_writes"       // writes whose answer has the version from before the write
+	NeedlessWrites Measure = "needless_writes"       // writes whose answer has a version that existed before the write
 	Reads          Measure = "reads"                 // see above
 	ReactionMedian Measure = "reaction_p50_seconds"  // from the watch event, or the intended time of the change, to the object's next write
 	Reaction99     Measure = "reaction_p99_seconds"

@@ -146,8 +146,8 @@ func (b benchmark) arguments() []string {
 	return []string{"-test.run", "^$", "-test.benchmem", "-test.bench", exactly(b.name), "-test.benchtime", fmt.Sprintf("%dx", b.iterations)}
 }
 
-// runLimit and trialLimit bound how long one process may run, in addition to 50 times the
-// benchtime. A benchmark that never ends must not use up the time of the whole comparison.
+// One process may run for runLimit or trialLimit, plus 50 times the benchtime. A benchmark that
+// never ends must not use up the time of the whole comparison.
 const (
 	runLimit   = time.Minute
 	trialLimit = time.Minute

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// quick is a test file. The change replaces AMOUNT by twice as much as the base, and so does twice
-// the allocations and writes.
+// quick is a template of a test file. AMOUNT is twice as large in the change as in the base, so the
+// change does twice the allocations and writes.
 const quick = `package p
 
 import "testing"

@@ -36,7 +36,7 @@ type World struct {
 	Calm func(ctx context.Context) error
 	// Quiet is how long a contender has to be quiet to count as settled.
 	Quiet time.Duration
-	// Progress receives the current step and its progress. total is 0 if the step has no number.
+	// Progress receives the current step and its progress. total is 0 if it is unknown.
 	Progress func(what string, done, total int)
 
 	process Process
