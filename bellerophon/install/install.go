@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bellerophon-io/bellerophon/charts"
+	"github.com/bellerophon-io/bellerophon/bellerophon/render"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,7 +50,7 @@ func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (
 	if watchNamespace != "" {
 		values["watchNamespace"] = watchNamespace
 	}
-	manifests, err := charts.Operator(Release, Namespace, values)
+	manifests, err := render.Operator(Release, Namespace, values)
 	if err != nil {
 		return nil, err
 	}

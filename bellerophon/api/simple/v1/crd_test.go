@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellerophon-io/bellerophon/charts"
+	"github.com/bellerophon-io/bellerophon/bellerophon/render"
 	"go.uber.org/goleak"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	crdv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -157,7 +157,7 @@ func TestEachLimitSaysWhatIsAllowed(t *testing.T) {
 // definition returns the generated definition as the chart installs it.
 func definition(t *testing.T) *crdv1.CustomResourceDefinition {
 	t.Helper()
-	manifests, err := charts.Operator("bellerophon", "home", nil)
+	manifests, err := render.Operator("bellerophon", "home", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,12 @@
-package charts_test
+package render_test
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/render"
 	"github.com/bellerophon-io/bellerophon/charts"
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
@@ -85,7 +84,7 @@ func TestTheBindingGivesTheRoleToTheServiceAccountOfThePod(t *testing.T) {
 }
 
 func TestTheRoleHasTheGeneratedRulesAndNoOthers(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("bellerophon-operator", "files", "role.yaml"))
+	data, err := charts.Files.ReadFile("bellerophon-operator/files/role.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +175,7 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := charts.Operator("bellerophon", "home", test.values)
+			_, err := render.Operator("bellerophon", "home", test.values)
 			if err == nil {
 				t.Fatal("the chart rendered")
 			}
@@ -191,14 +190,14 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 
 func TestNamesThatNoClusterTakesAreRefused(t *testing.T) {
 	for _, test := range [][2]string{{"", "home"}, {"Big", "home"}, {"bellerophon", ""}, {"bellerophon", "a/b"}} {
-		if _, err := charts.Operator(test[0], test[1], nil); err == nil {
+		if _, err := render.Operator(test[0], test[1], nil); err == nil {
 			t.Errorf("release %q in namespace %q rendered", test[0], test[1])
 		}
 	}
 }
 
 func TestNamesThatLookLikeNumbersStayNames(t *testing.T) {
-	manifests, err := charts.Operator("1", "2", map[string]any{"watchNamespace": "3"})
+	manifests, err := render.Operator("1", "2", map[string]any{"watchNamespace": "3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,9 +222,9 @@ func TestAProgramThatIsTheOperatorInstallsAllButTheDeployment(t *testing.T) {
 }
 
 // operator renders the chart as release bellerophon in namespace home.
-func operator(t *testing.T, values map[string]any) charts.Manifests {
+func operator(t *testing.T, values map[string]any) render.Manifests {
 	t.Helper()
-	manifests, err := charts.Operator("bellerophon", "home", values)
+	manifests, err := render.Operator("bellerophon", "home", values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,31 +259,31 @@ func granted(rules []rbacv1.PolicyRule) map[string]string {
 }
 
 // container returns the image and the arguments of the operator's container.
-func container(t *testing.T, manifests charts.Manifests) string {
+func container(t *testing.T, manifests render.Manifests) string {
 	t.Helper()
 	operator := deployment(t, manifests).Spec.Template.Spec.Containers[0]
 	return operator.Image + " " + strings.Join(operator.Args, " ")
 }
 
-func deployment(t *testing.T, manifests charts.Manifests) *appsv1.Deployment {
+func deployment(t *testing.T, manifests render.Manifests) *appsv1.Deployment {
 	t.Helper()
 	return typed(t, manifests, "Deployment", &appsv1.Deployment{})
 }
 
 // roleOf returns the Role, or the ClusterRole decoded as a Role, which has the same fields.
-func roleOf(t *testing.T, manifests charts.Manifests) *rbacv1.Role {
+func roleOf(t *testing.T, manifests render.Manifests) *rbacv1.Role {
 	t.Helper()
 	return typed(t, manifests, "Role", &rbacv1.Role{})
 }
 
-func bindingOf(t *testing.T, manifests charts.Manifests) *rbacv1.RoleBinding {
+func bindingOf(t *testing.T, manifests render.Manifests) *rbacv1.RoleBinding {
 	t.Helper()
 	return typed(t, manifests, "RoleBinding", &rbacv1.RoleBinding{})
 }
 
 // typed decodes the one object of a kind, or of its cluster-wide counterpart. As in the API server,
 // an unknown field is an error.
-func typed[T any](t *testing.T, manifests charts.Manifests, kind string, into *T) *T {
+func typed[T any](t *testing.T, manifests render.Manifests, kind string, into *T) *T {
 	t.Helper()
 	for _, object := range manifests.Objects {
 		if strings.TrimPrefix(object.GetKind(), "Cluster") != kind {
