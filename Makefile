@@ -4,9 +4,13 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 # The tools are modules of their own, so that their dependencies stay out of Bellerophon's.
-LINT := go tool -modfile=tools/lint/go.mod golangci-lint
-PEER_LINT := go tool -modfile=../../../tools/lint/go.mod golangci-lint run --config=../../../.golangci.yml
-GENERATE := go tool -modfile=tools/generate/go.mod controller-gen
+# They are outside of go.work, and -modfile does not work with it.
+LINT := GOWORK=off go tool -modfile='$(CURDIR)/tools/lint/go.mod' golangci-lint run --config='$(CURDIR)/.golangci.yml'
+GENERATE := GOWORK=off go tool -modfile='$(CURDIR)/tools/generate/go.mod' controller-gen
+
+# Everything else uses the go.work of this checkout, whatever the environment says. The
+# pattern `work` stands for all packages of its modules.
+export GOWORK :=
 
 # The first run builds a control plane; the tests of each package share one cluster.
 TEST_TIMEOUT := 40m
@@ -22,20 +26,22 @@ run: build ## Start a local cluster, the operator and samples. Ctrl-C ends it.
 
 test: build ## Run all tests.
 	@bin/bellerophon cluster --build-only
-	go test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+	go test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) work
 
 build: ## Build the command, bin/bellerophon.
 	@echo 'building bin/bellerophon (the first time takes a few minutes)'
 	@go build -o bin/bellerophon ./bellerophon
 
 generate: ## Generate deep copies, resource definitions and the role.
-	$(GENERATE) object crd rbac:roleName=bellerophon-operator paths=./bellerophon/... \
-		output:crd:dir=charts/bellerophon-operator/crds output:rbac:dir=charts/bellerophon-operator/files
+	cd bellerophon && $(GENERATE) object crd rbac:roleName=bellerophon-operator paths=./... \
+		output:crd:dir=../charts/bellerophon-operator/crds output:rbac:dir=../charts/bellerophon-operator/files
 
 lint: ## Check the code with golangci-lint.
-	$(LINT) run
+	$(LINT)
+	cd bellerophon && $(LINT)
+	cd bench && $(LINT)
 	@# A peer imports its framework, and starts goroutines as that recommends.
-	cd bench/peers/controller-runtime && $(PEER_LINT) --disable=depguard,forbidigo
+	cd bench/peers/controller-runtime && $(LINT) --disable=depguard,forbidigo
 
 # A run that was interrupted, or ended at its limit, goes on with OUT=<its folder>.
 OUT ?= bin/bench-$(shell date +%Y%m%d-%H%M%S)

@@ -52,7 +52,7 @@ type recipe interface {
 // all is the table of contenders. A new contender needs a line here and a line in resync of
 // package harness. Package report needs a rule for its metrics, and a colour.
 var all = []Contender{
-	{Name: "bellerophon", Warmed: true, recipe: goProgram{pkg: "./bellerophon/bellerophon-operator", arguments: bellerophonArguments}},
+	{Name: "bellerophon", Warmed: true, recipe: goProgram{folder: "bellerophon", pkg: "./bellerophon-operator", arguments: bellerophonArguments}},
 	{Name: "controller-runtime", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"}},
 	{Name: "controller-runtime-tuned", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
 		arguments: func(Settings) []string { return []string{"--tuned"} }}},
@@ -64,7 +64,7 @@ var all = []Contender{
 		jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"}}},
 	{Name: "tutorial", Warmed: true, OneWorker: true, recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
 		jar: "tutorial.jar", libraries: []string{"kubernetes-client"}}},
-	{Name: "ideal", CreatesOnly: true, recipe: goProgram{pkg: "./bench/ideal/process"}},
+	{Name: "ideal", CreatesOnly: true, recipe: goProgram{folder: "bench", pkg: "./ideal/process"}},
 }
 
 // bellerophonArguments maps the contract's environment to the command's flags. The command has no
@@ -147,11 +147,11 @@ func (c Contender) Build(ctx context.Context, log io.Writer) (*Program, error) {
 	return program, nil
 }
 
-// goProgram is a main package of this module or of a nested module.
+// goProgram is a main package of one of the modules of the checkout.
 type goProgram struct {
 	folder    string // the folder of the module, relative to the root of the checkout
 	pkg       string
-	library   string // the module whose version matters; empty is the main module
+	library   string // the module whose version matters; if empty, the commit of the checkout counts
 	arguments func(Settings) []string
 }
 

@@ -27,7 +27,7 @@ func goVersion(ctx context.Context, b *builder, program, library string) (string
 	name := filepath.Base(library)
 	version := versions[library]
 	if library == "" {
-		name = filepath.Base(info.Main.Path)
+		name = filepath.Base(modulePath)
 		if version, err = firstLineOf(ctx, b.root, "git", "describe", "--always", "--dirty"); err != nil {
 			version = "devel" // A checkout without history, or a machine without git.
 		}

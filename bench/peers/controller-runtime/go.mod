@@ -3,7 +3,7 @@ module github.com/bellerophon-io/bellerophon/bench/peers/controller-runtime
 go 1.26.0
 
 require (
-	github.com/bellerophon-io/bellerophon v0.0.0
+	github.com/bellerophon-io/bellerophon/bellerophon v0.0.0
 	golang.org/x/sync v0.24.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
@@ -69,4 +69,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/bellerophon-io/bellerophon => ../../..
+replace (
+	github.com/bellerophon-io/bellerophon => ../../..
+	github.com/bellerophon-io/bellerophon/bellerophon => ../../../bellerophon
+)
