@@ -158,6 +158,33 @@ func TestAChangeThatDoesTwiceAsMuchIsFoundAndNothingIsLeft(t *testing.T) {
 	}
 }
 
+func TestABaseOfOneModuleIsComparedWithAChangeOfTwo(t *testing.T) {
+	code := strings.NewReplacer("AMOUNT", "50", "ONLY", "Only").Replace(quick)
+	temporary := repository(t, code, code+"\n")
+	for name, content := range map[string]string{
+		"p/go.mod": "module example.org/p/p\n\ngo 1.26.0\n",
+		"go.work":  "go 1.26.0\n\nuse (\n\t.\n\t./p\n)\n",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, arguments := range [][]string{{"add", "."}, {"-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "--quiet", "-m", "Split"}} {
+		if _, err := run(t.Context(), ".", "git", arguments...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("GOWORK", "off") // The environment of the caller is for another checkout.
+	got, err := compare(t.Context(), small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t, temporary)
+	if len(got.Ratios) == 0 {
+		t.Error("there is no ratio, want those of p.Work")
+	}
+}
+
 func TestAnInterruptEndsAStuckBenchmarkAndLeavesNothing(t *testing.T) {
 	temporary := repository(t, stuck, stuck+"\n")
 	fifo := filepath.Join(temporary, "fifo")

@@ -121,6 +121,7 @@ func measured(ctx context.Context, folder, name string, arguments ...string) (ou
 	var out, trouble bytes.Buffer
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir, command.Stdout, command.Stderr = folder, &out, &trouble
+	command.Env = append(command.Environ(), "GOWORK=") // A side is built with the go.work of its worktree, if it has one.
 	command.SysProcAttr = contender.ChildAttributes()
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // Kill the whole process group.
 	if err := command.Run(); err != nil {
