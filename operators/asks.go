@@ -8,17 +8,17 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// asks is the changes that rules have to be asked about again, because they panicked.
+// asks holds the changes for which rules have to be called again, because they panicked.
 type asks struct {
-	flow StageStats
-	news chan struct{} // has a token when an ask may be due earlier than was known
+	stats StageStats
+	wake  chan struct{} // has a token when an ask may be due earlier than before
 
 	mu      sync.Mutex
-	kept    bool // Retries asks again; without it, nothing is kept
+	enabled bool // Retries calls rules again; without it, nothing is kept
 	backoff Backoff
 	known   map[askKey]*ask
-	due     askHeap // of known, those that are not being asked
-	failing int     // those that failed FailingAfter times in a row or more
+	due     askHeap // the asks in known, except those in a call
+	failing int     // asks that failed FailingAfter times in a row or more
 }
 
 type askKey struct {
@@ -26,37 +26,37 @@ type askKey struct {
 	object streams.Key
 }
 
-// ask is what one rule has to be asked about one object.
+// ask holds the changes of one object for which one rule has to be called again.
 type ask struct {
 	askKey
 	changes  []streams.Change // oldest first
 	failures int              // in a row
 	due      time.Time
-	position int  // in due; -1 while it is being asked
+	position int  // in due; -1 during a call
 	gone     bool // its rule was removed meanwhile
 }
 
-// maxAskChanges bounds the changes of one object that wait for one rule. Beyond it, the oldest
-// are folded, as the events would have been by a Debounce whose receiver is busy.
+// maxAskChanges bounds the changes of one object that wait for one rule. Beyond it the oldest
+// changes are coalesced, as a Debounce coalesces their events while its receiver is busy.
 const maxAskChanges = 16
 
 func newAsks() *asks {
-	return &asks{news: make(chan struct{}, 1), known: map[askKey]*ask{}}
+	return &asks{wake: make(chan struct{}, 1), known: map[askKey]*ask{}}
 }
 
-// keep has what fails from now on be kept.
+// keep enables asks: changes are kept for rules that panic from now on.
 func (a *asks) keep(backoff Backoff) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.kept, a.backoff = true, backoff
+	a.enabled, a.backoff = true, backoff
 }
 
-// failed notes that a rule panicked when Trigger asked it about a change. A rule that is no
-// longer current is not asked again.
+// failed records that a rule panicked when Trigger called it for a change. A rule that is no longer
+// current is not called again.
 func (a *asks) failed(rule *Rule, change *streams.Change, current func(*Rule) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.kept || !current(rule) {
+	if !a.enabled || !current(rule) {
 		return
 	}
 	key := askKey{rule, change.Key}
@@ -66,24 +66,24 @@ func (a *asks) failed(rule *Rule, change *streams.Change, current func(*Rule) bo
 	}
 	added := &ask{askKey: key, changes: []streams.Change{*change}}
 	a.known[key] = added
-	a.flow.Waiting.Add(1)
-	a.flow.In.Add(1)
+	a.stats.Waiting.Add(1)
+	a.stats.In.Add(1)
 	a.delay(added, time.Now())
 	a.notify()
 }
 
 func (a *asks) notify() {
 	select {
-	case a.news <- struct{}{}:
+	case a.wake <- struct{}{}:
 	default:
 	}
 }
 
-// delay has an ask wait after a failure.
+// delay makes an ask wait for its backoff after a failure.
 func (a *asks) delay(failed *ask, now time.Time) {
 	if failed.failures++; failed.failures == FailingAfter {
 		a.failing++
-		a.flow.Waiting.Add(-1)
+		a.stats.Waiting.Add(-1)
 	}
 	failed.due = now.Add(a.backoff.delay(failed.failures))
 	heap.Push(&a.due, failed)
@@ -99,25 +99,26 @@ func (a *asks) next() (due time.Time, found bool) {
 	return a.due[0].due, true
 }
 
-// take takes an ask that is due, and what it is about. Every ask that is taken is given back.
+// take returns an ask that is due, and its changes. The caller has to give back every ask that it
+// takes.
 func (a *asks) take(now time.Time) (*ask, []streams.Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.due) == 0 || a.due[0].due.After(now) {
 		return nil, nil
 	}
-	a.flow.Running.Add(1)
+	a.stats.Running.Add(1)
 	taken := heap.Pop(&a.due).(*ask)
 	changes := taken.changes
-	taken.changes = nil // What comes meanwhile is kept apart.
+	taken.changes = nil // Changes that come meanwhile are kept apart.
 	return taken, changes
 }
 
-// giveBack notes which changes an ask still has no answer for.
+// giveBack returns an ask, with the changes for which the rule has failed again.
 func (a *asks) giveBack(taken *ask, failed []streams.Change, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	defer a.flow.Running.Add(-1) // Last: see Flow.
+	defer a.stats.Running.Add(-1) // Last: see StageStats.
 	if taken.gone {
 		return
 	}
@@ -131,20 +132,20 @@ func (a *asks) giveBack(taken *ask, failed []streams.Change, now time.Time) {
 		a.forget(taken)
 		return
 	}
-	if len(failed) == 0 { // What came meanwhile failed once each, as far as is known.
+	if len(failed) == 0 { // As far as is known, each change that came meanwhile has failed once.
 		a.forget(taken)
 		taken.failures = 0
-		a.flow.Waiting.Add(1)
+		a.stats.Waiting.Add(1)
 	}
 	a.delay(taken, now)
 }
 
-// forget counts an ask no more.
+// forget removes an ask from the counts.
 func (a *asks) forget(gone *ask) {
 	if gone.failures >= FailingAfter {
 		a.failing--
 	} else {
-		a.flow.Waiting.Add(-1)
+		a.stats.Waiting.Add(-1)
 	}
 }
 
@@ -164,7 +165,7 @@ func (a *asks) remove(controller string) {
 	}
 }
 
-// add appends a change of the object.
+// add appends a change of the object. Beyond maxAskChanges it coalesces the two oldest changes.
 func (k *ask) add(change streams.Change) {
 	if k.changes = append(k.changes, change); len(k.changes) <= maxAskChanges {
 		return
@@ -185,7 +186,7 @@ func (k *ask) add(change streams.Change) {
 	k.changes = append([]streams.Change{folded}, k.changes[2:]...)
 }
 
-// askHeap is a heap of asks, the next due first.
+// askHeap is a heap of asks, the one that is due next first.
 type askHeap []*ask
 
 func (h askHeap) Len() int           { return len(h) }

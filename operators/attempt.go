@@ -10,33 +10,34 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// ErrTimeout is in the error of an attempt that was ended by its timeout.
+// ErrTimeout is wrapped by the error of an attempt that its timeout ended.
 var ErrTimeout = errors.New("the reconcile timed out")
 
-// ErrExited is the error of an attempt that ended its goroutine with [runtime.Goexit], as
-// FailNow of package testing does. Like a panic, it fails this one attempt.
+// ErrExited is the error of an attempt that ended its goroutine with [runtime.Goexit], as FailNow
+// of package testing does. Like a panic, it fails this attempt alone.
 var ErrExited = errors.New("the reconciler called runtime.Goexit")
 
-// errTimeout tells our timeout from a deadline of the reconciler's own.
+// errTimeout distinguishes the timeout of an attempt from a deadline of the reconciler's own.
 var errTimeout = errors.New("timeout of the attempt")
 
-// attempt is one call of a reconciler, and the context that it gets. Most calls find
-// nothing to do and never look at their context, so that the timer and what else ends
-// it are made only when somebody does.
+// attempt is one call of a reconciler, and the context that the call gets. Most calls find nothing
+// to do and never look at their context. So the timer, and what else ends the context, is created
+// on first use.
 type attempt struct {
-	parent  context.Context // It is a context itself.
+	parent  context.Context // kept in a struct because attempt is a context itself
 	timeout time.Duration
 	started time.Time
 	request Request
-	task    *task // of its fields, only those that stay as they are during an attempt may be read
+	task    *task // only fields that do not change during an attempt may be read
 
 	mu     sync.Mutex
-	inner  context.Context // nil until somebody looks
+	inner  context.Context // nil until first use
 	cancel func()
 	ended  bool
 	writes []Write
 }
 
+// newAttempt creates the attempt for a task that was started.
 func newAttempt(ctx context.Context, task *task, timeout time.Duration) *attempt {
 	return &attempt{parent: ctx, timeout: timeout, started: time.Now(), request: task.request, task: task}
 }
@@ -44,7 +45,7 @@ func newAttempt(ctx context.Context, task *task, timeout time.Duration) *attempt
 // call calls the reconciler, once. It does not return if the reconciler ends its goroutine.
 func (a *attempt) call() (requeueAfter time.Duration, err error) {
 	panicked := lifecycle.Guard(func() error {
-		requeueAfter, err = a.task.by.Reconcile(a, a.request)
+		requeueAfter, err = a.task.controller.Reconcile(a, a.request)
 		return nil
 	})
 	if panicked != nil {
@@ -53,7 +54,7 @@ func (a *attempt) call() (requeueAfter time.Duration, err error) {
 	return requeueAfter, err
 }
 
-// conclude ends the attempt, and returns its result and when that was.
+// conclude ends the attempt. It returns the result, and when the attempt ended.
 func (a *attempt) conclude(requeueAfter time.Duration, err error) (Result, time.Time) {
 	ended := time.Now()
 	result := Result{
@@ -70,11 +71,12 @@ func (a *attempt) conclude(requeueAfter time.Duration, err error) (Result, time.
 	}
 	result.Writes = a.end()
 	if result.Outcome = outcomeOf(&result); result.Outcome != Requeued {
-		result.RequeueAfter = 0 // An error may have come with one.
+		result.RequeueAfter = 0 // A reconciler may return one with an error.
 	}
 	return result, ended
 }
 
+// timedOut reports whether the timeout ended the attempt.
 func (a *attempt) timedOut(after time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +86,7 @@ func (a *attempt) timedOut(after time.Duration) bool {
 	return errors.Is(context.Cause(a.inner), errTimeout)
 }
 
-// end ends the context, and is what was written.
+// end ends the context and returns the writes of the attempt.
 func (a *attempt) end() []Write {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,8 +97,9 @@ func (a *attempt) end() []Write {
 	return a.writes
 }
 
-// context is the context that this one stands for. Others that are derived from this one
-// hang on it directly: they find it by Value and know it by Done.
+// context returns the context behind the attempt, which it creates on first use. Contexts that are
+// derived from the attempt become children of that context: they find it by Value, and recognize it
+// by Done.
 func (a *attempt) context() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,14 +131,15 @@ func (a *attempt) Value(key any) any {
 
 type attemptKey struct{}
 
+// attemptOf returns the attempt that ctx belongs to, or nil.
 func attemptOf(ctx context.Context) *attempt {
 	found, _ := ctx.Value(attemptKey{}).(*attempt)
 	return found
 }
 
-// RecordWrite adds a write to the result of the attempt that ctx belongs to. Clients
-// call it after each write that succeeded, from any goroutine. Without an attempt, or
-// after its end, it does nothing.
+// RecordWrite adds a write to the result of the attempt that ctx belongs to. Clients call it after
+// each write that succeeded, from any goroutine. Without an attempt, or after its end, it does
+// nothing.
 func RecordWrite(ctx context.Context, write Write) {
 	current := attemptOf(ctx)
 	if current == nil {
@@ -148,7 +152,8 @@ func RecordWrite(ctx context.Context, write Write) {
 	}
 }
 
-// RequestOf is the request of the attempt that ctx belongs to, if it belongs to one.
+// RequestOf returns the request of the attempt that ctx belongs to. It returns false if ctx belongs
+// to no attempt.
 func RequestOf(ctx context.Context) (Request, bool) {
 	current := attemptOf(ctx)
 	if current == nil {
@@ -157,9 +162,9 @@ func RequestOf(ctx context.Context) (Request, bool) {
 	return current.request, true
 }
 
-// missing returns the reconciler of a controller that does not exist.
+// missing returns the reconciler for a controller that does not exist.
 func missing(name string) Reconciler {
 	return func(context.Context, Request) (time.Duration, error) {
-		return 0, Terminal(fmt.Errorf("there is no controller of the name %q", name))
+		return 0, Terminal(fmt.Errorf("no controller is named %q; set it with Controllers.Set", name))
 	}
 }

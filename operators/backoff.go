@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Backoff is the policy of waiting between attempts that fail: First, then twice as
-// long each time, up to Max, each spread by a random part of up to ±Jitter, so that
-// what failed together does not come back together.
+// Backoff is the policy of waiting between attempts that fail: First, then twice as long each time,
+// up to Max. A random part of up to ±Jitter spreads each wait, so that tasks which failed together
+// do not come back together.
 type Backoff struct {
 	First  time.Duration // 1 ms to Max; default 50 ms
 	Max    time.Duration // up to 24 h; default 5 min
-	Jitter float64       // 0 to 0.5, as a part of the wait; default 0.1; negative for none
+	Jitter float64       // 0 to 0.5, as a fraction of the wait; default 0.1; negative for none
 }
 
 // Defaults of [Backoff].
@@ -22,6 +22,7 @@ const (
 	DefaultBackoffJitter = 0.1
 )
 
+// withDefaults fills in the defaults, and returns an error for a field that is out of its range.
 func (b Backoff) withDefaults() (Backoff, error) {
 	if b.First == 0 {
 		b.First = DefaultBackoffFirst
@@ -43,7 +44,7 @@ func (b Backoff) withDefaults() (Backoff, error) {
 	return b, nil
 }
 
-// delay is the wait after a number of failures in a row, from 1.
+// delay returns the wait after a number of failures in a row, which is 1 or more.
 func (b Backoff) delay(failures int) time.Duration {
 	wait := b.First
 	for ; failures > 1 && wait < b.Max; failures-- {

@@ -13,7 +13,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// failing fails the first n attempts.
+// failing returns a reconciler that fails the first n attempts.
 func failing(n int, err error) operators.Reconciler {
 	return func(context.Context, operators.Request) (time.Duration, error) {
 		if n--; n >= 0 {
@@ -47,7 +47,7 @@ func TestTheBackoffDoublesUpToItsMaximum(t *testing.T) {
 			}
 		}
 		if got, want := strings.Join(delays, " "), "1s 2s 4s 8s 10s 10s 10s 0s"; got != want {
-			t.Errorf("the results tell of %s, want %s", got, want)
+			t.Errorf("the results have %s, want %s", got, want)
 		}
 		b.stop()
 	})
@@ -171,14 +171,15 @@ func TestRequeueAfterAsksForAnotherAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRig(t, func(context.Context, operators.Request) (time.Duration, error) { return time.Minute, nil }, one)
 		b.in.send(request("a", "1"))
-		b.wantFlow("until the requeue", 0, 0) // It waits for nothing that is due.
+		b.wantFlow("until the requeue", 0, 0) // A requeue after more than 5 s does not count as waiting.
 		pass(150 * time.Second)
 		b.wantAttempts("0s a | 1m0s a | 2m0s a")
 		b.wantResults("a:requeue_after#1", "a:requeue_after#1", "a:requeue_after#1")
 		if second := b.results[1]; second.RequeueAfter != time.Minute || len(second.Causes) != 0 || second.Received.Sub(b.started) != time.Minute {
 			t.Errorf("the second result is %+v", second)
 		}
-		// An event ends the wait: the next attempt is a minute after the one it causes.
+		// An event ends the wait. The next attempt starts a minute after the attempt that the event
+		// causes.
 		b.in.send(request("a", "2"))
 		pass(65 * time.Second)
 		b.wantAttempts("0s a | 1m0s a | 2m0s a | 2m30s a | 3m30s a")

@@ -11,7 +11,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// inBatches sends n values, made of their number, in batches of a size.
+// inBatches returns a stream of n values in batches of a size. value makes each from its number.
 func inBatches[T any](n, size int, value func(i int) T) streams.Stream[T] {
 	return streams.Create(func(_ context.Context, out streams.Sink[T]) {
 		for i := 0; i < n; {
@@ -26,7 +26,7 @@ func inBatches[T any](n, size int, value func(i int) T) streams.Stream[T] {
 	})
 }
 
-// manyNames are the names that benchmarks make unique keys of, in pairs.
+// manyNames are names for unique keys: benchmarks use them in pairs.
 var manyNames = func() []string {
 	names := make([]string, 1<<16)
 	for i := range names {
@@ -35,8 +35,8 @@ var manyNames = func() []string {
 	return names
 }()
 
-// BenchmarkDebounce takes an event through Debounce: of a key of its own, or of one of
-// ten keys, whose events are folded.
+// BenchmarkDebounce sends an event through Debounce. The event has a key of its own, or one of ten
+// keys, whose events are coalesced.
 func BenchmarkDebounce(b *testing.B) {
 	for _, window := range []time.Duration{0, operators.DefaultWindow} {
 		for _, keys := range []string{"unique", "hot"} {
@@ -68,8 +68,8 @@ func BenchmarkDebounce(b *testing.B) {
 	}
 }
 
-// BenchmarkReconcile takes a request for an object of its own through Reconcile, with a
-// reconciler that does nothing.
+// BenchmarkReconcile sends a request for an object of its own through Reconcile. The reconciler
+// does nothing.
 func BenchmarkReconcile(b *testing.B) {
 	nothing := func(context.Context, operators.Request) (time.Duration, error) { return 0, nil }
 	for _, workers := range []int{4, 16} {

@@ -7,76 +7,83 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// debounceBatch bounds a batch that Debounce sends.
+// debounceBatch bounds the events in a batch that Debounce sends.
 const debounceBatch = 256
 
-// conflation is the state of one observation of Debounce: which events wait, and which
-// are ready to go. It knows no channels and starts no timers.
+// conflation is the state of one observation of Debounce: the events that wait, and the events that
+// are ready to go out. It has no channels and starts no timers.
+//
+// While the window of a key is open, later events of the key wait in one entry. At the end of the
+// window the entry becomes ready.
 type conflation struct {
 	window  time.Duration
-	burst   int                // states of a key that pass at once in a window that nothing waited for
+	burst   int                // states of a key that pass at once in a window that no event waited for
 	origins map[string]*origin // by source
-	last    *origin            // the one of the last event: most come in runs
-	hot     fifo[timer]        // hot keys, by when that ends: all windows are equally long
-	holding int                // of them, those with an event that waits for that
+	last    *origin            // the origin of the last event: most events come in runs of one source
+	windows fifo[windowEnd]    // ends of the open windows, in order: all windows are equally long
+	delayed int                // keys with an event that waits for the end of its window
 	ready   fifo[*entry]       // in the order in which they go out
 	size    int                // events held
-	spare   []*hotKey
+	spare   []*keyState        // for reuse
 	passing passing
 }
 
-// origin is what is known of one source. Two sources that see the same object are told
-// apart, so that no bookmark or list of one speaks for the other.
+// origin is the state of one source. Two sources that see the same object are kept apart, so that a
+// list or bookmark of one source never stands for the other.
 type origin struct {
 	source string
-	keys   table[streams.Key, *hotKey]
-	list   *entry // the list that it started last
+	keys   table[streams.Key, *keyState]
+	list   *entry // the list that the source started last
 }
 
-// hotKey is a key of which an event went on less than a window ago, or of which one is
-// still to go out.
-type hotKey struct {
-	origin *origin
-	key    streams.Key
-	hot    bool // it has a timer, which lets go what waits, or else makes the key cold
-	passes int  // how many states went on since it is hot, or as many as may
-	// waiting takes in further events of the key. It is nil once its events are out, and
-	// when a list of its source follows, which they must not overtake.
+// keyState is the state of a key whose window is open, or which has an event that is still to go
+// out.
+type keyState struct {
+	origin   *origin
+	key      streams.Key
+	inWindow bool // its window is open; the end releases a waiting event, or makes the key quiet
+	passes   int  // states that passed in the window; burst if no more may
+	// waiting takes in further events of the key. It is nil once its events are out. It is also nil
+	// when a list of the source follows, which later events must not overtake.
 	waiting *entry
-	own     entry // what waiting is, most of the time
-	refs    int   // from its timer, and from entries that are not own
+	own     entry // what waiting points to, most of the time
+	refs    int   // references from windows, and from entries other than own
 }
 
-type timer struct {
+// windowEnd is when the window of a key ends.
+type windowEnd struct {
 	at  time.Time
-	key *hotKey
+	key *keyState
 }
 
-// entry is what waits together: the events of one key, a list, a bookmark, an error.
+// entry holds what goes out together: the events of one key, a list, a mark or an error.
 type entry struct {
 	kind   entryKind
 	origin *origin
-	key    *hotKey // of ofKey
+	key    *keyState // for ofKey only
 	events []streams.Event
-	out    int // of events, how many are out
+	taken  int // how many of events have been taken to be sent
 	err    error
 	queued bool // in ready
 }
 
+// entryKind is what an entry holds.
 type entryKind uint8
 
 const (
 	ofKey entryKind = iota
 	ofList
 	ofBookmark
-	ofState // the source is connected, or disconnected
+	ofState // Connected or Disconnected
 	ofError
 )
 
+// newConflation creates a conflation that holds nothing.
 func newConflation(window time.Duration, burst int) *conflation {
 	return &conflation{window: window, burst: burst, origins: map[string]*origin{}}
 }
 
+// origin returns the state of a source, which it creates if the source is new.
 func (c *conflation) origin(source string) *origin {
 	if c.last != nil && c.last.source == source {
 		return c.last
@@ -90,22 +97,22 @@ func (c *conflation) origin(source string) *origin {
 	return known
 }
 
-// add takes in an event.
+// add takes in one event.
 func (c *conflation) add(event *streams.Event, now time.Time) {
-	event.Coalesced = slices.Clip(event.Coalesced) // Others may have it too; see Event.Fold.
+	event.Coalesced = slices.Clip(event.Coalesced) // Other events may share the array: see Event.Coalesce.
 	c.size++
 	from := c.origin(event.Source)
 	switch event.Type {
 	case streams.ListStart:
-		c.seal(from, now)
-		c.forgetLists(from)
+		c.sealAll(from, now)
+		c.dropLists(from)
 		from.list = &entry{kind: ofList, origin: from}
 		c.addListed(from, event)
 	case streams.Listed:
 		c.addListed(from, event)
 	case streams.ListEnd:
 		c.addListed(from, event)
-		c.forgetStates(from, event.ResourceVersion)
+		c.dropStates(from, event.ResourceVersion)
 	case streams.Bookmark:
 		c.addMark(from, ofBookmark, event, now)
 	case streams.Connected, streams.Disconnected:
@@ -115,12 +122,12 @@ func (c *conflation) add(event *streams.Event, now time.Time) {
 	}
 }
 
-// addMark adds what speaks for all that its source said before. A later one of the same
-// kind replaces it.
+// addMark adds a mark, which is a bookmark or an event about the connection. It stands behind all
+// earlier events of its source. A later mark of the same kind replaces it.
 func (c *conflation) addMark(from *origin, kind entryKind, event *streams.Event, now time.Time) {
-	// Later events may still be folded into what goes before it: they may overtake a mark,
-	// and without that a stalled receiver would have us keep them all.
-	c.hurry(from, now)
+	// Later events may still be coalesced into the entries before the mark, since they may overtake
+	// a mark. Otherwise a stalled receiver would make us hold every event.
+	c.releaseAll(from, now)
 	for i, held := range c.ready.all() {
 		if held.kind == kind && held.origin == from {
 			c.ready.remove(i)
@@ -131,11 +138,13 @@ func (c *conflation) addMark(from *origin, kind entryKind, event *streams.Event,
 	c.push(&entry{kind: kind, origin: from, events: []streams.Event{*event}})
 }
 
+// addKeyed adds an event of a key. The event is coalesced with the event that waits for the key, if
+// there is one.
 func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time) {
 	key := from.keys.get(event.Key)
 	if key != nil && key.waiting != nil {
 		held := len(key.waiting.events)
-		key.waiting.events = fold(key.waiting.events, event)
+		key.waiting.events = coalesce(key.waiting.events, event)
 		c.size += len(key.waiting.events) - held - 1
 		return
 	}
@@ -145,27 +154,27 @@ func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time)
 	}
 	mayPass := c.mayPass(key)
 	key.waiting = &key.own
-	if key.own.queued { // It is sealed, and still to go out.
+	if key.own.queued { // It is sealed, and has not gone out yet.
 		key.waiting = &entry{kind: ofKey, origin: from, key: key}
 		key.refs++
 	}
 	key.waiting.events = append(key.waiting.events, *event)
-	c.holding++
+	c.delayed++
 	if mayPass {
 		c.release(key, now)
 	}
 }
 
-// mayPass says whether an event of a key, of which none waits, may go on at once.
-func (c *conflation) mayPass(key *hotKey) bool {
-	return !key.hot || key.passes < c.burst && !key.own.queued
+// mayPass reports whether an event may pass at once, for a key with no event that waits.
+func (c *conflation) mayPass(key *keyState) bool {
+	return !key.inWindow || key.passes < c.burst && !key.own.queued
 }
 
-// newKey makes the state of a key, or takes what is left of one that is cold.
-func (c *conflation) newKey(from *origin, of streams.Key) *hotKey {
+// newKey creates the state of a key, in the memory of a key that was dropped, if there is one.
+func (c *conflation) newKey(from *origin, of streams.Key) *keyState {
 	last := len(c.spare) - 1
 	if last < 0 {
-		made := &hotKey{origin: from, key: of}
+		made := &keyState{origin: from, key: of}
 		made.own = entry{kind: ofKey, origin: from, key: made}
 		return made
 	}
@@ -173,23 +182,23 @@ func (c *conflation) newKey(from *origin, of streams.Key) *hotKey {
 	c.spare[last] = nil
 	c.spare = c.spare[:last]
 	events := spare.own.events[:0]
-	*spare = hotKey{origin: from, key: of}
+	*spare = keyState{origin: from, key: of}
 	spare.own = entry{kind: ofKey, origin: from, key: spare, events: events}
 	return spare
 }
 
-// fold appends an event to the events of its key, and drops the states of the same
-// object that it makes obsolete.
-func fold(events []streams.Event, event *streams.Event) []streams.Event {
-	if !foldInto(&events[len(events)-1], event) {
+// coalesce appends an event to the events of its key, and drops the states of the same object that
+// the event makes obsolete.
+func coalesce(events []streams.Event, event *streams.Event) []streams.Event {
+	if !coalesceInto(&events[len(events)-1], event) {
 		return append(events, *event)
 	}
 	return events
 }
 
-// foldInto makes of an event what it and a later one of its key come to. It is false if
-// both must go on.
-func foldInto(last, event *streams.Event) bool {
+// coalesceInto merges a later event of the same key into last. It returns false if both events must
+// go out.
+func coalesceInto(last, event *streams.Event) bool {
 	if last.Type == streams.Deleted || last.Object.GetUID() != event.Object.GetUID() {
 		return false
 	}
@@ -201,116 +210,119 @@ func foldInto(last, event *streams.Event) bool {
 	return true
 }
 
-// addListed adds to the list that its source started last.
+// addListed adds an event to the list that its source started last.
 func (c *conflation) addListed(from *origin, event *streams.Event) {
 	if from.list == nil {
 		from.list = &entry{kind: ofList, origin: from}
 	}
 	from.list.events = append(from.list.events, *event)
-	if !from.list.queued { // It is new, or all of it is out but what comes now.
+	if !from.list.queued { // The list is new, or all of it has gone out except this event.
 		c.push(from.list)
 	}
 }
 
-// hurry makes everything of a source ready that waits.
-func (c *conflation) hurry(from *origin, now time.Time) {
-	for _, timer := range c.hot.all() { // In this order, to be the same in every run.
-		if timer.key.origin == from && timer.key.waits() {
-			c.release(timer.key, now)
+// releaseAll makes all waiting events of a source ready, before the ends of their windows.
+func (c *conflation) releaseAll(from *origin, now time.Time) {
+	for _, window := range c.windows.all() { // Not over keys: the order must be the same in every run.
+		if window.key.origin == from && window.key.waits() {
+			c.release(window.key, now)
 		}
 	}
 }
 
-// seal does so too, and lets nothing be folded into it any more, because something
-// follows that must not be overtaken.
-func (c *conflation) seal(from *origin, now time.Time) {
-	c.hurry(from, now)
+// sealAll releases all waiting events of a source, and seals its keys. It is called when a list
+// follows, which later events must not overtake.
+func (c *conflation) sealAll(from *origin, now time.Time) {
+	c.releaseAll(from, now)
 	for _, key := range from.keys.items {
 		if key.waiting != nil {
-			c.close(key)
+			c.seal(key)
 		}
 	}
 }
 
-// forgetLists drops the list that a source has given up, and its marks, because a list
-// follows.
-func (c *conflation) forgetLists(from *origin) {
+// dropLists drops the list that a source has given up, and the marks of the source, because a new
+// list follows.
+func (c *conflation) dropLists(from *origin) {
 	c.ready.filter(func(entry *entry) bool {
 		if entry.origin != from || entry.kind == ofError || entry.kind == ofKey {
 			return true
 		}
-		c.size -= len(entry.events) - entry.out
+		c.size -= len(entry.events) - entry.taken
 		entry.queued = false
 		return false
 	})
 }
 
-// forgetStates drops the states of objects that a source told of before its list, and that
-// the list is as new as. Deletions stay: each is a change of its own.
-func (c *conflation) forgetStates(from *origin, listed string) {
+// dropStates drops the states of objects that came before a list of their source, unless they are
+// newer than the list. Deletions stay: each is a change of its own.
+func (c *conflation) dropStates(from *origin, listed string) {
 	c.ready.filter(func(entry *entry) bool {
 		if entry.origin != from || entry.kind != ofKey {
 			return true
 		}
-		held := entry.events[entry.out:]
+		held := entry.events[entry.taken:]
 		kept := slices.DeleteFunc(held, func(event streams.Event) bool {
 			return event.Type != streams.Deleted && !streams.OlderVersion(listed, event.ResourceVersion)
 		})
 		c.size += len(kept) - len(held)
-		entry.events = entry.events[:entry.out+len(kept)]
+		entry.events = entry.events[:entry.taken+len(kept)]
 		if len(kept) == 0 {
-			c.done(entry)
+			c.finish(entry)
 		}
 		return entry.queued
 	})
 }
 
+// addError adds an error, which keeps its place in the order.
 func (c *conflation) addError(err error) {
 	c.size++
 	c.push(&entry{kind: ofError, err: err})
 }
 
+// push appends an entry to ready.
 func (c *conflation) push(entry *entry) {
 	entry.queued = true
 	c.ready.push(entry)
 }
 
-// waits says whether the key has an event that waits for the end of its window.
-func (k *hotKey) waits() bool { return k.waiting != nil && !k.waiting.queued }
+// waits reports whether an event of the key waits for the end of the window.
+func (k *keyState) waits() bool { return k.waiting != nil && !k.waiting.queued }
 
-// release makes what waits for a key ready, and the key hot from now on.
-func (c *conflation) release(key *hotKey, now time.Time) {
-	c.holding--
+// release makes the waiting events of a key ready, which counts as a pass.
+func (c *conflation) release(key *keyState, now time.Time) {
+	c.delayed--
 	c.push(key.waiting)
-	c.heat(key, now)
+	c.recordPass(key, now)
 }
 
-// heat makes a key hot from now on. One that is hot stays so for no longer than it was: what
-// went out early was taken along by something else.
-func (c *conflation) heat(key *hotKey, now time.Time) {
+// recordPass counts a state of a key that passes, and opens a window unless one is open. An open
+// window is not extended: a state that passes early belongs to the burst, or a list or mark took it
+// along.
+func (c *conflation) recordPass(key *keyState, now time.Time) {
 	key.passes++
-	if c.window > 0 && !key.hot {
-		key.hot, key.passes = true, 1
+	if c.window > 0 && !key.inWindow {
+		key.inWindow, key.passes = true, 1
 		key.refs++
-		c.hot.push(timer{now.Add(c.window), key})
+		c.windows.push(windowEnd{now.Add(c.window), key})
 	}
 }
 
-// close lets nothing more be folded into what is ready of a key.
-func (c *conflation) close(key *hotKey) {
+// seal ends the coalescing into the ready events of a key.
+func (c *conflation) seal(key *keyState) {
 	key.waiting = nil
-	c.drop(key)
+	c.dropIfIdle(key)
 }
 
-// maxSpare bounds the keys that are kept for use by others.
+// maxSpare bounds the keys that are kept for reuse.
 const maxSpare = 4096
 
-// maxSpareEvents bounds the events for which such a key has room.
+// maxSpareEvents bounds the number of events for which such a key keeps memory.
 const maxSpareEvents = 2
 
-// drop forgets a key, if it is cold and nothing of it waits.
-func (c *conflation) drop(key *hotKey) {
-	if key.waiting != nil || key.hot {
+// dropIfIdle drops a key if its window is closed and no event waits. It keeps the memory for reuse.
+func (c *conflation) dropIfIdle(key *keyState) {
+	if key.waiting != nil || key.inWindow {
 		return
 	}
 	if key.origin.keys.get(key.key) == key {

@@ -8,20 +8,20 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// passing finds the events of one key in a batch that passes. It is a hash table that is
-// empty again with the next batch, at no cost.
+// passing finds the events of one key in a batch that passes. It is a hash table that the next
+// batch empties at no cost: a cell belongs to the batch whose number it holds.
 type passing struct {
 	batch uint32
 	cells [4 * debounceBatch]struct {
 		batch uint32
-		at    uint16 // of the batch
+		at    uint16 // index among the events that pass
 	}
 }
 
 var passingSeed = maphash.MakeSeed()
 
-// find is the last event of the same source and key among those that pass, or nil, and the
-// cell for it.
+// find returns the last event of the same source and key among the events that pass, and the cell
+// for it. It returns nil if there is no such event.
 func (p *passing) find(pass []streams.Event, event *streams.Event) (known *streams.Event, cell uint64) {
 	for cell = maphash.Comparable(passingSeed, event.Key.NamespacedName); ; cell++ {
 		cell %= uint64(len(p.cells))
@@ -35,14 +35,17 @@ func (p *passing) find(pass []streams.Event, event *streams.Event) (known *strea
 	}
 }
 
-// note notes that the event of a cell comes next.
+// note records that the event of a cell is the next one to pass.
 func (p *passing) note(pass []streams.Event, cell uint64) {
 	p.cells[cell].batch, p.cells[cell].at = p.batch, uint16(len(pass))
 }
 
-// pass lets a batch go on at once, in the same slice: the events of cold keys, folded,
-// which are hot from now on. Those of hot keys are added. It is false, and nothing is done,
-// if the batch is more than events of keys. Nothing must be ready.
+// pass lets the events of a batch go on at once, in the same slice. These are the events of keys
+// that may pass, coalesced, and they open the windows of their keys. The other events of the batch
+// are added to the conflation.
+//
+// pass does nothing and returns false if the batch is larger than debounceBatch, or holds more than
+// the events of keys. It must not be called while anything is ready.
 func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event, bool) {
 	if len(batch) > debounceBatch {
 		return nil, false
@@ -59,8 +62,8 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 		event.Coalesced = slices.Clip(event.Coalesced)
 		known, cell := c.passing.find(pass, event)
 		if known != nil {
-			if !foldInto(known, event) {
-				c.passing.note(pass, cell) // What follows is folded into this one.
+			if !coalesceInto(known, event) {
+				c.passing.note(pass, cell) // Later events are coalesced into this one.
 				pass = append(pass, *event)
 			}
 			continue
@@ -77,7 +80,7 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 				key = c.newKey(from, event.Key)
 				from.keys.set(event.Key, key)
 			}
-			c.heat(key, now)
+			c.recordPass(key, now)
 		}
 		c.passing.note(pass, cell)
 		pass = append(pass, *event)

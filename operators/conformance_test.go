@@ -22,25 +22,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// input says what goes into an operator: numbers, of which the case makes what its
-// operator takes. []int is a batch, an error is an error, a time.Duration is a wait, and
-// a string is what the source panics with.
+// input is what goes into an operator. An int is a number from which the case makes a value for its
+// operator. []int is a batch, an error is an error, a time.Duration is a wait, and a string is the
+// value with which the source panics.
 type input []any
 
-// operatorCase is an operator of this package. Each has to pass the tests of this file.
+// operatorCase is an operator of this package. Each operator has to pass the tests of this file.
 type operatorCase struct {
 	name string
-	// over observes the operator over an input, and renders what comes. It calls visit in
-	// user code of the operator, if that has any.
+	// over observes the operator over an input, and renders its output. It calls visit in user code
+	// of the operator, if the operator has any.
 	over func(ctx context.Context, in streams.Stream[int], visit func()) observation
-	// fails says that a panic of user code ends the stream with an error; otherwise it is
+	// fails is set if a panic of user code ends the stream with an error. Otherwise the panic is
 	// part of a value.
 	fails bool
-	// without says that no user code is in it.
+	// without is set if the operator runs no user code.
 	without bool
-	// swallows says that errors do not pass.
+	// swallows is set if errors do not pass.
 	swallows bool
-	// grace is how long the operator offers what is left to a reader that is gone.
+	// grace is how long the operator offers its last output to a reader that has stopped reading.
 	grace time.Duration
 }
 
@@ -116,7 +116,7 @@ var operatorCases = []operatorCase{{
 	swallows: true,
 }}
 
-// source sends an input.
+// source returns a stream that sends an input.
 func source(in input) streams.Stream[int] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[int]) {
 		for _, step := range in {
@@ -134,7 +134,7 @@ func source(in input) streams.Stream[int] {
 	})
 }
 
-// all reads an observation to its end.
+// all reads an observation to its end, and returns its items as texts.
 func all(of observation) (texts []string) {
 	for item := range of.items {
 		texts = append(texts, of.write(item)...)
@@ -171,7 +171,7 @@ func TestEveryOperatorHasACase(t *testing.T) {
 	}
 }
 
-// isStream says whether a type is a streams.Stream[...].
+// isStream reports whether a type is a streams.Stream[...].
 func isStream(of ast.Expr) bool {
 	index, ok := of.(*ast.IndexExpr)
 	if !ok {
@@ -181,7 +181,7 @@ func isStream(of ast.Expr) bool {
 	return ok && selector.Sel.Name == "Stream"
 }
 
-// functions is the functions and methods of the package.
+// functions returns the functions and methods of the package.
 func functions(t *testing.T) (all []*ast.FuncDecl) {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
@@ -266,12 +266,12 @@ func TestOperatorsEndWhenTheirReaderIsGone(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		of := c.over(ctx, source(manyBatches(5000)), nothing)
 		synctest.Wait()
-		joins := c.name == "Settle" || c.name == "Reconcile" // They may need fewer items for all that there is.
+		joins := c.name == "Settle" || c.name == "Reconcile" // They may send fewer items than they receive.
 		if len(of.items) == 0 || len(of.items) != cap(of.items) && !joins {
 			t.Errorf("%d of %d items wait for the reader", len(of.items), cap(of.items))
 		}
 		cancel()
-		pass(c.grace) // Nobody reads: bubble sees to it that nothing is left.
+		pass(c.grace) // No goroutine reads. bubble checks that none is left.
 	})
 }
 
@@ -281,7 +281,7 @@ func TestWhenAnOperatorHasEndedItsInputHasToo(t *testing.T) {
 		in := streams.Create(func(ctx context.Context, out streams.Sink[int]) {
 			out.Send([]int{1})
 			<-ctx.Done()
-			<-time.After(time.Minute) // It has something to clean up.
+			<-time.After(time.Minute) // The source has something to clean up.
 			ended.Store(true)
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

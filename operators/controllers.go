@@ -8,29 +8,29 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Controllers is what [Reconcile] runs, by name. It may be changed at any time, from any
-// goroutine. Make it with [NewControllers].
+// Controllers holds the controllers that [Reconcile] runs, by name. It may be changed at any time,
+// from any goroutine. Create it with [NewControllers].
 type Controllers struct {
-	mu        sync.Mutex // of who changes it
-	published atomic.Pointer[roster]
-	followers map[chan struct{}]struct{} // each gets a token when there is something new
+	mu          sync.Mutex // for writers; readers load published
+	published   atomic.Pointer[roster]
+	subscribers map[chan struct{}]struct{} // each gets a token after a change
 }
 
 // removedRemembered bounds the names of removed controllers that are remembered.
 const removedRemembered = 1024
 
-// roster is one state of controllers. Nothing changes it but for removed, to which names are
-// added before the state without them is published.
+// roster is a snapshot of Controllers. It is immutable, except for removed: names are added to it
+// before the snapshot without them is published.
 type roster struct {
 	controllers map[string]*Controller       // Another pointer is another controller.
-	removed     *lru.Cache[string, struct{}] // names that were removed, and may be set again; shared by all states
-	shut        map[string]bool              // those whose gate has not opened yet: see Controller.Held
-	forgotten   int                          // how often ForgetEchoes was called
+	removed     *lru.Cache[string, struct{}] // names that were removed, and may be set again; shared by all snapshots
+	shut        map[string]bool              // controllers whose gate has not opened yet: see Controller.Held
+	forgotten   int                          // number of calls of ForgetEchoes
 }
 
-// NewControllers makes controllers.
+// NewControllers creates Controllers that hold the given ones.
 func NewControllers(controllers map[string]Controller) *Controllers {
-	made := &Controllers{followers: map[chan struct{}]struct{}{}}
+	made := &Controllers{subscribers: map[chan struct{}]struct{}{}}
 	made.published.Store(emptyRoster())
 	for name, controller := range controllers {
 		made.Set(name, controller)
@@ -38,16 +38,17 @@ func NewControllers(controllers map[string]Controller) *Controllers {
 	return made
 }
 
+// emptyRoster creates a roster without controllers.
 func emptyRoster() *roster {
 	removed, err := lru.New[string, struct{}](removedRemembered)
 	if err != nil {
-		panic(err) // Only for a size below 1.
+		panic(err) // lru.New fails only for a size below 1.
 	}
 	return &roster{controllers: map[string]*Controller{}, removed: removed, shut: map[string]bool{}}
 }
 
-// Set gives a name to a controller. One that has the name already is removed: see Remove.
-// Attempts of both for the same object do not overlap.
+// Set sets the controller of a name. A controller that has the name already is removed: see Remove.
+// Attempts of both controllers for the same object do not overlap.
 func (c *Controllers) Set(name string, controller Controller) {
 	if controller.Stats == nil {
 		controller.Stats = &StageStats{}
@@ -60,25 +61,28 @@ func (c *Controllers) Set(name string, controller Controller) {
 	})
 }
 
-// Open lets the attempts of a controller start that was set with Held. Where the gate of all
-// controllers is shut, they still wait for that: see ReconcileOptions.Start. For a name
-// without a controller, or one whose gate is open, Open does nothing.
+// Open lets the attempts of a controller start that was set with Held. While the gate of all
+// controllers is shut, the attempts still wait for that: see ReconcileOptions.Start. Open does
+// nothing for a name without a controller, or for a controller whose gate is open.
 func (c *Controllers) Open(name string) {
 	c.change(func(changed *roster) { delete(changed.shut, name) })
 }
 
 // ForgetEchoes forgets the own writes whose events have not come yet. Call it when the server's
-// versions went back, before the requests that follow: a version may then be that of somebody
-// else's write. See [Controller].IgnoreEchoes.
+// versions went back, before the requests that follow: a version may then belong to another
+// client's write. See [Controller].IgnoreEchoes.
 func (c *Controllers) ForgetEchoes() {
 	c.change(func(changed *roster) { changed.forgotten++ })
 }
 
-// Remove removes a controller. What waits for it is dropped, and so are requests for it from
-// then on, but for an attempt that is about to start, or in flight: that is not waited for,
-// its result goes out, and it is not repeated. Of a name that there is not, it does nothing.
-// The last 1024 names that were removed are remembered; a request for one that was removed
-// before fails, as one for a name that there never was.
+// Remove removes a controller. It does nothing if no controller has the name. Requests that wait
+// for the controller are dropped, and so are later ones.
+//
+// An attempt that is in flight or about to start goes on. Remove does not wait for it. Its result
+// is emitted, and it is not repeated.
+//
+// The last 1024 removed names are remembered. A request for a controller that was removed earlier
+// fails, as does a request for a name that was never set.
 func (c *Controllers) Remove(name string) {
 	c.change(func(changed *roster) {
 		if changed.controllers[name] != nil {
@@ -89,7 +93,7 @@ func (c *Controllers) Remove(name string) {
 	})
 }
 
-// change publishes a copy that is changed, and tells those who follow.
+// change publishes a changed copy and notifies the subscribers.
 func (c *Controllers) change(change func(*roster)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,22 +101,22 @@ func (c *Controllers) change(change func(*roster)) {
 	changed := &roster{maps.Clone(before.controllers), before.removed, maps.Clone(before.shut), before.forgotten}
 	change(changed)
 	c.published.Store(changed)
-	for news := range c.followers {
+	for wake := range c.subscribers {
 		select {
-		case news <- struct{}{}:
-		default: // It has one already.
+		case wake <- struct{}{}:
+		default: // The channel holds a token already.
 		}
 	}
 }
 
-// follow has a channel get a token after each change, until the caller calls unfollow.
-func (c *Controllers) follow(news chan struct{}) (unfollow func()) {
+// subscribe makes a channel get a token after each change, until the caller calls unsubscribe.
+func (c *Controllers) subscribe(wake chan struct{}) (unsubscribe func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.followers[news] = struct{}{}
+	c.subscribers[wake] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.followers, news)
+		delete(c.subscribers, wake)
 	}
 }

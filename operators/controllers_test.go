@@ -14,8 +14,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// each does what the name of the object says: attempts of "slow" take a minute, those of
-// "failing" fail, those of "again" ask for another after an hour and those of "soon" after a
+// each acts by the name of the object. Attempts of "slow" take a minute, and attempts of "failing"
+// fail. Attempts of "again" ask for another one after an hour, and attempts of "soon" after a
 // second.
 func each(ctx context.Context, request operators.Request) (time.Duration, error) {
 	switch request.Name {
@@ -64,7 +64,7 @@ func TestRequestsForAControllerThatIsRemovedAreDropped(t *testing.T) {
 		b.controllers.Remove("pods")
 		b.controllers.Remove("pods")
 		b.in.send(request("a"), request("nobody/b"), request("c"))
-		b.wantResults("b:terminal#1") // There never was one of the name.
+		b.wantResults("b:terminal#1") // No controller ever had the name.
 		b.controllers.Set("pods", b.noting(operators.Controller{Reconcile: each}))
 		b.controllers.Set("nobody", b.noting(operators.Controller{Reconcile: each}))
 		b.in.send(request("d"), request("nobody/e"))
@@ -87,8 +87,8 @@ func TestOnlyTheLastNamesThatWereRemovedAreRemembered(t *testing.T) {
 	})
 }
 
-// What waits for a controller is dropped with it, also if its name is forgotten before
-// Reconcile looks.
+// What waits for a controller is dropped with the controller. That also holds if its name is
+// forgotten before Reconcile sees the change.
 func TestAControllerOfWhichTheNameIsForgottenIsStillRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := make(chan struct{})
@@ -111,7 +111,7 @@ func TestAControllerOfWhichTheNameIsForgottenIsStillRemoved(t *testing.T) {
 	})
 }
 
-// Who sends a request sets the controller before; Reconcile may look at either first.
+// The sender of a request sets the controller first. Reconcile may see either one first.
 func TestARequestNeverOvertakesItsController(t *testing.T) {
 	for range 1000 {
 		controllers := operators.NewControllers(nil)
@@ -140,7 +140,7 @@ func TestAnAttemptInFlightOfAControllerThatIsRemovedIsTheLast(t *testing.T) {
 				return ends(ctx, request)
 			}}}, one)
 			b.in.send(request("a"))
-			b.in.send(request("a")) // It asks for another one.
+			b.in.send(request("a")) // It asks for another attempt.
 			b.controllers.Remove("pods")
 			b.in.send(request("a"))
 			b.wantFlow("during the attempt", 0, 1)
@@ -165,13 +165,13 @@ func TestTwoControllersOfOneNameDoNotOverlapForAnObject(t *testing.T) {
 		b := newRigOf(t, map[string]operators.Controller{"pods": {Reconcile: slowly, Stats: before}},
 			operators.ReconcileOptions{Workers: 4, Backoff: operators.Backoff{First: time.Hour, Max: time.Hour}})
 		b.in.send(request("a"))
-		b.in.send(request("b")) // By itself, so that the order of the two attempts is certain.
+		b.in.send(request("b")) // In a batch of its own, so that the order of the two attempts is certain.
 		b.in.send(request("a", "1"))
 		b.controllers.Set("pods", b.noting(operators.Controller{Reconcile: takes(time.Second), Stats: after}))
 		b.in.send(request("a", "2"), request("c"))
 		pass(time.Hour / 2)
-		// The failures of the old one are not repeated by the new one, and what was asked of
-		// the old one during the attempt is dropped.
+		// The new controller does not repeat the failures of the old one. A request to the old one
+		// during the attempt is dropped.
 		b.wantAttempts("0s a b c | 1m0s a")
 		last := b.results[len(b.results)-1]
 		if resulted(last) != "a:success#1" || requested(last.Request) != "pods/a(2)" {
@@ -217,11 +217,11 @@ func TestEachObservationFollowsTheControllers(t *testing.T) {
 			close(in[i])
 			_ = readers[i].Wait()
 		}
-		controllers.Set("pods", operators.Controller{Reconcile: each}) // Nobody follows any more.
+		controllers.Set("pods", operators.Controller{Reconcile: each}) // No observation is subscribed any more.
 	})
 }
 
-// busy is a controller of a random test: it sees that attempts do not overlap.
+// busy is a controller of a random test. It checks that attempts do not overlap.
 type busy struct {
 	mu      sync.Mutex
 	running map[string]bool
@@ -249,8 +249,8 @@ func (b *busy) reconcile(ctx context.Context, request operators.Request) (time.D
 	return 0, nil
 }
 
-// Run it with -race. Whatever comes and goes, in the end nothing is left, and what is there
-// works.
+// Run this test with -race. Controllers come and go at random. In the end nothing is left over, and
+// the controllers that are there work.
 func TestControllersMayComeAndGoAtAnyTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		controls := &busy{running: map[string]bool{}}

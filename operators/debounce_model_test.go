@@ -16,8 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history is a text of steps that a cluster, the watches of it and the reader of
-// Debounce go through:
+// A history is a text of steps that a cluster, its watches and the reader of Debounce go through:
 //
 //	a b s   source 1 sees a change of the object    c t   source 2 does (t is s, too)
 //	A B S   it sees a deletion                      C T   the same
@@ -30,28 +29,28 @@ import (
 //	!       an error
 //	.  _    7 ms pass, 21 ms pass                   ~     the reader stalls or goes on
 //
-// What comes between two of the last line is one batch.
+// The events between two steps of the last line form one batch.
 const steps = "abscABSCTtxyopLMKNlmef12!.._~..__"
 
-// moment is something that happened, on one side of Debounce.
+// moment is an event or error that went into Debounce or came out of it.
 type moment struct {
-	index int // of its kind of side: how many came before
+	index int // position among the moments of its side
 	at    time.Time
 	event streams.Event
 	err   error
 }
 
-// history is what went in, and what came out.
+// history holds what went in and what came out.
 type history struct {
 	window    time.Duration
 	burst     int
 	in, out   []moment
 	neverIdle bool // the reader stalled
 	flow      operators.StageStats
-	excess    string // what was wrong on the way
+	excess    string // how the bound was violated during the run
 }
 
-// world is what the sources see.
+// world is the cluster as the sources see it.
 type world struct {
 	version int
 	objects map[string]*object // by source and name
@@ -81,7 +80,7 @@ func (o *object) event(sign string, version int) streams.Event {
 
 func isOneOf(letter, letters string) bool { return strings.Contains(letters, letter) }
 
-// step is the events of a step.
+// step returns the events of a step.
 func (w *world) step(letter string) []streams.Event {
 	lower := strings.ToLower(letter)
 	changed := w.objects[lower]
@@ -117,7 +116,7 @@ func (w *world) step(letter string) []streams.Event {
 	return append(before, changed.event("", changed.version))
 }
 
-// ofSource is a list or a bookmark.
+// ofSource returns a list or a bookmark.
 func (w *world) ofSource(source, letter string) []streams.Event {
 	if letter == "e" {
 		rest := w.partial[source]
@@ -146,7 +145,7 @@ func (w *world) ofSource(source, letter string) []streams.Event {
 	return list
 }
 
-// giveUp starts a list anew that was not ended, before its source says anything else.
+// giveUp starts a list anew that has not ended, before its source emits anything else.
 func (w *world) giveUp(source string) []streams.Event {
 	if _, partial := w.partial[source]; !partial {
 		return nil
@@ -154,7 +153,7 @@ func (w *world) giveUp(source string) []streams.Event {
 	return w.ofSource(source, "L")
 }
 
-// live makes a history of its text.
+// live runs the history that a text describes.
 func live(t *testing.T, text string, window time.Duration, burst int) *history {
 	h := &history{window: window, burst: burst}
 	in := newFeed[streams.Event]()
@@ -223,9 +222,9 @@ func live(t *testing.T, text string, window time.Duration, burst int) *history {
 	return h
 }
 
-// checkBound checks that what waits is bounded by the number of objects: one state for
-// each, the latest list and one bookmark of each source, and the errors. Twice, since
-// what goes out next is there already.
+// checkBound checks that the number of objects bounds what waits: one state for each object, the
+// latest list and one bookmark of each source, and the errors. All but the errors count twice,
+// because the next batch to go out is held too.
 func (h *history) checkBound() {
 	held := map[string]bool{}
 	errs := 0
@@ -244,7 +243,7 @@ func (h *history) checkBound() {
 	}
 }
 
-// checkHistory lives through a history and checks it against the model.
+// checkHistory runs a history and checks it against the model.
 func checkHistory(t *testing.T, text string) error {
 	var err error
 	for _, of := range []struct {

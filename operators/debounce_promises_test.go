@@ -9,7 +9,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// check checks all that Debounce promises, against a model that is as simple as can be.
+// check checks all promises of Debounce, against the simplest model of them.
 func (h *history) check() error {
 	if h.excess != "" {
 		return fmt.Errorf("%s", h.excess)
@@ -33,7 +33,8 @@ func (h *history) written() (all []string) {
 	return all
 }
 
-// id tells events apart: no two of one source have one version, except Listed ones.
+// id returns the identity of an event: no two events of one source have the same version, except
+// Listed ones.
 func id(source, version string) string { return source + "@" + version }
 
 func (h *history) byID() map[string]moment {
@@ -46,8 +47,8 @@ func (h *history) byID() map[string]moment {
 	return found
 }
 
-// covered is the indexes of the events that an event stands for, and whether that is all
-// of them.
+// covered returns the indexes of the events that an event stands for. all is false if some of them
+// were left out.
 func (h *history) covered(event streams.Event, known map[string]moment) (indexes []int, all bool) {
 	all = true
 	for _, cause := range event.Causes() {
@@ -64,8 +65,7 @@ func isKeyed(event streams.Event) bool {
 	return event.Type == streams.Applied || event.Type == streams.Deleted
 }
 
-// superseded says whether a list of the source started after an event, and before
-// another index.
+// superseded reports whether a list of the source started after an event, and before another index.
 func (h *history) superseded(source string, after, before int) bool {
 	for _, in := range h.in[after+1 : before] {
 		if in.event.Type == streams.ListStart && in.event.Source == source {
@@ -75,7 +75,7 @@ func (h *history) superseded(source string, after, before int) bool {
 	return false
 }
 
-// checkErrors: all come, in order.
+// checkErrors checks that all errors come, in order.
 func (h *history) checkErrors() error {
 	errs := func(moments []moment) (found []error) {
 		for _, m := range moments {
@@ -91,9 +91,11 @@ func (h *history) checkErrors() error {
 	return nil
 }
 
-// checkKeys: what a source says of a key stays in order; each event comes once, itself or
-// as a cause, unless a list replaced it; a deletion always comes itself, and so does the
-// last event of each object.
+// checkKeys checks the events of one source and key:
+//
+//   - They keep their order.
+//   - Each comes once, itself or as a cause, unless a list replaced it.
+//   - A deletion always comes itself, and so does the last event of each object.
 func (h *history) checkKeys() error {
 	known := h.byID()
 	last := map[string]int{}       // by source and key: the latest index that came
@@ -146,11 +148,11 @@ func (h *history) checkKeys() error {
 	return nil
 }
 
-// checkBarriers: nothing of a source crosses a list of it, and no bookmark overtakes.
+// checkBarriers checks that no event crosses a list of its source, and that no bookmark overtakes.
 func (h *history) checkBarriers() error {
 	known := h.byID()
 	latest := map[string]int{}  // by source: the latest index that came
-	barrier := map[string]int{} // by source: what comes now has to have a later index
+	barrier := map[string]int{} // by source: later output must have a higher index
 	came := map[int]bool{}
 	for _, out := range h.out {
 		if out.err != nil || out.event.Type == streams.Listed {
@@ -189,7 +191,8 @@ func (h *history) checkBarriers() error {
 	return nil
 }
 
-// leftOut says whether an event may be one of more causes than an event has room for.
+// leftOut reports whether an event may be missing because an event has room for a limited number of
+// causes.
 func (h *history) leftOut(in moment) bool {
 	for _, out := range h.out {
 		if out.event.Key == in.event.Key && slices.Contains(out.event.Causes(), streams.Cause{}) {
@@ -199,14 +202,14 @@ func (h *history) leftOut(in moment) bool {
 	return false
 }
 
-// bookmarkFollows says whether a later bookmark or list makes a bookmark superfluous.
+// bookmarkFollows reports whether a later bookmark or list makes a bookmark superfluous.
 func (h *history) bookmarkFollows(bookmark moment) bool {
 	return slices.ContainsFunc(h.in[bookmark.index+1:], func(in moment) bool {
 		return in.event.Source == bookmark.event.Source && (in.event.Type == streams.Bookmark || in.event.Type == streams.ListStart)
 	})
 }
 
-// listsOf is the lists of a source, each as written, also those that were given up.
+// listsOf returns the lists of a source as they are written, including lists that were given up.
 func listsOf(source string, moments []moment) (lists [][]string, err error) {
 	open := false
 	for _, m := range moments {
@@ -224,13 +227,13 @@ func listsOf(source string, moments []moment) (lists [][]string, err error) {
 			lists[len(lists)-1] = append(lists[len(lists)-1], written(m.event))
 			open = m.event.Type != streams.ListEnd
 		default:
-			open = false // The list was given up: what follows of it would be in no list.
+			open = false // The list was given up: further Listed events would be in no list.
 		}
 	}
 	return lists, nil
 }
 
-// checkLists: lists come in one piece, and the last one comes.
+// checkLists checks that each list comes in one piece, and that the last one comes.
 func (h *history) checkLists() error {
 	for _, source := range []string{"1", "2"} {
 		in, _ := listsOf(source, h.in)
@@ -251,9 +254,13 @@ func (h *history) checkLists() error {
 	return nil
 }
 
-// checkTimes: a key that is quiet does not wait, none waits longer than to the end of the
-// window that began with what came of it before, and of none more comes in one than the burst.
-// Two windows of a key may touch, so that of two bursts all but one may come within the time of
+// checkTimes checks the waits of each key:
+//
+//   - An event of a quiet key does not wait.
+//   - No event waits beyond the end of the window that the key's preceding output opened.
+//   - A window lets no more than the burst pass.
+//
+// Two windows of a key may touch. So all states of two bursts but one may come within the length of
 // one window.
 func (h *history) checkTimes() error {
 	if h.neverIdle {
@@ -289,7 +296,7 @@ func (h *history) checkTimes() error {
 			}
 		}
 		quiet := !followed || first.at.Sub(previous.at) > h.window
-		for _, in := range h.in[:first.index] { // Of those that a list replaced nothing came.
+		for _, in := range h.in[:first.index] { // Nothing came out for events that a list replaced.
 			quiet = quiet && (in.event.Source+in.event.Key.String() != said || first.at.Sub(in.at) > h.window)
 		}
 		if quiet && all && waited > 0 {
@@ -300,8 +307,8 @@ func (h *history) checkTimes() error {
 	return nil
 }
 
-// isCutShort says whether a window of a key may begin or end with something else than what
-// came of the key: a mark or a list of its source, or the end of the input.
+// isCutShort reports whether something other than the key's own output may begin or end a window of
+// the key: a mark or a list of its source, or the end of the input.
 func (h *history) isCutShort(out moment) bool {
 	end := h.in[len(h.in)-1].at
 	return !out.at.Before(end) || slices.ContainsFunc(h.in, func(in moment) bool {
@@ -309,7 +316,8 @@ func (h *history) isCutShort(out moment) bool {
 	})
 }
 
-// state is what a reader makes of events, by source and name: the version of each object.
+// state returns the state that a reader builds from events: the version of each object, by source
+// and name.
 func state(moments []moment) map[string]string {
 	now := map[string]streams.Event{}
 	listed := map[string]streams.Event{}
@@ -341,7 +349,7 @@ func state(moments []moment) map[string]string {
 		case streams.Deleted:
 			graves[name+string(e.Object.GetUID())] = true
 			if held.Object != nil && !streams.OlderVersion(e.ResourceVersion, held.ResourceVersion) {
-				delete(now, name) // Also one of another uid, whose own deletion was missed.
+				delete(now, name) // Also an object of another uid, whose own deletion was missed.
 			}
 		}
 	}
@@ -352,7 +360,7 @@ func state(moments []moment) map[string]string {
 	return versions
 }
 
-// checkState: a reader of what came knows what a reader of everything knows.
+// checkState checks that a reader of the output ends in the same state as a reader of the input.
 func (h *history) checkState() error {
 	if in, out := state(h.in), state(h.out); fmt.Sprint(in) != fmt.Sprint(out) {
 		return fmt.Errorf("the state is %v, and was made %v", in, out)
@@ -360,7 +368,7 @@ func (h *history) checkState() error {
 	return nil
 }
 
-// checkFlow: the counters agree with what went in and out, and nothing waits.
+// checkFlow checks that the counters agree with the input and the output, and that nothing waits.
 func (h *history) checkFlow() error {
 	events := func(moments []moment) (n int64) {
 		for _, m := range moments {

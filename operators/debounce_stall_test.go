@@ -12,7 +12,7 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// stalled is a Debounce whose receiver does not read: the channel to it is full.
+// stalled is a Debounce whose receiver does not read: the channel to the receiver is full.
 type stalled struct {
 	in    feed[streams.Event]
 	items <-chan rxgo.Item
@@ -29,7 +29,7 @@ func newStalled(t *testing.T, window time.Duration) stalled {
 	return s
 }
 
-// rest is what comes when the receiver reads again, to the end, without the fillers.
+// rest returns what comes out when the receiver reads again, to the end, without the fillers.
 func (s stalled) rest() string {
 	close(s.in)
 	var rest []string
@@ -43,7 +43,7 @@ func (s stalled) rest() string {
 
 func TestWhileTheReceiverStallsTheLatestStateOfEachKeyIsKept(t *testing.T) {
 	for name, test := range map[string]debounceTest{
-		"states are folded":                      {"a@1 | b@2 | a@3 | b@4 | a@5", "a@5(1 3) b@4(2)"},
+		"states are coalesced":                   {"a@1 | b@2 | a@3 | b@4 | a@5", "a@5(1 3) b@4(2)"},
 		"deletions are not":                      {"a@1 | -a@2 | a:x@3 | a:x@4 | -a:x@5 | a:y@6", "-a@2(1) -a:x@5(3 4) a:y@6"},
 		"bookmarks are":                          {"#1 | a@2 | #3 | a@4 | #5 | 2>#6", "a@4(2) #5 2>#6"},
 		"lists are replaced":                     {"a@1 | [1 | +a@1 | +b@1 | ]2 | a@3 | -b@4 | [4 | +a@3 | ]5 | a@6", "-b@4 [4 +a@3 ]5 a@6"},
@@ -92,7 +92,7 @@ func TestWhileTheReceiverStallsMemoryIsBoundedByTheNumberOfObjects(t *testing.T)
 				if i%7 == 0 {
 					pass(13 * time.Millisecond)
 				}
-				// 10 objects, and a list or a bookmark of each source.
+				// The bound is 10 objects, and a list or a bookmark of each source.
 				if waiting := s.flow.Waiting.Load() - before; waiting > 14 {
 					t.Fatalf("%d events wait after %d rounds", waiting, i)
 				}

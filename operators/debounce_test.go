@@ -12,8 +12,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// debounceTest is a schedule that goes through Debounce with a window of 20 ms, and the
-// schedule that comes out.
+// debounceTest is a schedule that goes through Debounce with a window of 20 ms, and the schedule
+// that comes out.
 type debounceTest struct{ in, out string }
 
 func testDebounce(t *testing.T, window time.Duration, tests map[string]debounceTest) {
@@ -67,7 +67,7 @@ func TestABurstOfAQuietKeyPassesAtOnce(t *testing.T) {
 		"until nothing waits":                 {"a@1 | 1ms a@2 | 2ms a@3 | 3ms a@4 | 41ms a@5 | 42ms a@6 | 99ms", "0s a@1 | 1ms a@2 | 2ms a@3 | 20ms a@4 | 41ms a@5 | 42ms a@6"},
 		"a window begins with the first":      {"a@1 | 18ms a@2 | 21ms a@3 | 22ms a@4 | 23ms a@5 | 24ms a@6 | 99ms", "0s a@1 | 18ms a@2 | 21ms a@3 | 22ms a@4 | 23ms a@5 | 41ms a@6"},
 		"keys count by themselves":            {"a@1 b@1 | 1ms a@2 | 2ms a@3 b@2 | 3ms a@4 b@3 | 99ms", "0s a@1 b@1 | 1ms a@2 | 2ms a@3 b@2 | 3ms b@3 | 20ms a@4"},
-		"what a batch folds counts once":      {"a@1 a@2 | 1ms a@3 | 2ms a@4 | 3ms a@5 | 99ms", "0s a@2(1) | 1ms a@3 | 2ms a@4 | 20ms a@5"},
+		"what a batch coalesces counts once":  {"a@1 a@2 | 1ms a@3 | 2ms a@4 | 3ms a@5 | 99ms", "0s a@2(1) | 1ms a@3 | 2ms a@4 | 20ms a@5"},
 		"deletions count, too":                {"a@1 | 1ms -a@2 | 2ms a:x@3 | 3ms -a:x@4 | 99ms", "0s a@1 | 1ms -a@2 | 2ms a:x@3 | 20ms -a:x@4"},
 	})
 }
@@ -75,7 +75,7 @@ func TestABurstOfAQuietKeyPassesAtOnce(t *testing.T) {
 func TestDebounceNeverFoldsADeletionAway(t *testing.T) {
 	testDebounce(t, 20*time.Millisecond, map[string]debounceTest{
 		"a deletion is the latest state":            {"a@1 | 5ms a@2 | 6ms -a@3 | 99ms", "0s a@1 | 20ms -a@3(2)"},
-		"a creation folds into its deletion":        {"a@1 -a@2 | 99ms", "0s -a@2(1)"},
+		"a creation coalesces into its deletion":    {"a@1 -a@2 | 99ms", "0s -a@2(1)"},
 		"a new object of the name comes after it":   {"a@1 | 5ms -a@2 | 6ms a:x@3 | 7ms a:x@4 | 99ms", "0s a@1 | 20ms -a@2 a:x@4(3)"},
 		"each object of the name is deleted":        {"a@1 | 5ms -a@2 a:x@3 -a:x@4 a:y@5 -a:y@6 | 99ms", "0s a@1 | 20ms -a@2 -a:x@4(3) -a:y@6(5)"},
 		"a new object whose old deletion is missed": {"a@1 | 5ms a@2 | 6ms a:x@3 | 99ms", "0s a@1 | 20ms a@2 a:x@3"},
@@ -129,10 +129,10 @@ func TestDebounceLetsNoLossOfTheConnectionOvertakeItsSource(t *testing.T) {
 
 func TestDebounceWithoutAWindowFoldsOnlyWhatIsThereAtOnce(t *testing.T) {
 	testDebounce(t, 0, map[string]debounceTest{
-		"events pass at once":         {"a@1 | 1ns a@2 | 2ns -a@3 | 99ms", "0s a@1 | 1ns a@2 | 2ns -a@3"},
-		"those of a batch are folded": {"a@1 b@1 a@2 | 99ms", "0s a@2(1) b@1"},
-		"each object of a name is":    {"a@1 -a@2 a:x@3 b@1 a:x@4 a:x@5 b@2 | 99ms", "0s -a@2(1) a:x@5(3 4) b@2(1)"},
-		"lists and bookmarks":         {"a@1 [2 +a@2 ]2 #3 a@4 | 99ms", "0s [2 +a@2 ]2 #3 a@4"},
+		"events pass at once":             {"a@1 | 1ns a@2 | 2ns -a@3 | 99ms", "0s a@1 | 1ns a@2 | 2ns -a@3"},
+		"events of a batch are coalesced": {"a@1 b@1 a@2 | 99ms", "0s a@2(1) b@1"},
+		"each object of a name is":        {"a@1 -a@2 a:x@3 b@1 a:x@4 a:x@5 b@2 | 99ms", "0s -a@2(1) a:x@5(3 4) b@2(1)"},
+		"lists and bookmarks":             {"a@1 [2 +a@2 ]2 #3 a@4 | 99ms", "0s [2 +a@2 ]2 #3 a@4"},
 	})
 }
 
@@ -148,8 +148,8 @@ func TestDebounceIsNeverStarvedBySteadyInput(t *testing.T) {
 			last := item.V.([]streams.Event)[0]
 			at = append(at, fmt.Sprintf("%d:%s", time.Since(last.Received).Milliseconds(), last.ResourceVersion))
 		}
-		// At 0, 20, 40, 60 and 80 ms, each time with the first event that waits, and at the end
-		// of the input at 99 ms.
+		// Events pass at 0, 20, 40, 60 and 80 ms, and at the end of the input at 99 ms. Each wait counts
+		// from the first event that waited.
 		if got, want := strings.Join(at, " "), "0:1 17:7 19:14 18:20 20:27 18:34"; got != want {
 			t.Errorf("waited %s, want %s (milliseconds:version)", got, want)
 		}
@@ -193,7 +193,7 @@ func TestDebounceCountsItsFlow(t *testing.T) {
 		check(5, 2, 1)
 		in <- fmt.Errorf("failed")
 		synctest.Wait()
-		check(5, 2, 1) // Errors are no events.
+		check(5, 2, 1) // Errors do not count as events.
 		pass(time.Second)
 		check(5, 3, 0)
 		in.send(event("a@4"))

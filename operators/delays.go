@@ -1,12 +1,12 @@
 package operators
 
-// delays is a heap of tasks, the next due first.
+// delays is a heap of tasks, the one that is due next first.
 type delays []*task
 
 func (d delays) Len() int { return len(d) }
 func (d delays) Less(i, j int) bool {
 	if d[i].due.Equal(d[j].due) {
-		return d[i].delayed < d[j].delayed
+		return d[i].sequence < d[j].sequence
 	}
 	return d[i].due.Before(d[j].due)
 }

@@ -14,7 +14,7 @@ import (
 
 func TestTheBackoffStaysAtItsMaximumHoweverOftenAnAttemptFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const failures = 1100 // 2^1100 is beyond all numbers that a wait may be counted in.
+		const failures = 1100 // 2^1100 overflows every type in which a wait may be counted.
 		b := newRig(t, failing(failures, errFailed), backoff(time.Minute, 24*time.Hour))
 		b.in.send(request("a"))
 		pass(failures * 24 * time.Hour)
@@ -40,7 +40,7 @@ func TestOfDelayedAttemptsTheOneThatIsDueFirstGoesFirst(t *testing.T) {
 		}, operators.ReconcileOptions{Workers: 1})
 		b.in.send(request("a"), request("b"), request("c"))
 		pass(200 * time.Millisecond)
-		b.in.send(request("d")) // Due after the others have begun to wait, and at 300 ms, between them.
+		b.in.send(request("d")) // It is due at 300 ms, between the others, and starts to wait after them.
 		pass(2 * time.Second)
 		b.wantAttempts("0s a b c | 200ms d | 250ms c | 300ms d | 500ms b | 1s a")
 		b.stop()
@@ -55,7 +55,7 @@ func TestAnObjectThatIsAskedForAgainKeepsItsPlaceInTheLine(t *testing.T) {
 		}, operators.ReconcileOptions{Workers: 1})
 		b.in.send(request("a"), request("b"), request("c"), request("b"), request("c"))
 		pass(time.Second / 2)
-		b.in.send(request("a")) // It runs, and goes behind those that wait when it ends.
+		b.in.send(request("a")) // It runs, and then goes behind the tasks that wait.
 		b.in.send(request("b"), request("d"))
 		pass(time.Minute)
 		b.wantAttempts("0s a | 1s b | 2s c | 3s d | 4s a")
@@ -63,7 +63,7 @@ func TestAnObjectThatIsAskedForAgainKeepsItsPlaceInTheLine(t *testing.T) {
 	})
 }
 
-// What a request was made for must not stay in memory as long as the queue does.
+// The causes of a request must not stay in memory as long as the queue.
 func TestTheCausesOfARequestAreFreedWhenItIsDone(t *testing.T) {
 	in := make(chan []operators.Request)
 	done := make(chan struct{}, 1)
@@ -91,7 +91,7 @@ func TestTheCausesOfARequestAreFreedWhenItIsDone(t *testing.T) {
 		in <- []operators.Request{made}
 	}()
 	<-done
-	in <- []operators.Request{request("b", "2")} // The slots of batches that were recycled are used again.
+	in <- []operators.Request{request("b", "2")} // Recycled batches use their slots again.
 	<-done
 	collector := lifecycle.New(t.Context())
 	collector.Go("collector", func(ctx context.Context) error {

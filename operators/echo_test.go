@@ -10,8 +10,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// writing is a reconciler that writes its object, or b for a, as version 10, and takes a
-// second before and after that.
+// writing returns a reconciler that writes its object as version 10. For a, it writes b. It takes a
+// second before the write and a second after it.
 func writing(requeueAfter time.Duration, err error) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
 		wait(ctx, time.Second)
@@ -25,7 +25,7 @@ func writing(requeueAfter time.Duration, err error) operators.Reconciler {
 	}
 }
 
-// ofB is a request for a because of changes of b.
+// ofB returns a request for a that changes of b cause.
 func ofB(causes ...streams.Cause) operators.Request {
 	made := request("a")
 	for i := range causes {
@@ -43,7 +43,7 @@ var (
 func TestEchoesOfOwnWrites(t *testing.T) {
 	const (
 		dropped = "0s a"
-		during  = 1500 * time.Millisecond // The write is made, its answer is not known.
+		during  = 1500 * time.Millisecond // The write is made, and its answer is still in flight.
 		after   = 5 * time.Second
 	)
 	for name, test := range map[string]struct {
@@ -53,7 +53,7 @@ func TestEchoesOfOwnWrites(t *testing.T) {
 	}{
 		"the event after the answer is dropped":     {after, ofB(own), dropped},
 		"the event before the answer is dropped":    {during, ofB(own), dropped},
-		"one folded with a foreign write is not":    {after, ofB(own, foreign), "0s a | 5s a"},
+		"one coalesced with a foreign write is not": {after, ofB(own, foreign), "0s a | 5s a"},
 		"nor before the answer":                     {during, ofB(foreign, own), "0s a | 2s a"},
 		"a foreign write is not":                    {after, ofB(foreign), "0s a | 5s a"},
 		"a listed object is not":                    {after, ofB(streams.Cause{Type: streams.Listed, ResourceVersion: "10"}), "0s a | 5s a"},
@@ -81,8 +81,8 @@ func TestEchoesOfOwnWrites(t *testing.T) {
 	}
 }
 
-// The answer to an apply that changes nothing has the version of the last write, which
-// may be somebody else's whose event has not come yet.
+// If an apply changes nothing, the answer has the version of the last write. Another client may
+// have made that write, and its event may not have come yet.
 func TestAWriteThatMayHaveChangedNothingHasNoEcho(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRigOf(t, map[string]operators.Controller{"pods": {
@@ -120,7 +120,8 @@ func TestAnotherControllerSeesAWriteOnceItsWriterDoesNot(t *testing.T) {
 		}, one)
 		b.in.send(request("b", "1"))
 		pass(5 * time.Second)
-		// One batch, as Trigger makes it of one change: the order must not matter.
+		// Both requests are in one batch, as Trigger makes it of one change. The order must not
+		// matter.
 		b.in.send(request("others/b", "10"), request("b", "10"))
 		b.drain()
 		b.wantAttempts("0s b | 5s b")
@@ -169,14 +170,14 @@ func TestAnEchoIsRememberedOnce(t *testing.T) {
 		pass(5 * time.Second)
 		b.in.send(ofB(own))
 		pass(5 * time.Second)
-		b.in.send(ofB(own)) // What comes again is no echo any more: better once too often.
+		b.in.send(ofB(own)) // The same event a second time is no echo: one reconcile too many is safe.
 		pass(time.Second)
 		b.wantAttempts("0s a | 10s a")
 		b.stop()
 	})
 }
 
-// After a restore from a backup a version is used again, by somebody else.
+// After a restore from a backup, another client's write may get a version that was used before.
 func TestEchoesThatAreForgottenAreDroppedNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRigOf(t, map[string]operators.Controller{"pods": {Reconcile: writing(0, nil), IgnoreEchoes: true}}, one)

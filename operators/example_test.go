@@ -10,7 +10,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// Of a burst only the latest state of each object passes, with what it replaced as
+// Only the latest state of each object in a burst passes, with the states that it replaced as
 // causes. Deletions always pass.
 func ExampleDebounce() {
 	burst := streams.Of(
@@ -31,7 +31,7 @@ func ExampleDebounce() {
 	// Deleted chimera at version 5 for 2 events
 }
 
-// Trigger makes a request of each change for each object that it concerns.
+// Trigger turns each change into a request for each object that the change concerns.
 func ExampleTrigger() {
 	changes := streams.Of(
 		change(1, nil, owned("pegasus-0", "!pegasus")),
@@ -54,11 +54,11 @@ func ExampleTrigger() {
 	// statefulset chimera for chimera-0
 }
 
-// Every attempt yields a result. One that fails is repeated after a backoff.
+// Every attempt yields a result. An attempt that fails is repeated after a backoff.
 func ExampleReconcile() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	// A stream that lasts until the test ends it.
+	// The stream lasts until the example ends it.
 	requests := streams.Create(func(ctx context.Context, out streams.Sink[operators.Request]) {
 		out.Send([]operators.Request{{Controller: "horses", NamespacedName: podName("pegasus")}})
 		<-ctx.Done()
@@ -86,7 +86,7 @@ func ExampleReconcile() {
 	// attempt 3 success again after 0s
 }
 
-// Settle tells when a stream has calmed down.
+// Settle reports when a stream has become quiet.
 func ExampleSettle() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -31,7 +31,7 @@ func TestAReconcilerThatEndsItsGoroutineFailsThatAttemptAlone(t *testing.T) {
 			inner = ctx
 			operators.RecordWrite(ctx, operators.Write{Verb: "create", Key: podKey("b"), ResourceVersion: "9"})
 			wait(ctx, time.Second)
-			defer func() { _ = recover() }() // As a deferred function of the reconciler's may do.
+			defer func() { _ = recover() }() // A deferred function of the reconciler may recover.
 			runtime.Goexit()
 			return 0, nil
 		}}}, options)
@@ -43,7 +43,7 @@ func TestAReconcilerThatEndsItsGoroutineFailsThatAttemptAlone(t *testing.T) {
 			t.Errorf("of the controller %d are done, %d wait and %d run", flow.Out.Load(), flow.Waiting.Load(), flow.Running.Load())
 		}
 		pass(time.Hour)
-		// There is one worker: it was replaced.
+		// A new worker has replaced the only one, which exited.
 		b.wantAttempts("0s a | 1s good | 11s a | 32s a")
 		b.wantResults("a:error#1", "good:success#1", "a:error#2", "a:success#3")
 		first := b.results[0]

@@ -2,15 +2,15 @@ package operators
 
 import "slices"
 
-// fifo is a queue in a slice, which it uses again.
+// fifo is a queue in a slice that is reused.
 type fifo[T any] struct {
 	items []T
-	first int // of items, where the queue begins
+	first int // index of the first element in items
 }
 
 func (f *fifo[T]) len() int { return len(f.items) - f.first }
 
-// all is what is in the queue, the first first. It is good until the queue changes.
+// all returns the elements of the queue, in order. The slice is valid until the queue changes.
 func (f *fifo[T]) all() []T { return f.items[f.first:] }
 
 func (f *fifo[T]) push(item T) {
@@ -29,8 +29,8 @@ func (f *fifo[T]) pop() T {
 	return item
 }
 
-// shrink uses the slice from its beginning again when it is empty, and a smaller one when it
-// is far too large.
+// shrink starts at the beginning of the slice again when the queue is empty. It moves to a smaller
+// slice when the slice is far too large.
 func (f *fifo[T]) shrink() {
 	if f.len() == 0 {
 		f.items, f.first = f.items[:0], 0
@@ -48,7 +48,7 @@ func (f *fifo[T]) remove(i int) {
 	f.items = slices.Delete(f.items, f.first+i, f.first+i+1)
 }
 
-// filter keeps what keep says, in order.
+// filter keeps the elements for which keep returns true, in order.
 func (f *fifo[T]) filter(keep func(T) bool) {
 	kept := f.items[:f.first]
 	for _, item := range f.all() {

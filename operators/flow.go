@@ -2,16 +2,19 @@ package operators
 
 import "sync/atomic"
 
-// StageStats counts what passes an operator, for metrics and for knowing when nothing is
-// left to do. An operator that is observed more than once adds up. Read it from any
-// goroutine.
+// StageStats counts what passes an operator, for metrics, and to find out when nothing is left to
+// do. All observations of an operator add to the same counts. It may be read from any goroutine.
 //
-// At each hand-over the receiver counts before the sender stops counting. An item is Running
-// or Waiting before it counts as In; one that starts is Running before it is no longer
-// Waiting, and the other way round; one that is sent counts as Out before it is no longer
-// Waiting or Running. Between two operators is what is Out of the first and not yet In to the
-// second. So a reader that goes through a pipeline in its order, and at each operator reads In
-// and then Busy, does not find everything empty while an item is inside.
+// At each hand-over the receiver counts before the sender stops counting:
+//
+//   - An item is Running or Waiting before it counts as In.
+//   - An item that starts is Running before it is no longer Waiting. An item that goes back is
+//     Waiting before it is no longer Running.
+//   - An item that is sent counts as Out before it is no longer Waiting or Running.
+//
+// An item between two operators is Out of the first and not yet In to the second. A reader goes
+// through a pipeline in its order, and reads In and then Busy at each operator. Such a reader never
+// finds everything empty while an item is inside.
 type StageStats struct {
 	In      atomic.Int64 // items received
 	Out     atomic.Int64 // items sent
@@ -23,11 +26,11 @@ type StageStats struct {
 func (f *StageStats) Busy() bool {
 	for {
 		out := f.Out.Load()
-		// Waiting twice: an item may go from Running to Waiting in between.
+		// Read Waiting twice: an item may go from Running to Waiting in between.
 		if f.Waiting.Load() > 0 || f.Running.Load() > 0 || f.Waiting.Load() > 0 {
 			return true
 		}
-		if f.Out.Load() == out { // Else an item may have gone to and fro.
+		if f.Out.Load() == out { // Otherwise an item may have moved back and forth.
 			return false
 		}
 	}

@@ -16,7 +16,7 @@ func TestDebounceIsBusyWhileItTakesABatchIn(t *testing.T) {
 		flow := &operators.StageStats{}
 		in := newFeed[streams.Event]()
 		var during []string
-		// It is the receiver of a batch that calls this, when it takes the item apart.
+		// The receiver of a batch calls this function, when it takes the item apart.
 		events := streams.MapBatches(in.stream(), func(batch []streams.Event) ([]streams.Event, error) {
 			during = append(during, fmt.Sprint(flow.Running.Load()))
 			return batch, nil
@@ -33,9 +33,9 @@ func TestDebounceIsBusyWhileItTakesABatchIn(t *testing.T) {
 		in.send(event("a@2"))
 		check("after one that is held", 1)
 		in.send(event("a@3"))
-		check("after one that is folded", 1)
+		check("after one that is coalesced", 1)
 		close(in)
-		for range items { // To the end.
+		for range items { // Read to the end.
 		}
 		check("at the end", 0)
 		if got := fmt.Sprint(during); got != "[1 1 1]" {
@@ -63,8 +63,8 @@ func TestAnItemThatIsInIsNeverMissed(t *testing.T) {
 	})
 }
 
-// neverMissed reads flows while a stream is observed. Inside reads what is inside, in the
-// order in which it passes.
+// neverMissed reads the counts while a stream is observed. inside reads what is inside, in the
+// order in which items pass.
 func neverMissed[T any](t *testing.T, stream streams.Stream[T], inside func(*operators.StageStats) int64, flows ...*operators.StageStats) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

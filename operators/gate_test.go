@@ -8,7 +8,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// early is a request that does not wait for Start.
+// early returns a request that does not wait for Start.
 func early(text string, versions ...string) operators.Request {
 	made := request(text, versions...)
 	made.BeforeSync = true
@@ -22,7 +22,7 @@ func TestAnEarlyRequestDoesNotWaitForTheGate(t *testing.T) {
 		b.in.send(request("a", "1"), early("b", "2"), request("c", "3"))
 		pass(500 * time.Millisecond)
 		b.wantFlow("during the early one", 2, 1)
-		b.in.send(request("b", "4")) // It waits for the gate, as it comes of something else.
+		b.in.send(request("b", "4")) // It waits for the gate, because it is not BeforeSync.
 		pass(time.Minute)
 		b.wantAttempts("0s b")
 		b.in.send(early("c", "5"))
@@ -60,7 +60,7 @@ func TestWhatWaitsForTheGateGoesWithItsController(t *testing.T) {
 		pass(0)
 		b.wantFlow("after it was removed", 0, 0)
 		b.controllers.Set("pods", b.noting(operators.Controller{Reconcile: takes(0)}))
-		b.in.send(request("a")) // In what those that were dropped left behind.
+		b.in.send(request("a")) // It reuses the memory of the tasks that were dropped.
 		b.wantFlow("of the new one", 1, 0)
 		close(gate)
 		pass(time.Minute)

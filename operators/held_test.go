@@ -8,7 +8,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// heldRig has a controller of its own gate, held, and one without, pods.
+// heldRig returns a rig with two controllers: held, which has a gate of its own, and pods, which
+// has none.
 func heldRig(t *testing.T, options operators.ReconcileOptions) *rig {
 	return newRigOf(t, map[string]operators.Controller{
 		"pods": {Reconcile: takes(0)},
@@ -150,13 +151,13 @@ func TestOpeningAControllerBeforeItIsReconciledLetsItStart(t *testing.T) {
 	})
 }
 
-// Many early requests pass a gate that others wait for, and leave nothing behind.
+// Many BeforeSync requests pass a gate at which others wait, and leave nothing behind.
 func TestWhatPassesAGateIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := make(chan struct{})
 		b := heldRig(t, operators.ReconcileOptions{Workers: 1, Start: all})
 		b.in.send(request("pods/last"))
-		for range 500 { // More often than entries are kept.
+		for range 500 { // More often than the gate keeps entries.
 			b.in.send(request("pods/a"))
 			b.in.send(early("pods/a"))
 		}

@@ -35,7 +35,7 @@ func parallel(t *testing.T, run func(ctx context.Context)) *lifecycle.Group {
 	return group
 }
 
-// pass lets virtual time pass, then waits until all has come to rest.
+// pass lets virtual time pass, then waits until all goroutines are idle.
 func pass(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
@@ -43,9 +43,9 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// wait waits and is false if ctx ends before. It makes no timer that is due at once: when
-// two goroutines of a bubble run one at the same time, the race detector of Go 1.26 may
-// crash, since the bubble has one context for both.
+// wait waits, and returns false if ctx ends first. It makes no timer that is due at once. When two
+// goroutines of a bubble run such timers at the same time, the race detector of Go 1.26 may crash,
+// since the bubble has one context for both.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -82,7 +82,7 @@ func (f feed[T]) stream() streams.Stream[T] {
 	})
 }
 
-// send sends a batch and waits until all has come to rest.
+// send sends a batch and waits until all goroutines are idle.
 func (f feed[T]) send(batch ...T) {
 	f <- batch
 	synctest.Wait()

@@ -18,12 +18,12 @@ import (
 func heap() int {
 	var stats runtime.MemStats
 	runtime.GC()
-	runtime.GC() // What sync.Pool keeps goes with the second.
+	runtime.GC() // The second run frees what sync.Pool keeps.
 	runtime.ReadMemStats(&stats)
 	return int(stats.HeapAlloc)
 }
 
-// noMore fails if the heap has grown by more than some bytes since it was measured.
+// noMore fails the test if the heap in use has grown by more than most bytes since before.
 func noMore(t *testing.T, before, most int) {
 	t.Helper()
 	if grown := heap() - before; grown > most {
@@ -31,7 +31,7 @@ func noMore(t *testing.T, before, most int) {
 	}
 }
 
-// sendMany sends values made of their number, in batches.
+// sendMany sends many values in batches. value makes each from its number.
 func sendMany[T any](in feed[T], value func(i int) T) {
 	const size = 1000
 	for i := 0; i < keysThatComeAndGo; {

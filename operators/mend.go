@@ -7,9 +7,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// mends reports whether a change of an object may be what its reconciler waits for after
-// failures: the object is new, or what it asks for has changed. Kinds without a generation do
-// not tell that from a change of their status.
+// mends reports whether a change of an object may be what its reconciler waits for after failures:
+// the object is new, or its desired state has changed. For kinds without a generation every change
+// counts, because a change of the status looks the same.
 func mends(change *streams.Change) bool {
 	before, after := change.Old, change.New
 	switch {
@@ -21,18 +21,19 @@ func mends(change *streams.Change) bool {
 	return before.GetGeneration() != after.GetGeneration() || after.GetGeneration() == 0
 }
 
-// ownWritesRemembered bounds the writes of a row of failures whose events may still come.
+// ownWritesRemembered bounds the remembered writes of a streak of failures whose events may still
+// come.
 const ownWritesRemembered = 64
 
-// row is what is known of attempts for one object that failed one after another.
-type row struct {
-	ended time.Time // the last of them
-	wrote []echo    // what they wrote of the object itself, oldest first
-	mends int       // how often a mended object has cut their backoff short
+// failureStreak describes the attempts for one object that failed one after another.
+type failureStreak struct {
+	ended time.Time // when the last attempt ended
+	wrote []echo    // writes of the attempts to the object itself, oldest first
+	mends int       // how often a mended object has cut the backoff short
 }
 
-// add adds an attempt that failed.
-func (r *row) add(result *Result, now time.Time) {
+// add adds a failed attempt.
+func (r *failureStreak) add(result *Result, now time.Time) {
 	r.ended = now
 	for _, write := range result.Writes {
 		if write.Key.NamespacedName == result.NamespacedName {
@@ -44,9 +45,9 @@ func (r *row) add(result *Result, now time.Time) {
 	}
 }
 
-// isOwn reports whether causes are nothing but writes of the attempts themselves, which mend
-// nothing. Causes that were left out are taken for what the others are.
-func (r *row) isOwn(causes []streams.Cause) bool {
+// isOwn reports whether all causes are writes of the attempts themselves, which mend nothing.
+// Causes that were left out are assumed to be like the others.
+func (r *failureStreak) isOwn(causes []streams.Cause) bool {
 	own := 0
 	for _, cause := range causes {
 		if cause.Type == 0 {
@@ -60,7 +61,8 @@ func (r *row) isOwn(causes []streams.Cause) bool {
 	return own > 0
 }
 
-func (r *row) has(write echo) bool {
+// has reports whether a write is among the remembered ones.
+func (r *failureStreak) has(write echo) bool {
 	for i := range r.wrote {
 		if r.wrote[i] == write {
 			return true
@@ -69,36 +71,37 @@ func (r *row) has(write echo) bool {
 	return false
 }
 
-// fail has a task back off. Later are the requests that came during the attempt.
-func (s *schedule) fail(failed *task, result *Result, later Request, now time.Time) {
-	if failed.row == nil {
-		failed.row = &row{}
+// backOff makes a failed task wait for its backoff. later holds the requests that came during the
+// attempt.
+func (s *schedule) backOff(failed *task, result *Result, later Request, now time.Time) {
+	if failed.streak == nil {
+		failed.streak = &failureStreak{}
 	}
 	failed.failures++
-	failed.row.add(result, now)
-	mended := later.Mended && !failed.row.isOwn(failed.mended)
+	failed.streak.add(result, now)
+	mended := later.Mended && !failed.streak.isOwn(failed.mended)
 	failed.request = joined(result.Request, later) // The next attempt is for these causes too.
 	failed.request.Mended = mended
 	result.RequeueAfter = s.backoff.delay(failed.failures)
 	s.delay(failed, stateBackoff, now, now.Add(result.RequeueAfter))
 	if mended {
-		s.mend(failed, later.Received, now)
+		s.shortenBackoff(failed, later.Received, now)
 	}
 }
 
-// mend cuts the backoff of a task short, as its object was mended: the first time in a row of
-// failures the next attempt is due at once. After that it is due after a backoff of its own,
-// which grows as any, so that no attempts that lead to such changes follow each other without
-// a pause.
-func (s *schedule) mend(mended *task, received, now time.Time) {
+// shortenBackoff cuts the backoff of a task short, because its object was mended. For the first
+// time in a streak of failures the next attempt is due at once. After that it is due after a
+// separate backoff, which grows like any other. So attempts that cause such changes do not follow
+// each other without a pause.
+func (s *schedule) shortenBackoff(mended *task, received, now time.Time) {
 	due := now
-	if mended.row.mends > 0 {
-		due = mended.row.ended.Add(s.backoff.delay(mended.row.mends))
+	if mended.streak.mends > 0 {
+		due = mended.streak.ended.Add(s.backoff.delay(mended.streak.mends))
 	}
 	if !due.Before(mended.due) {
 		return
 	}
-	mended.row.mends++
+	mended.streak.mends++
 	if due.After(now) {
 		mended.due = due
 		heap.Fix(&s.delays, mended.position)
@@ -106,9 +109,9 @@ func (s *schedule) mend(mended *task, received, now time.Time) {
 	}
 	heap.Remove(&s.delays, mended.position)
 	mended.request.Received = received
-	s.enqueue(mended, now) // First, as in add.
-	s.awaken(mended)
+	s.enqueue(mended, now) // First, as in accept.
+	s.endDelay(mended)
 }
 
-// calm forgets the failures of a task.
-func (t *task) calm() { t.failures, t.row = 0, nil }
+// resetFailures forgets the failures of a task.
+func (t *task) resetFailures() { t.failures, t.streak = 0, nil }

@@ -14,14 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// mended is a request because its object was mended.
+// mended returns a request that is Mended.
 func mended(text string, versions ...string) operators.Request {
 	made := request(text, versions...)
 	made.Mended = true
 	return made
 }
 
-// lasting is a reconciler whose attempts take a time and fail.
+// lasting returns a reconciler whose attempts take some time and fail.
 func lasting(d time.Duration) operators.Reconciler {
 	return func(ctx context.Context, _ operators.Request) (time.Duration, error) {
 		wait(ctx, d)
@@ -90,7 +90,7 @@ func TestASuccessLetsTheNextMendedObjectBeAttemptedAtOnceAgain(t *testing.T) {
 		b := newRig(t, func(context.Context, operators.Request) (time.Duration, error) {
 			err := outcomes[0]
 			outcomes = outcomes[1:]
-			return time.Hour, err // After the success the object is still there, to be looked at again.
+			return time.Hour, err // After the success the object still has a task: a requeue.
 		}, backoff(10*time.Second, time.Hour))
 		b.in.send(request("a"))
 		for range 4 {
@@ -154,7 +154,7 @@ type cluster struct {
 	wrote  int
 }
 
-// write makes a change, as an attempt or somebody else, and returns its version.
+// write makes a change, as an attempt or as another client, and returns its version.
 func (c *cluster) write(lag time.Duration, spec bool) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *cluster) record(ctx context.Context, version string, sole bool) {
 	operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: podKey("a"), ResourceVersion: version, Sole: sole})
 }
 
-// attempts runs a reconciler for the object over some time, and returns when attempts started.
+// attempts runs a reconciler for the object over some time, and returns when its attempts started.
 func (c *cluster) attempts(t *testing.T, controller operators.Controller, over time.Duration) string {
 	c.in = newFeed[streams.Change]()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -236,8 +236,8 @@ func TestWritesOfFailingAttemptsDoNotBypassTheBackoff(t *testing.T) {
 	}
 }
 
-// Somebody else answers each write with one that looks like a mended object: without
-// generations nothing tells them apart.
+// Another client answers each write with a write that looks like a mended object. Without
+// generations, the two look the same.
 func TestAnswersToWritesOfFailingAttemptsAreNoHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{object: pod("a", "a", "0")}
@@ -260,7 +260,7 @@ func TestAForeignChangeAmongOwnWritesMends(t *testing.T) {
 			pass(at)
 			b.in.send(mended("b", "10"))
 			pass(time.Second)
-			b.wantAttempts("0s b") // It was the attempt's own.
+			b.wantAttempts("0s b") // The write was the attempt's own.
 			b.in.send(mended("b", "9", "10"))
 			pass(time.Second)
 			if got, want := strings.Count(b.attempts.String(), "b"), 2; got != want {
@@ -278,7 +278,7 @@ func TestAForeignChangeMendsOnce(t *testing.T) {
 		pass(1500 * time.Millisecond)
 		b.in.send(mended("b", "9"))
 		pass(2 * time.Second)
-		b.in.send(mended("b", "10")) // Of the attempt in flight itself.
+		b.in.send(mended("b", "10")) // The write of the attempt in flight itself.
 		pass(2*time.Hour + 5*time.Second)
 		b.wantAttempts("0s b | 2s b | 2h0m4s b")
 		b.stop()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Events are written in tests as
+// Tests write events as
 //
 //	a@3    object a was applied, version 3      [3  a list starts
 //	-a@4   it was deleted                       +a@3  the list holds a
@@ -38,14 +38,14 @@ func podName(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: name}
 }
 
-// pod is an object.
+// pod returns an object.
 func pod(name, uid, version string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: name, UID: types.UID(uid), ResourceVersion: version,
 	}}
 }
 
-// event is the event that is written so, received now.
+// event parses an event, and sets its time to now.
 func event(text string) streams.Event {
 	part := notation.FindStringSubmatch(text)
 	if part == nil {
@@ -69,7 +69,7 @@ func event(text string) streams.Event {
 	return made
 }
 
-// written is how an event is written.
+// written formats an event in the notation.
 func written(event streams.Event) string {
 	source := ""
 	if event.Source != "1" {
@@ -97,7 +97,7 @@ func written(event streams.Event) string {
 	return text
 }
 
-// scheduled is the stream of a schedule. It ends at the schedule's last time.
+// scheduled returns the stream of a schedule. The stream ends at the schedule's last time.
 func scheduled(schedule string) streams.Stream[streams.Event] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[streams.Event]) {
 		started := time.Now()
@@ -128,7 +128,7 @@ func scheduled(schedule string) streams.Stream[streams.Event] {
 	})
 }
 
-// log notes what comes out of a stream, and when, as a schedule is written.
+// log records what comes out of a stream, and when, in the notation of a schedule.
 type log struct {
 	mu      sync.Mutex
 	started time.Time
@@ -138,7 +138,7 @@ type log struct {
 
 func newLog() *log { return &log{started: time.Now()} }
 
-// add notes something that came now.
+// add records something that came now.
 func (l *log) add(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +158,7 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// logged reads an observation to its end.
+// logged reads an observation to its end, and returns its log.
 func logged[T any](items <-chan rxgo.Item, write func(T) string) string {
 	log := newLog()
 	for item := range items {

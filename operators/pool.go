@@ -10,40 +10,41 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// resultsAhead bounds the results that wait for a slow receiver; then no further attempt
+// resultsAhead bounds the results that wait for a slow receiver. At the bound no further attempt
 // starts.
 const resultsAhead = 1024
 
-// pool is the state of one observation of Reconcile. One goroutine takes requests in and
-// sends results. Workers take tasks and leave results under one lock, so that nobody
-// needs to be woken for a busy worker to go on with the next task.
+// pool is the state of one observation of Reconcile. One goroutine takes requests in and sends
+// results. Workers take tasks and leave results under one lock, so that a busy worker goes on with
+// the next task without waking another goroutine.
 type pool struct {
 	timeout     time.Duration
-	flow        *StageStats
+	stats       *StageStats
 	received    func() // may be nil
 	controllers *Controllers
-	news        chan struct{} // has a token when there are results, or other controllers
+	wake        chan struct{} // has a token when there are results, or the controllers changed
 	workers     *lifecycle.Group
 
 	mu       sync.Mutex
-	work     sync.Cond // there may be something for an idle worker
+	work     sync.Cond // signals that there may be work for an idle worker
 	idle     int       // workers that wait for work
-	waking   bool      // one of them has been told, and has not come yet
+	waking   bool      // an idle worker was signaled, and has not woken up yet
 	schedule *schedule
 	stopped  bool // no further attempt starts
 	results  []Result
-	sending  int // results that are out of the above, and not yet received
-	waiting  int // as flow has it
-	running  int // as flow has it
+	sending  int // results that were taken from results, and have not been received yet
+	waiting  int // schedule.waiting, as stats last counted it
+	running  int // schedule.running, as stats last counted it
 }
 
+// newPool creates a pool without workers.
 func newPool(controllers *Controllers, options ReconcileOptions) *pool {
 	p := &pool{
 		timeout:     options.Timeout,
-		flow:        options.Stats,
+		stats:       options.Stats,
 		received:    options.Received,
 		controllers: controllers,
-		news:        make(chan struct{}, 1),
+		wake:        make(chan struct{}, 1),
 		schedule:    newSchedule(options.Workers, options.Backoff, options.Unfinished),
 	}
 	if options.Start == nil {
@@ -53,58 +54,58 @@ func newPool(controllers *Controllers, options ReconcileOptions) *pool {
 	return p
 }
 
-// locked calls a function with the lock, and then tells flow and an idle worker of what
-// it has changed.
+// locked calls a function with the lock held, and then update.
 func (p *pool) locked(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
-	p.changed()
+	p.update()
 }
 
-// changed is called with the lock. It wakes one worker at a time: that one wakes the next,
-// if there is still work then. Of short reconciles, many are done before that.
-func (p *pool) changed() {
+// update counts in stats what the schedule has changed, and wakes an idle worker if a task may
+// start. It is called with the lock held. It wakes one worker at a time: that one wakes the next,
+// if there is still work. When reconciles are short, many are done before the next worker wakes.
+func (p *pool) update() {
 	if p.idle > 0 && !p.waking && p.mayStart() {
 		p.waking = true
 		p.work.Signal()
 	}
 	running := p.schedule.running - p.running
 	p.running += running
-	if running > 0 { // Before it waits no more: at no time nothing must seem to be left.
-		p.flow.Running.Add(int64(running))
+	if running > 0 { // Before Waiting falls: the pool must never look idle in between.
+		p.stats.Running.Add(int64(running))
 	}
 	if waiting := p.schedule.waiting - p.waiting; waiting != 0 {
 		p.waiting += waiting
-		p.flow.Waiting.Add(int64(waiting))
+		p.stats.Waiting.Add(int64(waiting))
 	}
 	if running < 0 {
-		p.flow.Running.Add(int64(running))
+		p.stats.Running.Add(int64(running))
 	}
 }
 
-// mayStart says whether there is a task that may start.
+// mayStart reports whether a task may start now.
 func (p *pool) mayStart() bool {
 	return !p.stopped && len(p.results)+p.sending < resultsAhead && p.schedule.ready()
 }
 
 // worker makes attempts until the pool is stopped.
 func (p *pool) worker(ctx context.Context) error {
-	var current *attempt // in flight, without the lock
+	var current *attempt // in flight, while the lock is not held
 	p.mu.Lock()
 	defer func() {
-		if current != nil { // A reconciler has called runtime.Goexit, which nothing can stop.
+		if current != nil { // The reconciler called runtime.Goexit, which nothing can stop.
 			result, ended := current.conclude(0, ErrExited)
 			p.mu.Lock()
-			p.finished(current.task, &result, ended)
-			p.changed()
+			p.record(current.task, &result, ended)
+			p.update()
 			p.workers.Go("worker", p.worker)
 		}
 		p.mu.Unlock()
 	}()
 	for {
 		for !p.mayStart() {
-			p.changed()
+			p.update()
 			if p.stopped {
 				return nil
 			}
@@ -114,40 +115,40 @@ func (p *pool) worker(ctx context.Context) error {
 			p.waking = false
 		}
 		task := p.schedule.start()
-		p.changed()
+		p.update()
 		p.mu.Unlock()
 		current = newAttempt(ctx, task, p.timeout)
 		result, ended := current.conclude(current.call())
 		current = nil
 		p.mu.Lock()
-		p.finished(task, &result, ended)
+		p.record(task, &result, ended)
 	}
 }
 
-// finished notes the result of a task. It is called with the lock, and before changed: a
-// worker that goes on with the next task wakes no other one for it.
-func (p *pool) finished(task *task, result *Result, ended time.Time) {
+// record notes the result of a task. It is called with the lock held, and before update: a worker
+// that goes on with the next task wakes no other worker for it.
+func (p *pool) record(task *task, result *Result, ended time.Time) {
 	p.schedule.finish(task, result, ended)
 	p.results = append(p.results, *result)
-	p.flow.Out.Add(1)
+	p.stats.Out.Add(1)
 	if len(p.results) == 1 {
 		select {
-		case p.news <- struct{}{}:
+		case p.wake <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// run takes requests in and sends results, until ctx ends, or the input has and what was
-// queued is done.
+// run takes requests in and sends results. It returns when ctx ends, or when the input has ended
+// and what was queued is done.
 func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct{}, out streams.Sink[Result]) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	var armed time.Time // what timer is set to
-	var next []Result   // what is sent
-	var item rxgo.Item  // what is sent of it
+	var armed time.Time // when timer fires; zero if it is not set
+	var next []Result   // the results to send next
+	var item rxgo.Item  // the item that carries next
 	for {
-		due, over := p.look(&next)
+		due, over := p.takeResults(&next)
 		if over && in == nil && next == nil {
 			return
 		}
@@ -163,11 +164,11 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct
 		}
 		select {
 		case <-ctx.Done():
-			p.giveBack(next)
+			p.putBack(next)
 			return
 		case send <- item:
 			next, item = nil, rxgo.Item{}
-		case <-p.news:
+		case <-p.wake:
 		case <-start:
 			start = nil
 			p.locked(func() { p.schedule.openGate(time.Now()) })
@@ -177,7 +178,7 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct
 		case received, open := <-in:
 			if !open {
 				in = nil
-				timer.Stop() // What would be repeated later is not.
+				timer.Stop() // Delayed attempts are not made any more.
 				break
 			}
 			err := p.receive(received)
@@ -185,9 +186,9 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct
 				p.received()
 			}
 			if err != nil {
-				p.giveBack(next)
+				p.putBack(next)
 				next, item = nil, rxgo.Item{}
-				p.look(&next) // What has a result by now comes before the error.
+				p.takeResults(&next) // The results so far come before the error.
 				if len(next) > 0 && !out.Send(next) || !out.Error(err) {
 					return
 				}
@@ -197,53 +198,53 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct
 	}
 }
 
-// look takes the results to send next, unless there are some. It says when a delay is
-// over, and whether nothing is left to do but for what is delayed.
-func (p *pool) look(next *[]Result) (due time.Time, over bool) {
+// takeResults takes the results to send next, unless next holds some. It adopts changes of the
+// controllers first. It returns when the next delay ends, and whether nothing is left to do except
+// delayed tasks.
+func (p *pool) takeResults(next *[]Result) (due time.Time, over bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.schedule.follow(p.controllers.published.Load())
+	p.schedule.setRoster(p.controllers.published.Load())
 	if *next == nil {
 		p.sending = len(p.results)
 		if p.sending > 0 {
 			*next, p.results = p.results, streams.NewBatch[Result](p.sending)
 		}
 	}
-	p.changed()
+	p.update()
 	due, _ = p.schedule.due()
 	return due, p.schedule.held == 0 && p.schedule.queued == 0 && p.schedule.running == 0 && len(p.results) == 0
 }
 
-// giveBack undoes the taking of results.
-func (p *pool) giveBack(results []Result) {
+// putBack puts results back that were taken and not sent.
+func (p *pool) putBack(results []Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.results = append(results, p.results...)
 	p.sending = 0
 }
 
-// receive takes in requests. An error among them is returned.
+// receive takes in the requests of an item. It returns the error that the item carries, if any.
 func (p *pool) receive(item rxgo.Item) error {
 	requests, err := streams.Values[Request](item)
 	if len(requests) == 0 {
 		return err
 	}
 	p.locked(func() {
-		p.schedule.follow(p.controllers.published.Load()) // Requests come after the controller that they are for.
+		p.schedule.setRoster(p.controllers.published.Load()) // A controller is set before requests for it are sent.
 		now := time.Now()
 		for i := range requests {
 			p.schedule.add(&requests[i], now)
 		}
 	})
-	p.flow.In.Add(int64(len(requests))) // Last: see Flow.
+	p.stats.In.Add(int64(len(requests))) // Last: see StageStats.
 	streams.Recycle(requests)
 	return err
 }
 
-// finish waits for the attempts in flight, and ends their context when grace is over.
-// Their results go out as far as the receiver takes them within that time; later ones are
-// dropped.
-func (p *pool) finish(cancel func(), grace time.Duration, out streams.Sink[Result]) {
+// drain waits for the attempts in flight, and ends their context when grace is over. Within that
+// time it sends their results, as far as the receiver takes them. Later results are dropped.
+func (p *pool) drain(cancel func(), grace time.Duration, out streams.Sink[Result]) {
 	p.locked(func() {
 		p.stopped = true
 		p.work.Broadcast()
@@ -253,11 +254,11 @@ func (p *pool) finish(cancel func(), grace time.Duration, out streams.Sink[Resul
 	over := false
 	var next []Result
 	for {
-		p.look(&next)
+		p.takeResults(&next)
 		if over {
-			next = nil // Else the results of the others would wait behind these for ever.
+			next = nil // Otherwise the results of the others would wait behind these forever.
 		}
-		if next == nil && p.idleNow() {
+		if next == nil && p.isDrained() {
 			break
 		}
 		var send chan<- rxgo.Item
@@ -265,7 +266,7 @@ func (p *pool) finish(cancel func(), grace time.Duration, out streams.Sink[Resul
 			send = out.Channel()
 		}
 		select {
-		case <-p.news:
+		case <-p.wake:
 		case send <- out.Item(next):
 			next = nil
 		case <-timer.C:
@@ -276,8 +277,8 @@ func (p *pool) finish(cancel func(), grace time.Duration, out streams.Sink[Resul
 	p.locked(p.schedule.abandon)
 }
 
-// idleNow says whether no attempt is in flight, and none has left a result behind.
-func (p *pool) idleNow() bool {
+// isDrained reports whether no attempt is in flight, and none has left a result behind.
+func (p *pool) isDrained() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.schedule.running == 0 && len(p.results) == 0

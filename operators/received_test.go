@@ -23,7 +23,7 @@ func TestReceivedIsCalledAfterEachItemWasTakenIn(t *testing.T) {
 			defer mu.Unlock()
 			calls = append(calls, fmt.Sprintf("%d in %d waiting", flow.In.Load(), flow.Waiting.Load()))
 		}}
-		// What the receiver makes of an item may be nothing.
+		// The receiver may make nothing of an item.
 		requests := streams.MapBatches(in.stream(), func(batch []operators.Request) ([]operators.Request, error) {
 			if batch[0].Name == "nothing" {
 				return nil, nil
@@ -64,7 +64,7 @@ func TestReceivedIsCalledAfterEachItemWasTakenIn(t *testing.T) {
 			t.Errorf("called %d times for an error that waits for the receiver, want 1", got)
 		}
 		close(in)
-		for range items { // To the end.
+		for range items { // Read to the end.
 		}
 	})
 }

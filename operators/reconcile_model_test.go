@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plan is what the attempts of an object do, in turn; then they succeed at once.
+// plan is what the attempts of an object do, one after another. Further attempts succeed at once.
 type plan []planned
 
 type planned struct {
@@ -37,8 +37,8 @@ func (p planned) run() (time.Duration, error) {
 	return p.again, nil
 }
 
-// at is what an attempt does. Attempts take whole milliseconds and a few nanoseconds, and
-// requests come at whole milliseconds, so that never both happen at once.
+// at returns what an attempt does. Attempts take whole milliseconds and a few nanoseconds, and
+// requests come at whole milliseconds. So the two never happen at the same time.
 func (p plan) at(attempt int) planned {
 	planned := planned{outcome: operators.Succeeded}
 	if attempt < len(p) {
@@ -50,12 +50,13 @@ func (p plan) at(attempt int) planned {
 
 var modelBackoff = operators.Backoff{First: 4 * time.Millisecond, Max: 20 * time.Millisecond, Jitter: -1}
 
-// starts is the model: when the attempts of an object start that never waits for a worker,
-// behind a gate that opens at some time.
+// starts is the model: it returns when the attempts of an object start. The object never waits for
+// a worker, and is behind a gate that opens at some time.
 func (p plan) starts(requests []arrival, open, until time.Duration) (starts []time.Duration) {
 	const never = time.Duration(1 << 62)
-	last, early := time.Duration(-1), false // the last start, and whether what it was for was early
-	// next is when the gate lets pass something that came since the last start, from a time on.
+	last, early := time.Duration(-1), false // the last start, and whether its request was BeforeSync
+	// next returns when the gate lets something pass that came since the last start, at from or
+	// later.
 	next := func(from time.Duration) time.Duration {
 		first := never
 		for _, request := range requests {
@@ -86,7 +87,7 @@ func (p plan) starts(requests []arrival, open, until time.Duration) (starts []ti
 		case planned.panics || planned.outcome == operators.Failed:
 			failures++
 			due := end + wait(failures)
-			for _, request := range requests { // One that is mended cuts it short.
+			for _, request := range requests { // A mended one cuts the backoff short.
 				if at := max(request.at, end); request.mended && request.at > last && at < due {
 					if mends > 0 {
 						at = max(at, end+wait(mends))
@@ -97,7 +98,7 @@ func (p plan) starts(requests []arrival, open, until time.Duration) (starts []ti
 					}
 				}
 			}
-			if now = due; !early { // A request for it that is early may come meanwhile.
+			if now = due; !early { // A BeforeSync request for the object may come meanwhile.
 				now = min(next(due), max(due, open))
 			}
 			continue
@@ -126,8 +127,9 @@ type arrival struct {
 	mended bool
 }
 
-// lived runs plans against requests, behind the gate of all controllers and that of their own,
-// which open at some time each, and reports what happened by object, and the results.
+// lived runs plans against requests. They are behind the gate of all controllers and the gate of
+// their own controller, which open at the given times. lived returns what happened by object, and
+// the results.
 func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int, open, own, until time.Duration) (map[string]*run, []operators.Result) {
 	started := time.Now()
 	runs := map[string]*run{}
@@ -238,14 +240,14 @@ func checkRun(name string, run *run, plan plan, arrivals []arrival, workers int,
 	if len(run.starts) > 0 && run.starts[0] < open && !slices.ContainsFunc(requests, early) {
 		return fmt.Errorf("an attempt starts at %v, before the gate opens at %v", run.starts[0], open)
 	}
-	// With a worker for each object, when attempts start is certain.
+	// With a worker for each object, the times at which attempts start are certain.
 	if want := plan.starts(requests, open, until); workers == 3 && !slices.Equal(run.starts, want) {
 		return fmt.Errorf("with requests at %v and the gate at %v attempts start at\n%v, want\n%v", requests, open, run.starts, want)
 	}
 	return nil
 }
 
-// checkCauses: each request is a cause of exactly one attempt that did not fail.
+// checkCauses checks that each request is a cause of exactly one attempt that did not fail.
 func checkCauses(results []operators.Result, requests int) error {
 	times := make([]int, requests)
 	for _, result := range results {

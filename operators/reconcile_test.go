@@ -133,7 +133,7 @@ func TestARequestForAnUnknownControllerIsATerminalFailure(t *testing.T) {
 		b.in.send(request("nobody/a"))
 		pass(time.Hour)
 		b.wantResults("a:terminal#1")
-		if want := `there is no controller of the name "nobody"`; b.results[0].Err.Error() != want {
+		if want := `no controller is named "nobody"; set it with Controllers.Set`; b.results[0].Err.Error() != want {
 			t.Errorf("got %q, want %q", b.results[0].Err, want)
 		}
 		b.stop()

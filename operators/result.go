@@ -7,18 +7,19 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// Outcome says how an attempt ended. Its values are those of the result label of
+// Outcome is how an attempt ended. Its values are the values of the label result of
 // controller_runtime_reconcile_total, and "terminal".
 type Outcome string
 
-// The outcomes.
+// The outcomes of an attempt.
 const (
 	Succeeded Outcome = "success"
 	Requeued  Outcome = "requeue_after" // a success that asked for another attempt
 	Failed    Outcome = "error"         // another attempt follows after a backoff
-	Ended     Outcome = "terminal"      // a failure that only an event can change
+	Ended     Outcome = "terminal"      // a failure that is not repeated: only an event leads to another attempt
 )
 
+// outcomeOf returns the outcome of an attempt.
 func outcomeOf(result *Result) Outcome {
 	if result.Err == nil {
 		if result.RequeueAfter > 0 {
@@ -33,16 +34,16 @@ func outcomeOf(result *Result) Outcome {
 	return Failed
 }
 
-// Result tells of one attempt.
+// Result describes one attempt.
 type Result struct {
 	Request
 	Outcome      Outcome
-	Attempt      int           // 1, or one more than the failures in a row before it
-	Queued       time.Duration // from being ready to run to running
+	Attempt      int           // 1, or one more than the number of failures in a row before it
+	Queued       time.Duration // from ready to run until started
 	Started      time.Time
 	Duration     time.Duration
 	Writes       []Write       // in the order in which the API server answered
-	RequeueAfter time.Duration // when the next attempt is due without an event; 0: not at all
+	RequeueAfter time.Duration // when the next attempt is due if no event comes; 0: not at all
 	Err          error
 }
 
@@ -50,16 +51,16 @@ type Result struct {
 type Write struct {
 	Verb            string // create, patch, ...
 	Key             streams.Key
-	ResourceVersion string // of what was written; empty after a deletion
+	ResourceVersion string // of the object as written; empty after a deletion
 
-	// Sole says that the resource version is that of this write and no other: of a
-	// creation, or of a write on condition of another version. The answer to any other write
-	// may be what somebody else has written, if the write changed nothing.
+	// Sole reports that the resource version can come from this write alone: from a creation, or
+	// from a write on condition of another version. Any other write may change nothing. Its answer
+	// then has the version of the last write, which may be another client's.
 	Sole bool
 }
 
-// Terminal marks an error that another attempt cannot mend; only a change can. Nil
-// stays nil.
+// Terminal marks an error that another attempt cannot fix; only a change can. It returns nil for
+// nil.
 func Terminal(err error) error {
 	if err == nil {
 		return nil

@@ -8,17 +8,17 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// Retries asks rules again that panicked when [Trigger] asked them about a change, and sends
-// the requests that come of it: run it beside Trigger, with [streams.MergeWith]. It asks again
-// after a backoff, until the rule answers or is removed, and nobody but the rule that
-// panicked. Each failure is a [streams.Error]. The stream ends with its context only.
+// Retries calls rules again that panicked when [Trigger] called them for a change, and emits the
+// requests that result. Run it beside Trigger, with [streams.MergeWith]. It calls the rule that
+// panicked, and no other one, after a backoff, until the rule returns or is removed. Each failure
+// is emitted as a [streams.Error]. The stream ends with its context only.
 //
-// Without Retries a change is lost for a rule that panics: rules keep it from the call of
-// Retries on. The request of a rule that answers counts as received when it was asked.
+// Without Retries, a rule that panics misses the change: changes are kept for rules from the call
+// of Retries on. A request that results counts as received when the rule was called again.
 //
-//	(rule panics for a) . (backoff) . (again) . (twice the backoff) . (it answers)  =>  . . . error . . [request a]
+//	(rule panics for a) . (backoff) . (again) . (twice the backoff) . (it returns)  =>  . . . error . . [request a]
 //
-// It panics on a backoff out of its range: see [ReconcileOptions.Validate].
+// It panics if the backoff is out of its range: see [ReconcileOptions.Validate].
 func Retries(rules *Rules, backoff Backoff) streams.Stream[Request] {
 	backoff, err := backoff.withDefaults()
 	if err != nil {
@@ -27,7 +27,7 @@ func Retries(rules *Rules, backoff Backoff) streams.Stream[Request] {
 	rules.asks.keep(backoff)
 	return streams.Create(func(ctx context.Context, out streams.Sink[Request]) {
 		asks := rules.asks
-		defer asks.notify() // Another observation may have to go on.
+		defer asks.notify() // Another observation may have to take over.
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		for {
@@ -38,7 +38,7 @@ func Retries(rules *Rules, backoff Backoff) streams.Stream[Request] {
 			select {
 			case <-ctx.Done():
 				return
-			case <-asks.news:
+			case <-asks.wake:
 			case <-timer.C:
 				if !asks.askAll(out) {
 					return
@@ -48,7 +48,7 @@ func Retries(rules *Rules, backoff Backoff) streams.Stream[Request] {
 	})
 }
 
-// askAll asks about all that is due. It is false when the observation has ended.
+// askAll calls the rules of all asks that are due. It returns false when the observation has ended.
 func (a *asks) askAll(out streams.Sink[Request]) bool {
 	for {
 		now := time.Now()
@@ -57,11 +57,11 @@ func (a *asks) askAll(out streams.Sink[Request]) bool {
 			return true
 		}
 		requests, failed, errs := taken.again(changes, now)
-		sent := out.Send(requests) // Also without any: whoever waits for the answer may look again.
+		sent := out.Send(requests) // Also without requests: a receiver that waits for the answer may look again.
 		if !sent {
 			failed = changes // For the next observation.
 		} else {
-			a.flow.Out.Add(int64(len(requests)))
+			a.stats.Out.Add(int64(len(requests)))
 		}
 		a.giveBack(taken, failed, time.Now())
 		for _, err := range errs {
@@ -75,15 +75,15 @@ func (a *asks) askAll(out streams.Sink[Request]) bool {
 	}
 }
 
-// again asks the rule about changes, and returns the requests of those that it answers, and the
-// others.
+// again calls the rule for changes. It returns the requests of the changes for which the rule
+// returns, and the changes for which it panics.
 func (k *ask) again(changes []streams.Change, now time.Time) (requests []Request, failed []streams.Change, errs []error) {
 	for i := range changes {
 		before := len(requests)
-		if err := concerned(k.rule, &changes[i], &requests, before); err != nil {
-			requests = requests[:before] // All of it is asked again.
+		if err := mapChange(k.rule, &changes[i], &requests, before); err != nil {
+			requests = requests[:before] // The rule is called again for all objects of the change.
 			failed = append(failed, changes[i])
-			errs = append(errs, failure(k.rule, &changes[i], err))
+			errs = append(errs, ruleError(k.rule, &changes[i], err))
 			continue
 		}
 		for j := before; j < len(requests); j++ {
@@ -93,7 +93,7 @@ func (k *ask) again(changes []streams.Change, now time.Time) (requests []Request
 	return requests, failed, errs
 }
 
-// failure returns the error of a rule that panicked.
-func failure(rule *Rule, change *streams.Change, err error) error {
+// ruleError returns the error of a rule that panicked.
+func ruleError(rule *Rule, change *streams.Change, err error) error {
 	return &streams.Error{Source: "rule of " + rule.Controller, Key: change.Key, Err: err}
 }

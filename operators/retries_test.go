@@ -17,12 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// moody is a Map that names an object x of a controller, and panics for as long as it is
-// set to for an object.
+// moody has a Map that returns the object x of a controller. The Map panics for an object as often
+// as the test has set.
 type moody struct {
 	mu     sync.Mutex
-	panics map[string]int // by object, how many times from now on
-	asked  []string       // object@version, when it was asked
+	panics map[string]int // by object, how many calls from now on
+	asked  []string       // object@version, for each call
 }
 
 func (m *moody) set(name string, times int) {
@@ -41,7 +41,7 @@ func (m *moody) concerns(object streams.Object) []types.NamespacedName {
 	return []types.NamespacedName{podName("of-" + object.GetName())}
 }
 
-// heard returns what it was asked about since it was called last.
+// heard returns the calls of the Map since the last call of heard.
 func (m *moody) heard() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *moody) rule(controller string) operators.Rule {
 	return operators.Rule{Controller: controller, Kind: podKind, Map: m.concerns}
 }
 
-// retried is a Trigger with Retries beside it, and the log of what comes of it.
+// retried is a Trigger with Retries beside it, and the log of their output.
 type retried struct {
 	in     feed[streams.Change]
 	rules  *operators.Rules
@@ -116,7 +116,7 @@ func TestARuleThatPanicsIsAskedAgainUntilItAnswers(t *testing.T) {
 		r.want(t, 1, 1, 0, first)
 		pass(3500 * time.Millisecond)
 		first += " | 1s " + failed + " | 3s " + failed
-		r.want(t, 0, 1, 1, first) // It has failed three times.
+		r.want(t, 0, 1, 1, first) // The rule has panicked three times.
 		pass(20 * time.Second)
 		r.want(t, 0, 0, 0, first+" | 7s "+failed+" | 15s moody/of-a(1) received 15s")
 		if flow := r.rules.Stats(); flow.In.Load() != 1 || flow.Out.Load() != 1 {
@@ -176,7 +176,7 @@ func TestChangesOfAnObjectThatWaitForARuleAreAskedAboutInOrder(t *testing.T) {
 		m.set("a", 0)
 		pass(time.Minute)
 		r.want(t, 0, 0, 0, sofar+" | 1s moody/of-a(1) received 1s moody/of-a(2) received 1s")
-		// The new state first, then the old one, of each change.
+		// Each change is passed with its new state first, then with the old one.
 		if got, want := strings.Join(m.heard(), " "), "a@v1 a@v2 b@w1 a@v1 a@v2 a@v1"; got != want {
 			t.Errorf("asked about %s, want %s", got, want)
 		}
@@ -216,7 +216,7 @@ func TestARuleThatIsRemovedIsNotAskedAgain(t *testing.T) {
 		pass(4 * time.Second)
 		before := r.log.String()
 		r.rules.Remove("moody")
-		r.rules.Add(m.rule("moody")) // Another rule, though it looks the same.
+		r.rules.Add(m.rule("moody")) // A different rule, though it looks the same.
 		m.heard()
 		pass(time.Minute)
 		r.want(t, 0, 0, 0, before+" | 7s other/of-a(1) received 7s")
@@ -262,7 +262,7 @@ func TestARuleThatIsRemovedBeforeItPanicsIsNotAskedAgain(t *testing.T) {
 	})
 }
 
-// Either of two observations may be the one that knows when the rule is due.
+// Either of two observations may be the one that has the timer for the rule.
 func TestAnObservationGoesOnWithWhatAnotherOneLeaves(t *testing.T) {
 	for _, ends := range []int{0, 1} {
 		bubble(t, fmt.Sprint("number ", ends, " ends"), func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestAChangeDuringTheAskIsAskedAboutToo(t *testing.T) {
 		times := 0
 		rule := self
 		rule.When = func(streams.Change) bool {
-			if times++; times == 2 { // The first ask again: it takes a while, and answers.
+			if times++; times == 2 { // The first call of Retries takes a while, and then returns.
 				<-time.After(10 * time.Second)
 				return true
 			}

@@ -16,7 +16,7 @@ import (
 
 var errFailed = errors.New("failed")
 
-// request is written as object or controller/object. Its cause has the given version.
+// request parses object or controller/object. Its causes have the given versions.
 func request(text string, versions ...string) operators.Request {
 	controller, name, found := strings.Cut(text, "/")
 	if !found {
@@ -31,19 +31,19 @@ func request(text string, versions ...string) operators.Request {
 	return made
 }
 
-// resulted is how a result is written: object:outcome#attempt.
+// resulted formats a result as object:outcome#attempt.
 func resulted(result operators.Result) string {
 	return fmt.Sprintf("%s:%s#%d", result.Name, result.Outcome, result.Attempt)
 }
 
-// rig is a Reconcile with one controller, pods, that a test sends requests to.
+// rig is a Reconcile with one controller, pods, to which a test sends requests.
 type rig struct {
 	t           *testing.T
 	in          feed[operators.Request]
 	controllers *operators.Controllers
 	flow        *operators.StageStats
 	started     time.Time
-	attempts    *log // object, and when its attempt started
+	attempts    *log // objects, and when their attempts started
 	results     []operators.Result
 	errs        []error
 	end         context.CancelFunc
@@ -80,7 +80,7 @@ func newRigOf(t *testing.T, controllers map[string]operators.Controller, options
 	return b
 }
 
-// noting is a controller whose attempts are noted.
+// noting returns a controller whose attempts the rig logs.
 func (b *rig) noting(controller operators.Controller) operators.Controller {
 	reconcile := controller.Reconcile
 	controller.Reconcile = func(ctx context.Context, request operators.Request) (time.Duration, error) {
@@ -90,7 +90,7 @@ func (b *rig) noting(controller operators.Controller) operators.Controller {
 	return controller
 }
 
-// only is one controller, pods.
+// only returns Controllers with one controller, pods.
 func only(reconcile operators.Reconciler) *operators.Controllers {
 	return operators.NewControllers(map[string]operators.Controller{"pods": {Reconcile: reconcile}})
 }
@@ -135,7 +135,7 @@ func (b *rig) wantFlow(when string, waiting, running int64) {
 	}
 }
 
-// takes is a reconciler that takes some time.
+// takes returns a reconciler that takes some time.
 func takes(d time.Duration) operators.Reconciler {
 	return func(ctx context.Context, _ operators.Request) (time.Duration, error) {
 		if !wait(ctx, d) {
@@ -145,10 +145,10 @@ func takes(d time.Duration) operators.Reconciler {
 	}
 }
 
-// one is a single worker, so that the order is certain.
+// one has a single worker, so that the order is certain.
 var one = operators.ReconcileOptions{Workers: 1}
 
-// taken renders an item of results.
+// taken formats an item of results.
 func taken(item rxgo.Item) string {
 	if item.E != nil {
 		return "!" + item.E.Error()

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// follow goes on with other controllers, if they are others. What waits for one that was
-// removed is dropped; attempts in flight end by themselves.
-func (s *schedule) follow(now *roster) {
+// setRoster swaps in a new snapshot of the controllers, if they changed. It drops the tasks that
+// wait for a removed controller. Attempts in flight run to their end.
+func (s *schedule) setRoster(now *roster) {
 	if now == s.roster {
 		return
 	}
@@ -17,29 +17,29 @@ func (s *schedule) follow(now *roster) {
 		s.echoes.Purge()
 	}
 	s.roster, s.last = now, nil
-	for name, known := range s.lines {
+	for name, known := range s.queues {
 		controller := now.controllers[name]
 		if controller == known.controller || controller == nil && known.unknown {
 			if !known.gate.open && !now.shut[name] {
 				known.gate.open = true
-				s.reopen(&known.gate, time.Now())
+				s.drainGate(&known.gate, time.Now())
 			}
 			continue
 		}
-		s.clear(known)
+		s.dropTasks(known)
 		known.controller, known.unknown = controller, false
 		known.gate = gate{open: !now.shut[name]}
-		s.runs(known, 0) // Attempts of the one before may hang, and are no attempts of this one.
-		s.leave(known)
+		s.setRunning(known, 0) // Attempts of the former controller may hang, and do not count for this one.
+		s.dropIfUnused(known)
 	}
-	s.shares.follow(len(now.controllers))
+	s.shares.resize(len(now.controllers))
 }
 
-// clear drops what waits for the controller of a line.
-func (s *schedule) clear(of *line) {
-	if of.queue.len() > 0 {
-		s.turns.filter(func(other *line) bool { return other != of })
-		of.queue = fifo[*task]{}
+// dropTasks drops the tasks that wait for the controller of a queue.
+func (s *schedule) dropTasks(of *controllerQueue) {
+	if of.queued.len() > 0 {
+		s.turns.filter(func(other *controllerQueue) bool { return other != of })
+		of.queued = fifo[*task]{}
 	}
 	for name, waiting := range of.tasks.items {
 		s.untrack(waiting)
@@ -48,7 +48,7 @@ func (s *schedule) clear(of *line) {
 			waiting.again, waiting.later = false, Request{}
 			continue
 		case stateHeld:
-			s.release(waiting)
+			s.leaveGate(waiting)
 			s.waiting--
 			of.controller.Stats.Waiting.Add(-1)
 		case stateQueued:
@@ -57,27 +57,27 @@ func (s *schedule) clear(of *line) {
 			of.controller.Stats.Waiting.Add(-1)
 		case stateBackoff, stateRequeue:
 			heap.Remove(&s.delays, waiting.position)
-			s.awaken(waiting)
+			s.endDelay(waiting)
 		}
-		s.drop(name, waiting)
+		s.dropTask(name, waiting)
 	}
 }
 
-// drop forgets a task with nothing to do.
-func (s *schedule) drop(name types.NamespacedName, idle *task) {
-	idle.line.tasks.delete(name)
+// dropTask drops a task with nothing to do, and keeps its memory for reuse.
+func (s *schedule) dropTask(name types.NamespacedName, idle *task) {
+	idle.queue.tasks.delete(name)
 	if len(s.spare) < maxSpareTasks {
 		*idle = task{}
 		s.spare = append(s.spare, idle)
 	}
 }
 
-// leave forgets a line whose controller is removed, when the last attempt has ended: until
-// then, one for the same object must not overlap it. It forgets a line of an unknown
-// controller as well.
-func (s *schedule) leave(ended *line) {
+// dropIfUnused drops the queue of a removed controller when the last attempt has ended. Until then,
+// a new controller's attempt for the same object must not overlap that attempt. It drops the queue
+// of an unknown controller as well.
+func (s *schedule) dropIfUnused(ended *controllerQueue) {
 	if (ended.controller == nil || ended.unknown) && ended.tasks.len() == 0 {
-		delete(s.lines, ended.name)
+		delete(s.queues, ended.name)
 		if s.last == ended {
 			s.last = nil
 		}

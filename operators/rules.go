@@ -9,20 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Rules is what [Trigger] goes by. It may be changed at any time, from any goroutine, and
-// what is read of it is never locked: a batch of changes is judged by the rules as they
-// were when it came. Make it with [NewRules].
+// Rules holds the rules that [Trigger] applies. It may be changed at any time, from any goroutine.
+// Readers take no lock: the rules at the time when a batch of changes comes apply to that batch.
+// Create it with [NewRules].
 type Rules struct {
-	mu     sync.Mutex // of who changes it
+	mu     sync.Mutex // for writers; readers load byKind
 	byKind atomic.Pointer[rulesByKind]
-	all    *Rules // what it is a part of: see Of
+	all    *Rules // the rules that these are a part of: see Of
 	asks   *asks
 }
 
-// rulesByKind is one state of the rules. A rule keeps its pointer from Add to Remove.
+// rulesByKind is a snapshot of the rules. A rule keeps its pointer from Add to Remove.
 type rulesByKind map[schema.GroupKind][]*Rule
 
-// NewRules makes rules.
+// NewRules creates Rules that hold the given ones.
 func NewRules(rules ...Rule) *Rules {
 	made := &Rules{asks: newAsks()}
 	made.all = made
@@ -31,7 +31,7 @@ func NewRules(rules ...Rule) *Rules {
 	return made
 }
 
-// Add adds rules. The changes that Trigger gets from then on go by them.
+// Add adds rules. They apply to the changes that Trigger receives from then on.
 func (r *Rules) Add(rules ...Rule) {
 	r.change(func(changed rulesByKind) {
 		for _, rule := range rules {
@@ -40,7 +40,7 @@ func (r *Rules) Add(rules ...Rule) {
 	})
 }
 
-// Remove removes the rules of a controller, which are not asked again either. Requests that
+// Remove removes the rules of a controller. Retries does not call them again either. Requests that
 // they made may still be in flight: see [Controllers].
 func (r *Rules) Remove(controller string) {
 	r.change(func(changed rulesByKind) {
@@ -54,8 +54,8 @@ func (r *Rules) Remove(controller string) {
 	r.asks.remove(controller)
 }
 
-// Of returns the rules that a controller has now. A [Trigger] can ask them about changes of
-// the past. Where they panic, [Retries] of all the rules asks them again.
+// Of returns the rules that a controller has now. A [Trigger] can apply them to changes of the
+// past. If they panic there, [Retries] of all the rules calls them again.
 func (r *Rules) Of(controller string) *Rules {
 	part := &Rules{all: r.all, asks: r.asks}
 	theirs := rulesByKind{}
@@ -70,28 +70,31 @@ func (r *Rules) Of(controller string) *Rules {
 	return part
 }
 
-// Stats counts what rules are asked again: In are the objects for which a rule panicked first,
-// Waiting those that wait for the rule to be asked again, Running those that it is asked about
-// now, and Out the requests that come of it. An object for which a rule has panicked
-// FailingAfter times in a row no longer counts as Waiting. See [Retries].
-func (r *Rules) Stats() *StageStats { return &r.asks.flow }
+// Stats returns the counts of the objects for which rules are called again: see [Retries].
+//
+// In counts the objects when a rule first panics for them. Waiting counts the objects that wait for
+// another call of the rule. Running counts the objects for which the rule is being called. Out
+// counts the requests that result. An object for which a rule has panicked FailingAfter times in a
+// row no longer counts as Waiting.
+func (r *Rules) Stats() *StageStats { return &r.asks.stats }
 
-// Unanswered returns for how many objects a rule is to be asked again, each rule by itself, and
-// for how many of them it has panicked FailingAfter times in a row or more. See [Retries].
+// Unanswered returns for how many objects a rule has to be called again, summed over the rules.
+// failing is the number of objects for which the rule has panicked FailingAfter times in a row or
+// more. See [Retries].
 func (r *Rules) Unanswered() (objects, failing int) {
 	r.asks.mu.Lock()
 	defer r.asks.mu.Unlock()
 	return len(r.asks.known), r.asks.failing
 }
 
-// failed notes that a rule panicked for a change.
+// failed records that a rule panicked for a change.
 func (r *Rules) failed(rule *Rule, change *streams.Change) {
 	r.asks.failed(rule, change, func(rule *Rule) bool {
 		return slices.Contains((*r.all.byKind.Load())[rule.Kind], rule)
 	})
 }
 
-// change publishes a copy that is changed.
+// change publishes a changed copy.
 func (r *Rules) change(change func(rulesByKind)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

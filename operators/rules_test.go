@@ -42,7 +42,7 @@ func TestRulesThatComeAndGoCountForTheChangesAfter(t *testing.T) {
 	})
 }
 
-// Run it with -race.
+// Run this test with -race.
 func TestRulesMayChangeWhileTheyAreApplied(t *testing.T) {
 	rules := operators.NewRules(self)
 	changing := lifecycle.New(t.Context())

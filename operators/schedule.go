@@ -9,109 +9,110 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// echoesRemembered bounds the own writes whose events are still to come. One that is
-// forgotten costs a reconcile that finds nothing to do.
+// echoesRemembered bounds the own writes whose events have not come yet. A write that is forgotten
+// costs a reconcile that finds nothing to do.
 const echoesRemembered = 1 << 14
 
-// schedule decides what to reconcile next. It knows no channels, starts no timers and
-// takes no locks.
+// schedule decides what to reconcile next. It has no channels, starts no timers and takes no locks.
 type schedule struct {
-	backoff Backoff
-	shares  shares
-	roster  *roster
-	lines   map[string]*line
-	last    *line       // the one of the last request: most come in runs
-	turns   fifo[*line] // those with something queued, in turn
-	delays  delays
-	delayed int // delays so far
-	gate    gate
-	tickets int // that tasks got at gates so far
-	held    int // tasks that wait for a gate
-	queued  int // tasks that wait for a worker
-	waiting int // tasks that are held or queued, back off, or are due again soon
-	running int
-	echoes  *lru.Cache[echo, target] // own writes whose event has not come yet
-	spare   []*task
+	backoff     Backoff
+	shares      shares
+	roster      *roster
+	queues      map[string]*controllerQueue
+	last        *controllerQueue       // of the last request: most requests come in runs for one controller
+	turns       fifo[*controllerQueue] // the queues with a queued task, in turn
+	delays      delays
+	delaysSoFar int  // numbers the delays: see task.sequence
+	gate        gate // for all controllers: see ReconcileOptions.Start
+	tickets     int  // numbers the waits at gates: see task.ticket
+	held        int  // tasks that wait for a gate
+	queued      int  // tasks that wait for a worker
+	waiting     int  // tasks that are held or queued, back off, or are due again soon
+	running     int
+	echoes      *lru.Cache[echo, target] // own writes whose events have not come yet
+	spare       []*task                  // for reuse
 
 	unfinished *Unfinished // may be nil
 }
 
-// line is the tasks of one controller.
-type line struct {
+// controllerQueue holds the tasks of one controller.
+type controllerQueue struct {
 	name       string
-	controller *Controller // nil when it is removed, while attempts are in flight
-	unknown    bool        // there is no controller of the name, and there was none lately
+	controller *Controller // nil after a removal, while attempts are in flight
+	unknown    bool        // the name has no controller, and is not remembered as removed
 	tasks      table[types.NamespacedName, *task]
-	queue      fifo[*task] // first come first served
-	gate       gate        // of this controller: see Controller.Held
-	running    int         // attempts of this controller, without those of one before it
+	queued     fifo[*task] // first come, first served
+	gate       gate        // for this controller alone: see Controller.Held
+	running    int         // attempts of this controller, without attempts of a former one of the name
 	held       int         // tasks that wait for a gate
-	backing    int         // tasks that back off, or are due again soon
+	backingOff int         // tasks that back off, or are due again soon
 }
 
-// target is the identity of a request.
+// target identifies the controller and the object of a request.
 type target struct {
 	controller string
 	object     types.NamespacedName
 }
 
-// task is an object that waits or is worked on. Objects with nothing to do have none.
+// task is an object that waits or is worked on. Objects with nothing to do have no task.
 type task struct {
-	line     *line
-	by       *Controller // who works on it
-	state    taskState
-	request  Request         // what it waits for, or is worked on
-	again    bool            // requests came during the attempt
-	later    Request         // those requests
-	mended   []streams.Cause // of those that are Mended
-	failures int             // in a row
-	row      *row            // of failures; nil without one
-	queuedAt time.Time
-	due      time.Time
-	pending  bool  // counted in backing
-	gate     *gate // that it waits for
-	ticket   int   // of its last wait for a gate
-	delayed  int   // how many delays there were before this one: who waits first goes first
-	position int   // in delays
+	queue      *controllerQueue
+	controller *Controller // the controller that works on it
+	state      taskState
+	request    Request         // the request that waits, or is worked on
+	again      bool            // requests came during the attempt
+	later      Request         // the requests that came during the attempt, joined
+	mended     []streams.Cause // causes of the requests during the attempt that are Mended
+	failures   int             // in a row
+	streak     *failureStreak  // of failures; nil without a failure
+	queuedAt   time.Time
+	due        time.Time
+	counted    bool  // in backingOff
+	gate       *gate // the gate that it waits for
+	ticket     int   // of its last wait for a gate
+	sequence   int   // number of this delay: of two that are due at once, the older goes first
+	position   int   // in delays
 
-	unfinished *unfinished // its entry there; nil if it has none
+	unfinished *unfinished // its entry in schedule.unfinished, or nil
 }
 
+// taskState is what a task waits for.
 type taskState uint8
 
 const (
 	stateQueued taskState = iota
 	stateHeld             // waits for a gate
 	stateRunning
-	stateBackoff // waits after a failure; requests do not change that, unless their object was mended
-	stateRequeue // waits because it asked for it; a request ends that
-	stateEnded   // waits for a request, and is kept for its entry in Unfinished alone
+	stateBackoff // waits after a failure; a request does not end that, unless its object was mended
+	stateRequeue // waits because its reconciler asked for that; a request ends it
+	stateEnded   // waits for a request; kept for its entry in Unfinished alone
 )
 
+// echo identifies the event that follows an own write.
 type echo struct {
 	key             streams.Key
 	resourceVersion string
 }
 
-// newSchedule creates a schedule whose gate of all controllers is shut.
+// newSchedule creates a schedule. Its gate for all controllers is shut.
 func newSchedule(workers int, backoff Backoff, unfinished *Unfinished) *schedule {
 	echoes, err := lru.New[echo, target](echoesRemembered)
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
 	return &schedule{
-		backoff: backoff, shares: newShares(workers), roster: &roster{}, lines: map[string]*line{},
+		backoff: backoff, shares: newShares(workers), roster: &roster{}, queues: map[string]*controllerQueue{},
 		echoes: echoes, unfinished: unfinished,
 	}
 }
 
-// line is that of a controller, which may be one that there never was. It is nil for one
-// that is removed.
-func (s *schedule) line(name string) *line {
+// queueOf returns the queue of a controller, which it creates if needed; the controller may never
+// have existed. It returns nil for a controller that was removed.
+func (s *schedule) queueOf(name string) *controllerQueue {
 	if s.last != nil && s.last.name == name {
 		return s.last
 	}
-	known := s.lines[name]
+	known := s.queues[name]
 	if known == nil {
 		controller := s.roster.controllers[name]
 		if controller == nil && s.roster.removed.Contains(name) {
@@ -121,9 +122,9 @@ func (s *schedule) line(name string) *line {
 		if unknown {
 			controller = &Controller{Reconcile: missing(name), Stats: &StageStats{}}
 		}
-		known = &line{name: name, controller: controller, unknown: unknown}
+		known = &controllerQueue{name: name, controller: controller, unknown: unknown}
 		known.gate.open = !s.roster.shut[name]
-		s.lines[name] = known
+		s.queues[name] = known
 	}
 	if known.controller == nil {
 		return nil
@@ -134,16 +135,16 @@ func (s *schedule) line(name string) *line {
 
 // add takes in a request.
 func (s *schedule) add(request *Request, now time.Time) {
-	to := s.line(request.Controller)
+	to := s.queueOf(request.Controller)
 	if to == nil {
 		return
 	}
-	s.take(to, request, now)
-	to.controller.Stats.In.Add(1) // Last: see Flow.
+	s.accept(to, request, now)
+	to.controller.Stats.In.Add(1) // Last: see StageStats.
 }
 
-// take takes in a request for a controller.
-func (s *schedule) take(to *line, request *Request, now time.Time) {
+// accept takes in a request for the controller of a queue.
+func (s *schedule) accept(to *controllerQueue, request *Request, now time.Time) {
 	if to.controller.IgnoreEchoes && s.isEcho(target{to.name, request.NamespacedName}, request.Causes) {
 		return
 	}
@@ -158,13 +159,13 @@ func (s *schedule) take(to *line, request *Request, now time.Time) {
 	case stateQueued:
 		known.request = joined(known.request, *request)
 	case stateBackoff:
-		request.Mended = request.Mended && !known.row.isOwn(request.Causes)
+		request.Mended = request.Mended && !known.streak.isOwn(request.Causes)
 		if known.request = joined(known.request, *request); request.Mended {
-			s.mend(known, request.Received, now)
+			s.shortenBackoff(known, request.Received, now)
 		}
 	case stateHeld:
 		if known.request = joined(known.request, *request); request.BeforeSync {
-			s.pass(known, request.Received)
+			s.passGate(known, request.Received)
 		}
 	case stateRunning:
 		if request.Mended {
@@ -178,28 +179,30 @@ func (s *schedule) take(to *line, request *Request, now time.Time) {
 	case stateRequeue:
 		heap.Remove(&s.delays, known.position)
 		known.request = *request
-		s.enqueue(known, now) // First, so that at no time nothing seems to be left.
-		s.awaken(known)
+		s.enqueue(known, now) // First, so that the schedule never looks idle in between.
+		s.endDelay(known)
 	case stateEnded:
 		known.request = *request
 		s.enqueue(known, now)
 	}
 }
 
-// maxSpareTasks bounds the tasks that are kept for use again.
+// maxSpareTasks bounds the tasks that are kept for reuse.
 const maxSpareTasks = 1024
 
-func (s *schedule) newTask(of *line, request *Request) *task {
+// newTask creates a task, in the memory of a task that was dropped, if there is one.
+func (s *schedule) newTask(of *controllerQueue, request *Request) *task {
 	if last := len(s.spare) - 1; last >= 0 {
 		spare := s.spare[last]
 		s.spare[last] = nil
 		s.spare = s.spare[:last]
-		spare.line, spare.request = of, *request
+		spare.queue, spare.request = of, *request
 		return spare
 	}
-	return &task{line: of, request: *request}
+	return &task{queue: of, request: *request}
 }
 
+// joined returns one request for two of the same object, with the causes of both.
 func joined(first, second Request) Request {
 	first.Causes = streams.JoinCauses(first.Causes, second.Causes)
 	first.BeforeSync = first.BeforeSync || second.BeforeSync
@@ -210,8 +213,8 @@ func joined(first, second Request) Request {
 	return first
 }
 
-// isEcho says whether all causes are the target's own writes, each of which it takes
-// out of what is remembered.
+// isEcho reports whether all causes are own writes of the target. It removes these writes from the
+// remembered ones.
 func (s *schedule) isEcho(to target, causes []streams.Cause) bool {
 	own := 0
 	for _, cause := range causes {
@@ -227,30 +230,30 @@ func (s *schedule) isEcho(to target, causes []streams.Cause) bool {
 	return own > 0 && own == len(causes)
 }
 
-// start takes the task whose turn it is. There is one: see ready.
+// start takes the task whose turn it is. It may be called only if ready returns true.
 func (s *schedule) start() *task {
-	line := s.next()
-	next := line.queue.pop()
-	if line.queue.len() > 0 {
-		s.turns.push(line)
+	queue := s.next()
+	next := queue.queued.pop()
+	if queue.queued.len() > 0 {
+		s.turns.push(queue)
 	}
-	s.runs(line, line.running+1)
-	next.state, next.by = stateRunning, line.controller
+	s.setRunning(queue, queue.running+1)
+	next.state, next.controller = stateRunning, queue.controller
 	s.running++
-	line.controller.Stats.Running.Add(1)
+	queue.controller.Stats.Running.Add(1)
 	s.queued--
 	s.waiting--
-	line.controller.Stats.Waiting.Add(-1)
+	queue.controller.Stats.Waiting.Add(-1)
 	return next
 }
 
-// finish notes the result of a task and decides what becomes of it. It sets the time
-// after which the next attempt is due, if one is.
+// finish records the result of a task and decides what follows. It sets RequeueAfter of the result
+// if another attempt is due.
 func (s *schedule) finish(finished *task, result *Result, now time.Time) {
-	line, by := finished.line, finished.by
-	stays := line.controller == by
+	queue, by := finished.queue, finished.controller
+	stays := queue.controller == by
 	if stays && by.IgnoreEchoes {
-		to := target{line.name, result.NamespacedName}
+		to := target{queue.name, result.NamespacedName}
 		for _, write := range result.Writes {
 			if write.Sole {
 				s.echoes.Add(echo{write.Key, write.ResourceVersion}, to)
@@ -262,8 +265,8 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	}
 	again, later := finished.again, finished.later
 	finished.again, finished.later = false, Request{}
-	finished.request = Request{Controller: line.name, NamespacedName: result.NamespacedName}
-	if stays && !line.unknown {
+	finished.request = Request{Controller: queue.name, NamespacedName: result.NamespacedName}
+	if stays && !queue.unknown {
 		s.track(finished, result)
 	}
 	if !stays {
@@ -271,59 +274,60 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	}
 	switch {
 	case stays && result.Outcome == Failed:
-		s.fail(finished, result, later, now)
+		s.backOff(finished, result, later, now)
 	case again:
-		finished.calm()
+		finished.resetFailures()
 		finished.request = later
 		s.enqueue(finished, now)
 	case stays && result.Outcome == Requeued:
-		finished.calm()
+		finished.resetFailures()
 		s.delay(finished, stateRequeue, now, now.Add(result.RequeueAfter))
 	case finished.unfinished != nil:
-		finished.calm()
+		finished.resetFailures()
 		finished.state = stateEnded
 	default:
-		s.drop(result.NamespacedName, finished)
-		s.leave(line)
+		s.dropTask(result.NamespacedName, finished)
+		s.dropIfUnused(queue)
 	}
 	finished.mended = nil
 	s.running--
 	if stays {
-		s.runs(line, line.running-1)
+		s.setRunning(queue, queue.running-1)
 	}
 	by.Stats.Out.Add(1)
-	by.Stats.Running.Add(-1) // Last, so that at no time nothing seems to be left.
+	by.Stats.Running.Add(-1) // Last, so that the schedule never looks idle in between.
 }
 
-// soon is the time within which a task that asked to be looked at again counts as waiting:
-// what is under way is not calm. Beyond it, it is a routine. One that backs off counts as
-// well, until it is failing.
+// soon is the time within which a task that asked for another attempt counts as waiting, because
+// work in progress is not settled. Beyond it, the attempt is routine. A task that backs off counts
+// as waiting too, until it is failing.
 const soon = 5 * time.Second
 
+// delay makes a task wait until it is due.
 func (s *schedule) delay(next *task, state taskState, now, due time.Time) {
 	next.state, next.due = state, due
 	if state == stateBackoff && next.failures < FailingAfter || state == stateRequeue && due.Sub(now) <= soon {
-		next.pending = true
-		next.line.backing++
+		next.counted = true
+		next.queue.backingOff++
 		s.waiting++
-		next.line.controller.Stats.Waiting.Add(1)
+		next.queue.controller.Stats.Waiting.Add(1)
 	}
-	s.delayed++
-	next.delayed = s.delayed
+	s.delaysSoFar++
+	next.sequence = s.delaysSoFar
 	heap.Push(&s.delays, next)
 }
 
-// awaken notes that a task waits no more.
-func (s *schedule) awaken(next *task) {
-	if next.pending {
-		next.pending = false
-		next.line.backing--
+// endDelay records that a task is no longer delayed.
+func (s *schedule) endDelay(next *task) {
+	if next.counted {
+		next.counted = false
+		next.queue.backingOff--
 		s.waiting--
-		next.line.controller.Stats.Waiting.Add(-1)
+		next.queue.controller.Stats.Waiting.Add(-1)
 	}
 }
 
-// due is when tick has something to do.
+// due returns when tick has something to do.
 func (s *schedule) due() (time.Time, bool) {
 	if len(s.delays) == 0 {
 		return time.Time{}, false
@@ -331,20 +335,20 @@ func (s *schedule) due() (time.Time, bool) {
 	return s.delays[0].due, true
 }
 
-// tick queues what has waited long enough.
+// tick queues the tasks that are due.
 func (s *schedule) tick(now time.Time) {
 	for len(s.delays) > 0 && !s.delays[0].due.After(now) {
 		next := heap.Pop(&s.delays).(*task)
 		next.request.Received = now
-		s.enqueue(next, now) // First, as in add.
-		s.awaken(next)
+		s.enqueue(next, now) // First, as in accept.
+		s.endDelay(next)
 	}
 }
 
-// abandon gives up what waits.
+// abandon gives up the tasks that wait, at the end of the run.
 func (s *schedule) abandon() {
-	for _, line := range s.lines {
-		line.controller.Stats.Waiting.Add(-int64(line.held + line.queue.len() + line.backing))
+	for _, queue := range s.queues {
+		queue.controller.Stats.Waiting.Add(-int64(queue.held + queue.queued.len() + queue.backingOff))
 	}
 	s.waiting = 0
 	s.untrackAll()

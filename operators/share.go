@@ -1,26 +1,27 @@
 package operators
 
-// shares keeps workers for controllers that have little or nothing running, so that one
-// whose attempts hang does not use them all.
+// shares reserves workers for controllers that have little or nothing running. Otherwise one
+// controller whose attempts hang could use all workers.
 type shares struct {
 	workers int
-	each    int // what is kept for a controller
-	kept    int // what is kept for the other controllers of one, together
-	used    int // of what is kept for each controller, what it uses
+	each    int // workers that are reserved for one controller
+	kept    int // workers that are reserved for all controllers but one
+	used    int // workers in use out of the reserves, of all controllers
 }
 
+// newShares creates the shares of a number of workers.
 func newShares(workers int) shares {
 	return shares{workers: workers, each: max(1, workers/16)}
 }
 
-// follow adapts to the number of controllers. What is kept is at most half of the workers, so
-// that many idle controllers do not hold back a busy one much.
-func (s *shares) follow(controllers int) {
+// resize adapts to the number of controllers. At most half of the workers are reserved, so that
+// many idle controllers do not hold back a busy one much.
+func (s *shares) resize(controllers int) {
 	s.kept = min(max(0, controllers-1)*s.each, s.workers/2)
 }
 
-// allow reports whether a controller may start another attempt while some are running in
-// all. A controller with nothing running always may.
+// allow reports whether a controller with own running attempts may start another one, when all
+// attempts in total are running. A controller with nothing running always may.
 func (s *shares) allow(own, all int) bool {
 	if own == 0 || s.kept == 0 {
 		return true
@@ -29,7 +30,7 @@ func (s *shares) allow(own, all int) bool {
 	return all+1+max(0, s.kept-usedByOthers) <= s.workers
 }
 
-// changed notes that a controller runs another number of attempts.
+// changed records that the number of running attempts of a controller changed.
 func (s *shares) changed(before, now int) { s.used += min(now, s.each) - min(before, s.each) }
 
 // ready reports whether a task is queued whose controller may start another attempt.
@@ -42,9 +43,8 @@ func (s *schedule) ready() bool {
 	return false
 }
 
-// next takes the line whose turn it is. Lines that may not start an attempt now keep their
-// place.
-func (s *schedule) next() *line {
+// next takes the queue whose turn it is. Queues that may not start an attempt now keep their place.
+func (s *schedule) next() *controllerQueue {
 	for i, waiting := range s.turns.all() {
 		if s.shares.allow(waiting.running, s.running) {
 			s.turns.remove(i)
@@ -54,8 +54,8 @@ func (s *schedule) next() *line {
 	panic("reconcile: nothing is ready")
 }
 
-// runs notes that a line runs another number of attempts.
-func (s *schedule) runs(changed *line, now int) {
+// setRunning records how many attempts of a queue are running.
+func (s *schedule) setRunning(changed *controllerQueue, now int) {
 	s.shares.changed(changed.running, now)
 	changed.running = now
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// hanging is a rig with controllers whose attempts take an hour each, and their flows.
+// hanging returns a rig with controllers whose attempts take an hour each, and the counts of each
+// controller.
 func hanging(t *testing.T, workers int, names ...string) (*rig, map[string]*operators.StageStats) {
 	flows := map[string]*operators.StageStats{}
 	controllers := map[string]operators.Controller{}
@@ -21,7 +22,7 @@ func hanging(t *testing.T, workers int, names ...string) (*rig, map[string]*oper
 	return newRigOf(t, controllers, operators.ReconcileOptions{Workers: workers, Timeout: 2 * time.Hour}), flows
 }
 
-// many is requests for objects of a controller.
+// many returns n requests for objects of a controller.
 func many(controller string, n int) (all []operators.Request) {
 	for i := range n {
 		all = append(all, request(fmt.Sprintf("%s/%s%d", controller, controller, i)))
@@ -32,7 +33,7 @@ func many(controller string, n int) (all []operators.Request) {
 func TestAControllerThatHangsLeavesAShareForEachOther(t *testing.T) {
 	for name, test := range map[string]struct {
 		workers, controllers int
-		first, second, third int64 // how many attempts of three greedy ones run, which come after another
+		first, second, third int64 // running attempts of three greedy controllers, which come one after another
 	}{
 		"one alone uses all":             {32, 1, 32, 0, 0},
 		"two":                            {32, 2, 30, 2, 0},
@@ -74,14 +75,14 @@ func TestWhatAControllerMayUseFollowsTheControllersThatThereAre(t *testing.T) {
 		running("alone", 16)
 		b.controllers.Set("late", b.noting(operators.Controller{Reconcile: takes(time.Second)}))
 		b.in.send(request("late/x"))
-		running("beside one that is new", 16) // Nobody ends an attempt.
+		running("beside one that is new", 16) // No attempt is ended.
 		pass(time.Hour)
 		running("after the first ones", 15)
 		pass(time.Minute)
 		b.in.send(request("late/y"))
 		pass(time.Second)
 		running("with one that does not hang", 15)
-		if n := len(b.results); n != 18 { // The one of late/y was in no need to wait.
+		if n := len(b.results); n != 18 { // late/y did not have to wait.
 			t.Errorf("there are %d results, want 18", n)
 		}
 		b.end()

@@ -1,17 +1,17 @@
 package operators
 
-// roomKept is how much room maps and slices keep after a burst. Those with more are replaced
-// when they are much emptier than they were, as Go's maps and slices never shrink.
+// roomKept is how much room maps and slices keep after a burst. A larger one is replaced when it is
+// much emptier than it was, because Go's maps and slices never shrink.
 const roomKept = 1 << 14
 
-// sparse reports whether something with some items has far too much room. It is at most an
-// eighth full, so that replacing it costs little for each item that left.
+// sparse reports whether a map or slice has far too much room for its items. It is then less than
+// an eighth full, so that replacing it costs little for each item that left.
 func sparse(items, room int) bool { return room > roomKept && items < room/8 }
 
 // table is a map that shrinks.
 type table[K comparable, V any] struct {
 	items map[K]V
-	peak  int // the most items that the map has had
+	peak  int // the most items that this map has had
 }
 
 func (t *table[K, V]) get(key K) V { return t.items[key] }
@@ -25,7 +25,7 @@ func (t *table[K, V]) set(key K, value V) {
 	t.peak = max(t.peak, len(t.items))
 }
 
-// delete may be called for the item that is visited while items is ranged over.
+// delete removes a key. It may be called for the item that a loop over items is visiting.
 func (t *table[K, V]) delete(key K) {
 	delete(t.items, key)
 	if !sparse(len(t.items), t.peak) {
@@ -38,7 +38,7 @@ func (t *table[K, V]) delete(key K) {
 	t.items, t.peak = smaller, len(smaller)
 }
 
-// shrunk returns items in a smaller slice, if theirs is far too large.
+// shrunk returns items in a smaller slice, if their slice is far too large.
 func shrunk[T any](items []T) []T {
 	if !sparse(len(items), cap(items)) {
 		return items

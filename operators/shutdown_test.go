@@ -25,7 +25,7 @@ func TestWhatIsInFlightAtTheEndOfTheContextFinishesAndIsDelivered(t *testing.T) 
 		}
 		slices.SortFunc(b.results, func(x, y operators.Result) int { return strings.Compare(x.Name, y.Name) })
 		b.wantResults("a:success#1", "b:success#1")
-		// c and the second a are left to the next start.
+		// c and the second request for a are left to the next start.
 		if attempts := b.attempts.String(); attempts != "0s a b" && attempts != "0s b a" {
 			t.Errorf("attempts %s, want one each of a and b", attempts)
 		}
@@ -71,7 +71,7 @@ func TestAnAttemptKeepsTheValuesOfTheContext(t *testing.T) {
 		if _, ok := operators.RequestOf(ctx); ok {
 			t.Error("a context without an attempt has a request")
 		}
-		operators.RecordWrite(ctx, operators.Write{}) // Does nothing.
+		operators.RecordWrite(ctx, operators.Write{}) // It does nothing.
 	})
 }
 
@@ -91,7 +91,8 @@ func TestAttemptsThatIgnoreTheirContextAreWaitedFor(t *testing.T) {
 
 func TestTheStreamEndsWithTheLastOfManyAttemptsThatOutlastTheGrace(t *testing.T) {
 	const attempts = 8
-	// The first half ends with its context, the others a second after another.
+	// The first half of the attempts ends with the context. The others end one after another, a
+	// second apart.
 	stubborn := func(ctx context.Context, request operators.Request) (time.Duration, error) {
 		<-ctx.Done()
 		if late := time.Duration(request.Name[0]-'a') - attempts/2; late > 0 {

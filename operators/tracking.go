@@ -1,6 +1,6 @@
 package operators
 
-// track enters a task in Unfinished, or takes it out, as its attempt ended.
+// track adds a task to Unfinished or removes it, when an attempt has ended.
 func (s *schedule) track(ended *task, result *Result) {
 	if s.unfinished == nil || result.Outcome == Succeeded && ended.unfinished == nil {
 		return
@@ -14,16 +14,16 @@ func (s *schedule) track(ended *task, result *Result) {
 		known = &unfinished{}
 		ended.unfinished = known
 	} else if result.Outcome == Requeued && known.Err == nil {
-		return // It has asked for another attempt before.
+		return // It is in Unfinished since an earlier attempt asked for another.
 	}
-	now := UnfinishedKey{Controller: ended.line.name, NamespacedName: result.NamespacedName}
+	now := UnfinishedKey{Controller: ended.queue.name, NamespacedName: result.NamespacedName}
 	if result.Outcome != Requeued {
 		now.Failures, now.Terminal, now.Err = result.Attempt, result.Outcome == Ended, result.Err
 	}
 	s.unfinished.note(known, now)
 }
 
-// untrack takes a task out of Unfinished, if it is in it.
+// untrack removes a task from Unfinished, if it is there.
 func (s *schedule) untrack(gone *task) {
 	if gone.unfinished != nil {
 		s.unfinished.forget(gone.unfinished)
@@ -31,13 +31,13 @@ func (s *schedule) untrack(gone *task) {
 	}
 }
 
-// untrackAll takes all tasks out of Unfinished.
+// untrackAll removes all tasks from Unfinished.
 func (s *schedule) untrackAll() {
 	if s.unfinished == nil {
 		return
 	}
-	for _, line := range s.lines {
-		for _, task := range line.tasks.items {
+	for _, queue := range s.queues {
+		for _, task := range queue.tasks.items {
 			s.untrack(task)
 		}
 	}

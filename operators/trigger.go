@@ -16,37 +16,37 @@ type Request struct {
 	Controller string
 	types.NamespacedName
 	Causes     []streams.Cause // what happened, oldest first; empty for a timer
-	BeforeSync bool            // it waits neither for ReconcileOptions.Start nor for Controllers.Open
-	Mended     bool            // the object itself was changed such that an attempt may succeed that failed before: see Trigger
+	BeforeSync bool            // whether the request skips the wait for ReconcileOptions.Start and Controllers.Open
+	Mended     bool            // whether an attempt may succeed that failed before, since the object itself changed: see Trigger
 
-	// Received is when the oldest cause was received; of a retry or a timer, when it was due;
-	// of a request that waited for a gate, when that opened, or when a BeforeSync one for the
-	// same object was received.
+	// Received is when the oldest cause was received. For a retry or a timer, it is when that was
+	// due. For a request that waited for a gate, it is when the gate opened, or when a BeforeSync
+	// request for the same object was received.
 	Received time.Time
 }
 
-// Rule says which changes concern a controller, and which of its objects they concern.
+// Rule selects the changes that concern a controller, and maps them to the controller's objects.
 type Rule struct {
 	Controller string
 	Kind       schema.GroupKind // of the objects whose changes count
 
-	// Map names the controller's objects that a state of such an object concerns; nil
-	// is for the object itself. It is called with the old state and with the new one, so
-	// that an object that changes hands concerns both owners. It must be fast, and safe for
-	// use by many goroutines.
+	// Map returns the controller's objects that a state of a changed object concerns. A nil Map
+	// stands for the changed object itself. Map is called with the old state and with the new one,
+	// so that an object that changes hands concerns both owners. It must be fast, and safe for use
+	// by many goroutines.
 	Map func(object streams.Object) []types.NamespacedName
 
-	// When, if set, reports whether a change makes requests. It must be fast, and safe for use
-	// by many goroutines.
+	// When, if set, is a predicate: it reports whether a change makes requests. It must be fast,
+	// and safe for use by many goroutines.
 	When func(change streams.Change) bool
 
-	// BeforeSync, if set, says of an object that its request does not wait for
+	// BeforeSync, if set, reports whether the request for an object skips the wait for
 	// ReconcileOptions.Start. It must be fast, and safe for use by many goroutines.
 	BeforeSync func(object streams.Object) bool
 }
 
-// Owner returns a Map for objects that are controlled, by owner reference, by an object of
-// a kind in their own namespace.
+// Owner returns a Map for objects whose controller owner reference names an object of the given
+// kind. That owner is in the object's own namespace.
 func Owner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
 	return func(object streams.Object) []types.NamespacedName {
 		if owner := ownerOf(object, kind); owner != "" {
@@ -56,8 +56,8 @@ func Owner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
 	}
 }
 
-// ClusterOwner returns a Map for objects that are controlled, by owner reference, by an
-// object of a kind without namespaces. The objects themselves may have namespaces.
+// ClusterOwner returns a Map for objects whose controller owner reference names an object of the
+// given cluster-scoped kind. The objects themselves may have namespaces.
 func ClusterOwner(kind schema.GroupKind) func(streams.Object) []types.NamespacedName {
 	return func(object streams.Object) []types.NamespacedName {
 		if owner := ownerOf(object, kind); owner != "" {
@@ -79,15 +79,16 @@ func ownerOf(object streams.Object, kind schema.GroupKind) string {
 	return owner.Name
 }
 
-// Trigger turns changes of the cache into requests, by the rules that there are, in order. Of
-// one change it makes at most one request for each controller and object; [Reconcile] joins those of
-// several. A rule that panics is a [streams.Error] for that change, joined with others
-// behind the requests of its batch; see [Retries] for what becomes of the change. It is done by the
-// receiver, as that of [streams.MapBatches].
+// Trigger turns changes of the cache into requests, in order, by the rules at that time. A change
+// makes at most one request for each controller and object; [Reconcile] joins the requests of
+// several changes. The receiver runs the rules, as it runs the function of [streams.MapBatches].
 //
-// The request for an object itself, of a rule without Map, is Mended if the object was
-// added, recreated, or has another generation; of a kind without generations, if it was
-// changed at all.
+// A rule that panics is a [streams.Error] for that change. The errors of a batch are joined, and
+// follow its requests. [Retries] describes what becomes of the change.
+//
+// A request from a rule without Map, which is for the object itself, may be Mended. It is if the
+// object was added, recreated, or has another generation. For a kind without generations, it is
+// after any change.
 //
 //	[pod a-0 changed, pod b-0 changed, pod a-1 changed]  =>  [request a, request b, request a]
 func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Request] {
@@ -98,9 +99,9 @@ func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Req
 		for i := range changes {
 			before := len(requests)
 			for _, rule := range byKind[changes[i].Key.GroupKind] {
-				if err := concerned(rule, &changes[i], &requests, before); err != nil {
+				if err := mapChange(rule, &changes[i], &requests, before); err != nil {
 					rules.failed(rule, &changes[i])
-					errs = append(errs, failure(rule, &changes[i], err))
+					errs = append(errs, ruleError(rule, &changes[i], err))
 				}
 			}
 		}
@@ -109,16 +110,17 @@ func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Req
 	})
 }
 
-// concerned appends requests for whom the new and the old state of a change concern, if
-// they are not among those of the change, which are the last from before on.
-func concerned(rule *Rule, change *streams.Change, requests *[]Request, before int) error {
+// mapChange appends requests for the objects that the new and the old state of a change concern.
+// The requests of this change start at index before; an object that is among them gets no second
+// request.
+func mapChange(rule *Rule, change *streams.Change, requests *[]Request, before int) error {
 	return lifecycle.Guard(func() error {
 		if rule.When != nil && !rule.When(*change) {
 			return nil
 		}
-		early := rule.BeforeSync != nil && change.New != nil && rule.BeforeSync(change.New)
+		beforeSync := rule.BeforeSync != nil && change.New != nil && rule.BeforeSync(change.New)
 		if rule.Map == nil {
-			*requests = asked(*requests, before, rule.Controller, change.Key.NamespacedName, change, early, mends(change))
+			*requests = appendRequest(*requests, before, rule.Controller, change.Key.NamespacedName, change, beforeSync, mends(change))
 			return nil
 		}
 		for _, state := range [...]streams.Object{change.New, change.Old} {
@@ -126,18 +128,18 @@ func concerned(rule *Rule, change *streams.Change, requests *[]Request, before i
 				continue
 			}
 			for _, object := range rule.Map(state) {
-				*requests = asked(*requests, before, rule.Controller, object, change, early, false)
+				*requests = appendRequest(*requests, before, rule.Controller, object, change, beforeSync, false)
 			}
 		}
 		return nil
 	})
 }
 
-// asked appends a request, if it is not there from before on.
-func asked(requests []Request, before int, controller string, object types.NamespacedName, change *streams.Change, early, mended bool) []Request {
+// appendRequest appends a request, unless an equal one is there from index before on.
+func appendRequest(requests []Request, before int, controller string, object types.NamespacedName, change *streams.Change, beforeSync, mended bool) []Request {
 	for i := before; i < len(requests); i++ {
 		if requests[i].NamespacedName == object && requests[i].Controller == controller {
-			requests[i].BeforeSync = requests[i].BeforeSync || early
+			requests[i].BeforeSync = requests[i].BeforeSync || beforeSync
 			requests[i].Mended = requests[i].Mended || mended
 			return requests
 		}
@@ -147,7 +149,7 @@ func asked(requests []Request, before int, controller string, object types.Names
 		NamespacedName: object,
 		Causes:         change.Causes,
 		Received:       change.Received,
-		BeforeSync:     early,
+		BeforeSync:     beforeSync,
 		Mended:         mended,
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 var setKind = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 
-// owned is a pod with owner references: "!set" is the controlling one.
+// owned returns a pod with owner references. An owner "!set" is the controlling one.
 func owned(name string, owners ...string) *metav1.PartialObjectMetadata {
 	made := pod(name, name, "1")
 	for _, owner := range owners {
@@ -30,7 +30,7 @@ func owned(name string, owners ...string) *metav1.PartialObjectMetadata {
 	return made
 }
 
-// change is a change of a pod with a version as its cause, received at a second.
+// change returns a change of a pod, with a version as its cause, received at that second.
 func change(version int, before, after streams.Object) streams.Change {
 	object := after
 	if object == nil {
@@ -44,7 +44,7 @@ func change(version int, before, after streams.Object) streams.Change {
 	}
 }
 
-// requested renders a request as controller/name(versions of causes).
+// requested formats a request as controller/name(versions of causes).
 func requested(request operators.Request) string {
 	var versions []string
 	for _, cause := range request.Causes {
@@ -160,7 +160,7 @@ func TestRequestsThatAreJoinedWereReceivedWithTheOldestOfTheirCauses(t *testing.
 }
 
 func TestTriggerLeavesWhatRulesReturnAlone(t *testing.T) {
-	// A rule may return a part of what it keeps: here the owners of all pods.
+	// A Map may return part of a slice that it keeps: here the owners of all pods.
 	kept := []types.NamespacedName{podName("x"), podName("y")}
 	rule := operators.Rule{Controller: "sets", Kind: podKind, Map: func(object streams.Object) []types.NamespacedName {
 		if object.GetResourceVersion() == "1" {

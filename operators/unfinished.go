@@ -9,15 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FailingAfter is the number of failures in a row after which a key counts as failing: while
-// it backs off it no longer counts as waiting, so that a key which never succeeds does not
-// keep everything from being settled.
+// FailingAfter is the number of failures in a row after which a key counts as failing. While such a
+// key backs off it does not count as waiting, so that a key which never succeeds does not hold up
+// Settled.
 const FailingAfter = 3
 
-// Unfinished holds the keys whose last attempt did not succeed or asked for another one: keys
-// that back off, that ended with a [Terminal] error, or that wait for a requeue. A key enters
-// when an attempt ends. It leaves when a later attempt succeeds and asks for no other one,
-// when its controller is removed, and when the run ends.
+// Unfinished holds the keys whose last attempt did not succeed or asked for another one. Such a key
+// backs off, has ended with a [Terminal] error, or waits for a requeue.
+//
+// A key enters when an attempt ends. It leaves when a later attempt succeeds and asks for no other
+// one, when its controller is removed, and when the run ends.
 //
 // The zero value is empty and ready for use. Its methods may be called from any goroutine.
 type Unfinished struct {
@@ -30,8 +31,8 @@ type Unfinished struct {
 // UnfinishedCount counts keys of [Unfinished].
 type UnfinishedCount struct {
 	Keys     int // all of them
-	Failing  int // those that failed FailingAfter times in a row or more, and back off
-	Terminal int // those that ended with a Terminal error
+	Failing  int // keys that failed FailingAfter times in a row or more, and back off
+	Terminal int // keys that ended with a Terminal error
 }
 
 // UnfinishedKey is one key whose last attempt failed.
@@ -43,12 +44,13 @@ type UnfinishedKey struct {
 	Err      error
 }
 
-// unfinished is the entry of one key of one run. Only its schedule changes it, with the lock
-// of Unfinished.
+// unfinished is the entry of one key in one run. Only the schedule of that run changes it, with the
+// lock of Unfinished held.
 type unfinished struct {
 	UnfinishedKey
 }
 
+// failing reports whether the key counts as failing.
 func (u *unfinished) failing() bool { return !u.Terminal && u.Failures >= FailingAfter }
 
 // Count returns the counts of all controllers.
@@ -68,8 +70,8 @@ func (u *Unfinished) CountOf(controller string) UnfinishedCount {
 	return UnfinishedCount{}
 }
 
-// Failing returns the keys that are failing or ended with a Terminal error, sorted by
-// controller, namespace and name, and no more than most of them.
+// Failing returns the keys that are failing or ended with a Terminal error, sorted by controller,
+// namespace and name. It returns the first most of them.
 func (u *Unfinished) Failing(most int) []UnfinishedKey {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -90,6 +92,7 @@ func (u *Unfinished) Failing(most int) []UnfinishedKey {
 	return first
 }
 
+// compareKeys orders keys by controller, namespace and name.
 func compareKeys(a, b UnfinishedKey) int {
 	return cmp.Or(
 		strings.Compare(a.Controller, b.Controller),
@@ -97,7 +100,7 @@ func compareKeys(a, b UnfinishedKey) int {
 		strings.Compare(a.Name, b.Name))
 }
 
-// note enters a key, or notes a change of one that is there.
+// note adds a key, or updates a key that is there.
 func (u *Unfinished) note(known *unfinished, now UnfinishedKey) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -112,7 +115,7 @@ func (u *Unfinished) note(known *unfinished, now UnfinishedKey) {
 	u.count(known, 1)
 }
 
-// forget takes keys out.
+// forget removes a key.
 func (u *Unfinished) forget(known *unfinished) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -120,6 +123,7 @@ func (u *Unfinished) forget(known *unfinished) {
 	u.count(known, -1)
 }
 
+// count adds a key n times to the counts.
 func (u *Unfinished) count(known *unfinished, n int) {
 	by := u.by[known.Controller]
 	if by == nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// counted renders counts as keys/failing/terminal.
+// counted formats counts as keys/failing/terminal.
 func counted(count operators.UnfinishedCount) string {
 	return fmt.Sprintf("%d/%d/%d", count.Keys, count.Failing, count.Terminal)
 }
 
-// failures renders keys as controller/name#failures:error.
+// failures formats keys as controller/name#failures:error.
 func failures(keys []operators.UnfinishedKey) string {
 	var all []string
 	for _, key := range keys {
@@ -27,7 +27,7 @@ func failures(keys []operators.UnfinishedKey) string {
 	return strings.Join(all, " ")
 }
 
-// willing does what it is set to for an object: an error to fail with, or when to come again.
+// willing reconciles an object as the test has set: it fails with an error, or asks for a requeue.
 type willing struct {
 	mu   sync.Mutex
 	does map[string]any
@@ -203,7 +203,7 @@ func TestUnfinishedListsTheFirstInOrder(t *testing.T) {
 	})
 }
 
-// Run it with -race.
+// Run this test with -race.
 func TestUnfinishedMayBeReadAtAnyTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var unfinished operators.Unfinished
