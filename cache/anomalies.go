@@ -6,10 +6,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// Anomaly is a kind of event that should not happen; see the package's documentation.
+// Anomaly is a kind of event that should not happen; the package documentation lists them.
 type Anomaly uint8
 
-// The anomalies.
+// The anomalies. The package documentation describes how each is handled.
 const (
 	DeleteUnknown Anomaly = iota
 	Recreated
@@ -21,18 +21,19 @@ const (
 
 var anomalyNames = [anomalyKinds]string{"delete_unknown", "recreated", "older", "apply_after_delete", "old_list"}
 
-// String is the anomaly's name in metrics.
+// String returns the anomaly's name in metrics.
 func (a Anomaly) String() string { return anomalyNames[a] }
 
 type anomalies [anomalyKinds]atomic.Int64
 
-// Anomalies calls visit with how often each anomaly has happened.
+// Anomalies calls visit with each anomaly and the number of times that it has happened.
 func (s *Store) Anomalies(visit func(Anomaly, int64)) {
 	for i := range s.anomalies {
 		visit(Anomaly(i), s.anomalies[i].Load())
 	}
 }
 
+// note counts and logs an anomaly.
 func (s *Store) note(anomaly Anomaly, event *streams.Event) {
 	s.anomalies[anomaly].Add(1)
 	s.log.Debug("odd event", "anomaly", anomaly.String(), "key", event.Key.NamespacedName.String(),

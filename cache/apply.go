@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// causes makes the causes of changes, for a whole batch in one allocation.
+// causes makes the causes of changes, with one allocation for a whole batch.
 type causes struct{ held []streams.Cause }
 
 func (c *causes) of(event *streams.Event) []streams.Cause {
@@ -21,15 +21,15 @@ func (c *causes) of(event *streams.Event) []streams.Cause {
 	return c.held[at : at+1 : at+1]
 }
 
-// batch is what one call of Apply makes.
+// batch is the output of one call of Apply.
 type batch struct {
 	causes  causes
 	changes []streams.Change
-	stir    func() // ends the calm
+	stir    func() // ends the quiet period
 	stirred bool
 }
 
-// begin ends the calm, before readers can see the first change.
+// begin ends the quiet period, before readers can see the first change.
 func (b *batch) begin() {
 	if !b.stirred {
 		b.stirred = true
@@ -44,8 +44,8 @@ func (b *batch) add(kind streams.ChangeType, event *streams.Event, before, after
 	})
 }
 
-// apply takes in one event and adds what it changes. What moves is not visible to readers
-// before publish.
+// apply takes in one event, and adds the changes that it makes. An object that comes, goes or moves
+// is not visible to readers before publish.
 func (s *Store) apply(event *streams.Event, to *batch) {
 	switch event.Type {
 	case streams.ListStart:
@@ -54,7 +54,7 @@ func (s *Store) apply(event *streams.Event, to *batch) {
 			required: event.ResourceVersion, asked: event.Received, reset: event.Reset,
 		}
 	case streams.Listed:
-		if list := s.listing(event.Key.Namespace); list != nil {
+		if list := s.openList(event.Key.Namespace); list != nil {
 			list.objects = append(list.objects, event.Object)
 		}
 	case streams.ListEnd:
@@ -68,7 +68,7 @@ func (s *Store) apply(event *streams.Event, to *batch) {
 	}
 }
 
-// mark takes in what tells of the source, and of no object.
+// mark takes in a bookmark or an event about the source's connection.
 func (s *Store) mark(event *streams.Event) {
 	scope := s.scope(event.Key.Namespace)
 	switch event.Type {
@@ -84,25 +84,25 @@ func (s *Store) mark(event *streams.Event) {
 		if scope.version == event.ResourceVersion {
 			scope.confirm(event.Received)
 		}
-		s.marked = event
+		s.lastMark = event
 	}
 	s.moved = true
 }
 
-// scope is that of a source, which may be new.
+// scope returns the scope of a source, which it creates if it is new.
 func (s *Store) scope(namespace string) *scope {
 	s.working.scopes = s.working.scopes.add(namespace)
 	return s.working.scopes.of(namespace)
 }
 
-// see notes the version of an event of an object.
+// see notes the version of an object's event.
 func (s *Store) see(event *streams.Event) {
 	if scope := s.working.scopes.of(event.Key.Namespace); scope != nil {
 		scope.see(event.ResourceVersion)
 	}
 }
 
-// find is the slot of a name, as what was applied so far has left it.
+// find returns the slot of a name, including what the current batch has changed so far.
 func (s *Store) find(name types.NamespacedName) *slot {
 	if len(s.fresh) > 0 {
 		if found, known := s.fresh[name]; known {
@@ -112,14 +112,14 @@ func (s *Store) find(name types.NamespacedName) *slot {
 	return s.table.find(name)
 }
 
-// put puts an object in, in the place of another, if there is one.
+// put stores an object, in the place of the one in held if that is not nil.
 func (s *Store) put(held *slot, name types.NamespacedName, object streams.Object, to *batch) {
 	to.begin()
 	s.sizes.sample(object)
-	s.mutations.came(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)
+	s.mutations.track(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)
 	if held != nil {
-		s.mutations.went(held.get())
-		if old := held.get(); s.working.stays(old, object) && held.replace(old, object) {
+		s.mutations.untrack(held.get())
+		if old := held.get(); s.working.sameIndexValues(old, object) && held.replace(old, object) {
 			return
 		}
 	}
@@ -127,22 +127,23 @@ func (s *Store) put(held *slot, name types.NamespacedName, object streams.Object
 	s.moved = true
 }
 
-// drop takes an object out.
+// drop removes an object.
 func (s *Store) drop(held *slot, name types.NamespacedName, to *batch) {
 	to.begin()
-	s.mutations.went(held.get())
+	s.mutations.untrack(held.get())
 	s.working.remove(held)
 	s.fresh[name] = nil
 	s.moved = true
 }
 
+// applied takes in an Applied event.
 func (s *Store) applied(event *streams.Event, to *batch) {
 	name := event.Key.NamespacedName
-	s.told = append(s.told, name)
+	s.eventNames = append(s.eventNames, name)
 	s.see(event)
 	slot := s.find(name)
 	if slot == nil {
-		if s.buried(name, event.Object) {
+		if s.tombstoned(name, event.Object) {
 			s.note(ApplyAfterDelete, event)
 			to.add(streams.Unchanged, event, nil, nil)
 			return
@@ -154,7 +155,7 @@ func (s *Store) applied(event *streams.Event, to *batch) {
 	held := slot.get()
 	switch {
 	case same(held, event.Object):
-		return // A repetition, as after a reconnect.
+		return // It repeats what is held, as after a reconnect.
 	case streams.OlderVersion(event.ResourceVersion, held.GetResourceVersion()):
 		s.note(Older, event)
 		to.add(streams.Unchanged, event, held, held)
@@ -169,7 +170,7 @@ func (s *Store) applied(event *streams.Event, to *batch) {
 	}
 }
 
-// same reports whether two states of an object are equal: by uid and version. Objects of some
+// same reports whether two states of an object are equal, by uid and version. Objects of some
 // servers (metrics.k8s.io) have no versions; their contents are compared.
 func same(held, object streams.Object) bool {
 	version := object.GetResourceVersion()
@@ -177,9 +178,9 @@ func same(held, object streams.Object) bool {
 		(version != "" || apiequality.Semantic.DeepEqual(held, object))
 }
 
-// buried says whether a state of an object that is not held is older than its deletion. An
-// object that left a selector was told as deleted and may come back, with its uid.
-func (s *Store) buried(name types.NamespacedName, object streams.Object) bool {
+// tombstoned reports whether the state of an object that is not held is older than its deletion. An
+// object that leaves a selector is emitted as deleted, and may come back with its uid.
+func (s *Store) tombstoned(name types.NamespacedName, object streams.Object) bool {
 	grave, known := s.tombstones.Get(name)
 	if known && grave.uid == object.GetUID() {
 		return !streams.OlderVersion(grave.resourceVersion, object.GetResourceVersion())
@@ -187,9 +188,10 @@ func (s *Store) buried(name types.NamespacedName, object streams.Object) bool {
 	return known && streams.OlderVersion(object.GetResourceVersion(), grave.resourceVersion)
 }
 
+// deleted takes in a Deleted event.
 func (s *Store) deleted(event *streams.Event, to *batch) {
 	name := event.Key.NamespacedName
-	s.told = append(s.told, name)
+	s.eventNames = append(s.eventNames, name)
 	s.see(event)
 	slot := s.find(name)
 	if slot != nil && streams.OlderVersion(event.ResourceVersion, slot.get().GetResourceVersion()) {
@@ -201,7 +203,7 @@ func (s *Store) deleted(event *streams.Event, to *batch) {
 		s.tombstones.Add(name, tombstone{event.Object.GetUID(), event.ResourceVersion})
 	}
 	if slot == nil {
-		if len(event.Coalesced) == 0 { // Otherwise its creation was folded into its deletion.
+		if len(event.Coalesced) == 0 { // Otherwise the creation was coalesced into this deletion.
 			s.note(DeleteUnknown, event)
 		}
 		to.add(streams.Removed, event, event.Object, nil)
@@ -211,8 +213,8 @@ func (s *Store) deleted(event *streams.Event, to *batch) {
 	to.add(streams.Removed, event, slot.get(), nil)
 }
 
-// publish makes what was applied visible to readers: the trees before the table, so that
-// what Get finds, List finds too.
+// publish makes the batch visible to readers. The trees come before the table, so that List finds
+// everything that Get finds.
 func (s *Store) publish() {
 	if !s.moved {
 		return

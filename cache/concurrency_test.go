@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An own write that is noted just after its echo has passed has nothing to wait for: in
-// a calm cluster nothing would come for long to take it away.
+// An own write that is recorded just after its echo has passed must not wait for anything. In a
+// quiet cluster, nothing would come for a long time to take it away.
 func TestAnAnswerAndItsEchoAtTheSameTimeLeaveNothingBehind(t *testing.T) {
 	for range 2000 {
 		c, store := synced(t)
@@ -47,7 +47,7 @@ func TestAnAnswerAndItsEchoAtTheSameTimeLeaveNothingBehind(t *testing.T) {
 type server struct {
 	mu      sync.Mutex
 	version int
-	events  []streams.Event // what the watch has yet to tell
+	events  []streams.Event // what the watch has not sent yet
 }
 
 func (s *server) write(key, uid, app string) *metav1.PartialObjectMetadata {
@@ -77,8 +77,8 @@ func (s *server) take() []streams.Event {
 	return taken
 }
 
-// Each writer has an object of its own, that it writes, deletes and makes anew; a watch
-// tells of all that; readers read all the while. Run it with -race.
+// Each writer writes, deletes and recreates an object of its own. A watch reports all that, and
+// readers read all the while. Run this test with -race.
 func TestWritersReadTheirWritesWhileOthersReadAndTheWatchLags(t *testing.T) {
 	const writers, rounds = 4, 150
 	c, store := synced(t)

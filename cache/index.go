@@ -2,12 +2,11 @@ package cache
 
 import "github.com/bellerophon-io/bellerophon/streams"
 
-// Indexer finds objects by a value that each has, or by several.
+// Indexer indexes objects by one value of each object, or by several.
 type Indexer struct {
 	Name string
-	// Values appends the values of an object to values, and returns the result, as append
-	// does. It must depend on nothing but the object, be fast, and be safe for use by many
-	// goroutines.
+	// Values appends the values of an object to values, and returns the result, as append does. It
+	// must depend on nothing but the object, be fast, and be safe for use by many goroutines.
 	Values func(object streams.Object, values []string) []string
 }
 
@@ -32,8 +31,8 @@ func LabelIndexer(label string) Indexer {
 	}}
 }
 
-// FieldIndexer indexes objects of a Go type by a field, or by what a function makes of
-// several. Objects for which that is empty are left out, as are those of another type.
+// FieldIndexer indexes objects of a Go type by a field, or by what a function makes of several
+// fields. An object is left out if its value is empty or if it has another type.
 //
 //	FieldIndexer("node", func(pod *corev1.Pod) string { return pod.Spec.NodeName })
 func FieldIndexer[T streams.Object](name string, field func(object T) string) Indexer {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Level says how far the cache is in sync. Each level includes those before it. The package
-// documentation says what each level promises.
+// Level is how far the cache is in sync. Each level includes the levels before it. The package
+// documentation describes what each level promises.
 type Level uint8
 
 // The levels.
@@ -15,7 +15,7 @@ const (
 	Listed                 // every kind's first list is complete
 	Current                // the cache has all up to a version that the server confirmed recently
 	OwnWritesVisible       // the watch has passed every own write
-	Settled                // calm: nothing is pending, and no change for 10 loop durations
+	Settled                // nothing is pending, and nothing has changed for 10 loop durations
 	Converged              // Settled, and the last attempt of every key succeeded and asked for nothing more
 )
 
@@ -31,7 +31,7 @@ func (l Level) String() string {
 // MarshalText returns the level's name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText takes the level's name.
+// UnmarshalText sets the level from its name.
 func (l *Level) UnmarshalText(name []byte) error {
 	for level, known := range levelNames {
 		if known == string(name) {

@@ -32,7 +32,7 @@ func TestTheLevelRisesWithWhatIsKnown(t *testing.T) {
 	check("after a list older than what the server reported", cache.Listed)
 	c.Apply([]streams.Event{bookmark("8")})
 	check("after a bookmark before that", cache.Listed)
-	c.Apply([]streams.Event{applied("a/y", "v@10")}) // It may have overtaken what came before.
+	c.Apply([]streams.Event{applied("a/y", "v@10")}) // It may have overtaken earlier events.
 	check("after an event behind that", cache.Listed)
 	c.Apply([]streams.Event{bookmark("9")})
 	check("after a bookmark of that version", cache.OwnWritesVisible)
@@ -74,7 +74,7 @@ func TestAListThatHasNoVersionToReachIsCurrent(t *testing.T) {
 	check("after the list", cache.OwnWritesVisible)
 	c.Apply(list("9", "8"))
 	check("after a list that is not current", cache.Listed)
-	c.Apply(list("", "8")) // What the other one had to reach was said of that alone.
+	c.Apply(list("", "8")) // Only the list before it had a version to reach.
 	check("after another without a version", cache.OwnWritesVisible)
 	c.Apply([]streams.Event{event(streams.Disconnected, "")})
 	check("without the server", cache.Listed)
@@ -183,7 +183,7 @@ func TestEachObserverOfLevelsGetsEachChangeOnce(t *testing.T) {
 		for _, step := range []func(){
 			func() {},
 			func() { c.Apply(list("9", "7")) },
-			func() { c.Apply([]streams.Event{applied("a/x", "u@8")}) }, // The level stays.
+			func() { c.Apply([]streams.Event{applied("a/x", "u@8")}) }, // The level stays the same.
 			func() { c.Apply([]streams.Event{bookmark("9")}) },
 			func() { wrote(store, "a/x", "u@10") },
 			func() { c.Apply([]streams.Event{applied("a/x", "u@10")}) },

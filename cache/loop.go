@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// LoopOptions set up the measurement of the loop duration. The zero value has the
-// defaults.
+// LoopOptions configures the measurement of the loop duration. The zero value has the defaults.
 type LoopOptions struct {
-	// Factor is how many loop durations without an event count as calm: 1 to 1000;
+	// Factor is the number of loop durations without a change that count as quiet: 1 to 1000;
 	// default 10.
 	Factor float64
-	// Floor is the least loop duration that is assumed, however fast the loop is: 1 ms
-	// to 1 min; default 10 ms. It is also the duration before the first measurement.
+	// Floor is the least loop duration that is assumed, however fast the loop is: 1 ms to 1 min;
+	// default 10 ms. It is also the duration before the first measurement.
 	Floor time.Duration
-	// Ceiling is the longest measurement that is taken in, Floor to 1 h; default 1 min. A
-	// longer one counts as that long: it measures an outage more than a loop.
+	// Ceiling is the longest duration that a measurement counts as: Floor to 1 h; default 1 min. A
+	// longer measurement shows an outage more than a loop, and counts as Ceiling.
 	Ceiling time.Duration
-	// Smoothing is the weight of a new measurement against those before: above 0, up to
-	// 1; default 0.2.
+	// Smoothing is the weight of a new measurement relative to the earlier ones: above 0, up to 1;
+	// default 0.2.
 	Smoothing float64
 }
 
@@ -31,15 +30,14 @@ const (
 	DefaultLoopSmoothing = 0.2
 )
 
-// Loop is the smoothed duration of the control loop: from receiving an event, through
-// cache, queue and reconcile, to the echo of the last write in the cache, or to the end
-// of a reconcile that wrote nothing. It is safe for use by any goroutine.
+// Loop is the smoothed duration of the control loop. A loop starts when an event is received, and
+// goes on through cache, queue and reconcile. It ends with the echo of the last write in the cache,
+// or with the end of a reconcile that wrote nothing. Loop is safe for use by any goroutine.
 //
-// It measures loops, not outages: a loop during which the source lost the server is left out,
-// and so is an echo that came by a list or a bookmark, and not as an event.
+// It measures loops, not outages. A loop during which the source lost the server is left out. So is
+// an echo that came by a list or a bookmark, and not as an event.
 //
-// Smoothing is exponential: each measurement m makes the duration d into
-// d + Smoothing × (m - d).
+// Smoothing is exponential: each measurement m makes the duration d into d + Smoothing × (m - d).
 type Loop struct {
 	options  LoopOptions
 	mu       sync.Mutex
@@ -47,6 +45,7 @@ type Loop struct {
 	measured bool
 }
 
+// newLoop creates a Loop, and returns an error for an option that is out of its range.
 func newLoop(options LoopOptions) (*Loop, error) {
 	if options.Factor == 0 {
 		options.Factor = DefaultLoopFactor
@@ -73,7 +72,7 @@ func newLoop(options LoopOptions) (*Loop, error) {
 	return &Loop{options: options}, nil
 }
 
-// Observe takes in a measurement.
+// Observe adds a measurement.
 func (l *Loop) Observe(measurement time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,15 +84,15 @@ func (l *Loop) Observe(measurement time.Duration) {
 	l.duration += time.Duration(l.options.Smoothing * float64(measurement-l.duration))
 }
 
-// Duration is the smoothed duration: 0 before the first measurement.
+// Duration returns the smoothed duration: 0 before the first measurement.
 func (l *Loop) Duration() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.duration
 }
 
-// QuietPeriod is how long no event may come before all is calm: Factor × the duration, which
-// counts as no less than Floor.
+// QuietPeriod returns how long nothing may change before the cache is quiet: Factor × the duration,
+// which counts as no less than Floor.
 func (l *Loop) QuietPeriod() time.Duration {
 	return time.Duration(l.options.Factor * float64(max(l.Duration(), l.options.Floor)))
 }

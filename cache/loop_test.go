@@ -44,7 +44,7 @@ func TestTheLoopDurationIsSmoothed(t *testing.T) {
 		t.Errorf("the duration is %v before the first measurement", loop.Duration())
 	}
 	for _, step := range []struct{ measured, want time.Duration }{
-		{400 * time.Millisecond, 400 * time.Millisecond}, // The first one counts fully.
+		{400 * time.Millisecond, 400 * time.Millisecond}, // The first measurement counts fully.
 		{200 * time.Millisecond, 300 * time.Millisecond},
 		{300 * time.Millisecond, 300 * time.Millisecond},
 		{time.Second, 650 * time.Millisecond},
@@ -63,7 +63,7 @@ func TestQuietIsTheFactorTimesTheDurationAboveTheFloor(t *testing.T) {
 	}
 	loop := made.Loop()
 	for _, step := range []struct{ measured, want time.Duration }{
-		{0, 60 * time.Millisecond}, // The floor, as before the first measurement.
+		{0, 60 * time.Millisecond}, // The floor applies, as before the first measurement.
 		{5 * time.Millisecond, 60 * time.Millisecond},
 		{20 * time.Millisecond, 60 * time.Millisecond},
 		{100 * time.Millisecond, 300 * time.Millisecond},

@@ -25,7 +25,7 @@ var byApp = cache.Indexer{Name: "app", Values: func(object streams.Object, value
 	return append(values, strings.Fields(object.GetLabels()["app"])...)
 }}
 
-// newCache is an empty cache of one kind.
+// newCache returns an empty cache of one kind.
 func newCache(t testing.TB) (*cache.Cache, *cache.Store) {
 	t.Helper()
 	made, err := cache.New(cache.LoopOptions{}, slog.New(slog.DiscardHandler))
@@ -35,13 +35,13 @@ func newCache(t testing.TB) (*cache.Cache, *cache.Store) {
 	return made, made.Add(pods, byApp, cache.ByOwner)
 }
 
-// named takes "namespace/name" apart.
+// named splits "namespace/name".
 func named(key string) types.NamespacedName {
 	namespace, name, _ := strings.Cut(key, "/")
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// object makes an object of "namespace/name", "uid@version" and the label "app".
+// object makes an object from "namespace/name", "uid@version" and the values of the label "app".
 func object(key, state string, app ...string) *metav1.PartialObjectMetadata {
 	uid, version, _ := strings.Cut(state, "@")
 	made := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
@@ -69,12 +69,13 @@ func applied(key, state string, app ...string) streams.Event {
 	return of(streams.Applied, object(key, state, app...))
 }
 
-// deleted is a deletion. Like the API server's its version is that of the deletion.
+// deleted returns a deletion. As with the API server, the version is the one of the deletion
+// itself.
 func deleted(key, state string) streams.Event { return of(streams.Deleted, object(key, state)) }
 
 func bookmark(version string) streams.Event { return event(streams.Bookmark, version) }
 
-// list is a complete list at a version, for which the server had reported head before.
+// list returns a complete list at a version. The server had reported head as current before.
 func list(head, version string, objects ...*metav1.PartialObjectMetadata) []streams.Event {
 	events := []streams.Event{event(streams.ListStart, head)}
 	for _, object := range objects {
@@ -83,7 +84,7 @@ func list(head, version string, objects ...*metav1.PartialObjectMetadata) []stre
 	return append(events, event(streams.ListEnd, version))
 }
 
-// stateOf is "uid@version" of an object.
+// stateOf returns "uid@version" of an object.
 func stateOf(object streams.Object) string {
 	if object == nil {
 		return "-"
@@ -91,7 +92,7 @@ func stateOf(object streams.Object) string {
 	return fmt.Sprintf("%s@%s", object.GetUID(), object.GetResourceVersion())
 }
 
-// told are changes as text, such as "Updated a/x u@1 > u@2 by Applied@2".
+// told formats changes, such as "Updated a/x u@1 > u@2 by Applied@2".
 func told(changes []streams.Change) []string {
 	var lines []string
 	for _, change := range changes {
@@ -104,7 +105,7 @@ func told(changes []streams.Change) []string {
 	return lines
 }
 
-// held are objects as text, such as "a/x u@1".
+// held formats objects, such as "a/x u@1".
 func held(objects []streams.Object) []string {
 	var lines []string
 	for _, object := range objects {
@@ -113,7 +114,7 @@ func held(objects []streams.Object) []string {
 	return lines
 }
 
-// got is what Get says of a key, or "-".
+// got returns the state that Get returns for a key, or "-".
 func got(store *cache.Store, key string) string {
 	object, found := store.Get(named(key))
 	if !found {
@@ -122,7 +123,7 @@ func got(store *cache.Store, key string) string {
 	return stateOf(object)
 }
 
-// anomalies are the counts above 0.
+// anomalies returns the counts above 0.
 func anomalies(store *cache.Store) map[string]int64 {
 	counts := map[string]int64{}
 	store.Anomalies(func(anomaly cache.Anomaly, count int64) {
@@ -133,7 +134,7 @@ func anomalies(store *cache.Store) map[string]int64 {
 	return counts
 }
 
-// same fails the test unless two lists are the same.
+// same fails the test unless two lists are equal.
 func same(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {

@@ -16,7 +16,7 @@ import (
 
 type pod = *metav1.PartialObjectMetadata
 
-// hiddenApp is what the selector of the watch leaves out.
+// hiddenApp is the label value that the selector of the watch leaves out.
 const hiddenApp = "hidden"
 
 var (
@@ -24,9 +24,9 @@ var (
 	modelApps = []string{"red", "blue", hiddenApp}
 )
 
-// model is an API server with a watch that lags, and what a reader should see: of each
-// key the newer one of what the watch has told and of what own writes left, except what
-// an own deletion removed.
+// model is an API server with a watch that lags, and the state that a reader should see. For each
+// key that is the newer one of the state that the watch has reported and the state that own writes
+// left. Objects that an own deletion removed are left out.
 type model struct {
 	cache *cache.Cache
 	store *cache.Store
@@ -34,17 +34,17 @@ type model struct {
 	version int
 	uids    int
 	history []map[string]pod           // the server's state, by version
-	behind  map[string][]streams.Event // by key: what the watch has yet to tell
-	past    []streams.Event            // what it has told
-	answers []answer                   // to own writes, that have yet to arrive
+	behind  map[string][]streams.Event // by key: what the watch has not sent yet
+	past    []streams.Event            // what it has sent
+	answers []answer                   // to own writes, still in flight
 
-	complete int                  // the version up to which the watch has told everything
-	seen     int                  // the newest version that it has told of
+	complete int                  // the version up to which the watch has sent everything
+	seen     int                  // the newest version that it has sent
 	told     map[string]pod       // by key
 	toldAt   map[string]int       // by key: the version of the last event
-	own      map[string]pod       // by key: the newest own write that has answered
-	removed  map[types.UID]string // own deletions of what readers saw, that have answered
-	replica  map[string]pod       // what the cache's changes make
+	own      map[string]pod       // by key: the newest own write that was answered
+	removed  map[types.UID]string // own deletions of what readers saw, that were answered
+	replica  map[string]pod       // the state that results from the cache's changes
 }
 
 type answer struct {
@@ -63,7 +63,7 @@ func newModel(t *testing.T) *model {
 	return m
 }
 
-// write changes the server's state, and queues what the watch will tell of it.
+// write changes the server's state, and queues the event that the watch will send.
 func (m *model) write(key string, after pod) {
 	before := m.history[m.version][key]
 	m.version++
@@ -97,7 +97,7 @@ func versionOf(object pod) int {
 	return version
 }
 
-// change makes a random write to the server and returns what it answers.
+// change makes a random write to the server and returns its answer.
 func (m *model) change(t *rapid.T) answer {
 	key := rapid.SampledFrom(modelKeys).Draw(t, "key")
 	current := m.history[m.version][key]
@@ -117,7 +117,7 @@ func (m *model) change(t *rapid.T) answer {
 	return answer{key, after, false}
 }
 
-// deliver takes what the watch tells into the model, and into the cache.
+// deliver brings events of the watch into the model and into the cache.
 func (m *model) deliver(t *rapid.T, events ...streams.Event) {
 	for _, event := range events {
 		if event.Object == nil {
@@ -135,7 +135,7 @@ func (m *model) deliver(t *rapid.T, events ...streams.Event) {
 	m.apply(t, events)
 }
 
-// apply brings events into the cache and its changes into the replica.
+// apply brings events into the cache, and the cache's changes into the replica.
 func (m *model) apply(t *rapid.T, events []streams.Event) {
 	for _, change := range m.cache.Apply(events) {
 		key := change.Key.Namespace + "/" + change.Key.Name
@@ -160,12 +160,12 @@ func (m *model) apply(t *rapid.T, events []streams.Event) {
 	}
 	for uid, key := range m.removed {
 		if !m.shows(key, uid) {
-			delete(m.removed, uid) // The watch has said so too.
+			delete(m.removed, uid) // The watch has reported the deletion too.
 		}
 	}
 }
 
-// upTo takes out of a queue what is not newer than a version.
+// upTo removes the events from a queue that are no newer than a version, and returns them.
 func (m *model) upTo(key string, version int) []streams.Event {
 	queue := m.behind[key]
 	n := 0
@@ -176,10 +176,10 @@ func (m *model) upTo(key string, version int) []streams.Event {
 	return queue[:n]
 }
 
-// reads is what a reader should see of a key, or nil.
+// reads returns what a reader should see of a key, or nil.
 func (m *model) reads(key string) pod {
 	object := m.told[key]
-	if own := m.onItsWay(key); own != nil && (object == nil || versionOf(object) < versionOf(own)) {
+	if own := m.pendingWrite(key); own != nil && (object == nil || versionOf(object) < versionOf(own)) {
 		object = own
 	}
 	if object != nil && m.removed[object.UID] != "" {
@@ -188,17 +188,17 @@ func (m *model) reads(key string) pod {
 	return object
 }
 
-// onItsWay is the own write that the watch has not passed, or nil.
-func (m *model) onItsWay(key string) pod {
+// pendingWrite returns the own write that the watch has not passed, or nil.
+func (m *model) pendingWrite(key string) pod {
 	if own := m.own[key]; own != nil && versionOf(own) > max(m.complete, m.toldAt[key]) {
 		return own
 	}
 	return nil
 }
 
-// shows says whether the watch or an own write has an object of a uid.
+// shows reports whether the watch or an own write has an object of a uid.
 func (m *model) shows(key string, uid types.UID) bool {
-	told, own := m.told[key], m.onItsWay(key)
+	told, own := m.told[key], m.pendingWrite(key)
 	return (told != nil && told.UID == uid) || (own != nil && own.UID == uid)
 }
 
@@ -211,7 +211,7 @@ func (m *model) answered(answer answer) {
 		m.store.RecordDeletion(named(answer.key), uid, time.Time{})
 		return
 	}
-	if own := m.onItsWay(answer.key); own == nil || versionOf(own) < versionOf(answer.object) {
+	if own := m.pendingWrite(answer.key); own == nil || versionOf(own) < versionOf(answer.object) {
 		m.own[answer.key] = answer.object
 	}
 	m.store.RecordWrite(answer.object, time.Time{})
@@ -225,7 +225,7 @@ func (m *model) check(t *rapid.T) {
 		if told := m.told[key]; told != m.replica[key] {
 			t.Fatalf("by the changes %s is %v, by the watch %v", key, m.replica[key], told)
 		}
-		if own := m.onItsWay(key); own != nil {
+		if own := m.pendingWrite(key); own != nil {
 			level = cache.Current
 		}
 		if told := m.told[key]; told != nil && m.removed[told.UID] != "" {

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Mutation is an object of the cache that somebody has changed, which corrupts what all
-// others read.
+// Mutation is an object of the cache that a reader has changed. The change corrupts the object for
+// all other readers.
 type Mutation struct {
 	Key           streams.Key
 	Before, After streams.Object
 }
 
-// mutations compares objects with copies of themselves. It is for tests: it doubles the
-// memory, and each look compares what was read.
+// mutations compares objects with copies of themselves. It is for tests: it doubles the memory, and
+// each call of Mutations compares all that was read.
 type mutations struct {
 	mu    sync.Mutex
 	held  map[streams.Object]watched
-	read  map[streams.Object]bool // since the last look
+	read  map[streams.Object]bool // since the last call of Mutations
 	found []Mutation
 }
 
@@ -29,8 +29,8 @@ type watched struct {
 	copy streams.Object
 }
 
-// DetectMutations has the cache keep a copy of each object, for Mutations to compare. Call
-// it before the cache is used, in tests.
+// DetectMutations makes the cache keep a copy of each object, for Mutations to compare. Call it
+// before the cache is used, in tests.
 func (c *Cache) DetectMutations() {
 	c.mutations = &mutations{held: map[streams.Object]watched{}, read: map[streams.Object]bool{}}
 	for _, store := range c.Stores() {
@@ -38,8 +38,8 @@ func (c *Cache) DetectMutations() {
 	}
 }
 
-// Mutations is the objects that were changed, if DetectMutations was called, of those that
-// were read or replaced since the last call. It may be called from any goroutine.
+// Mutations returns the objects that were changed, if DetectMutations was called. It checks the
+// objects that were read or replaced since the last call. It may be called from any goroutine.
 func (c *Cache) Mutations() []Mutation {
 	m := c.mutations
 	if m == nil {
@@ -58,8 +58,8 @@ func (c *Cache) Mutations() []Mutation {
 	return found
 }
 
-// came notes an object that readers may get. A nil m notes nothing.
-func (m *mutations) came(key streams.Key, object streams.Object) {
+// track copies an object that readers may get from now on. A nil m does nothing.
+func (m *mutations) track(key streams.Key, object streams.Object) {
 	if m == nil {
 		return
 	}
@@ -70,8 +70,8 @@ func (m *mutations) came(key streams.Key, object streams.Object) {
 	}
 }
 
-// reads notes objects that somebody has read.
-func (m *mutations) reads(objects ...streams.Object) {
+// noteReads records that objects were read.
+func (m *mutations) noteReads(objects ...streams.Object) {
 	if m == nil {
 		return
 	}
@@ -82,8 +82,8 @@ func (m *mutations) reads(objects ...streams.Object) {
 	}
 }
 
-// went notes an object that readers get no more.
-func (m *mutations) went(object streams.Object) {
+// untrack checks an object that readers no longer get, and drops its copy.
+func (m *mutations) untrack(object streams.Object) {
 	if m == nil {
 		return
 	}
@@ -100,7 +100,7 @@ func (m *mutations) drop(object streams.Object) {
 	delete(m.read, object)
 }
 
-// forget takes a last look at the objects of a kind.
+// forget checks the objects of a kind for the last time, and drops their copies.
 func (m *mutations) forget(kind schema.GroupKind) {
 	if m == nil {
 		return
@@ -115,7 +115,7 @@ func (m *mutations) forget(kind schema.GroupKind) {
 	}
 }
 
-// compare notes an object that was changed, once.
+// compare records an object that was changed, once for each change.
 func (m *mutations) compare(object streams.Object) {
 	known := m.held[object]
 	if reflect.DeepEqual(known.copy, object) {

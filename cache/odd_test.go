@@ -21,7 +21,7 @@ func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, events []streams.Event
 		told           []string
-		then           string // what Get says afterwards
+		then           string // what Get returns afterwards
 		counts         map[string]int64
 	}{
 		"creation": {
@@ -116,7 +116,7 @@ func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 			events: []streams.Event{applied("a/x", "v@3"), applied("a/x", "v@4")},
 			told:   []string{"Added a/x - > v@3 by Applied@3", "Updated a/x v@3 > v@4 by Applied@4"}, then: "v@4",
 		},
-		// A watch with a selector tells of an object that leaves it as deleted.
+		// A watch with a selector reports an object that leaves the selector as deleted.
 		"return of an object that had left the selector": {
 			before: []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@2")},
 			events: []streams.Event{applied("a/x", "u@3")},
@@ -183,8 +183,8 @@ func TestAChangeKeepsTheCausesAndTheFirstReception(t *testing.T) {
 	}
 }
 
-// The deletions that are remembered are bounded, so that a cluster that makes new names
-// all the time does not fill the memory.
+// The number of remembered deletions is bounded. Otherwise a cluster that makes new names all the
+// time would fill the memory.
 func TestOnlyTheLatestDeletionsAreRemembered(t *testing.T) {
 	c, store := newCache(t)
 	c.Apply([]streams.Event{deleted("a/first", "u@9000")})

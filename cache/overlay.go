@@ -12,36 +12,41 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// overlay holds own writes that the watch has not passed yet. Writers lock it; readers
-// load what is published, and they load it before the store's state: an entry leaves
-// only after a state is published that has passed it, so one of the two always has it.
+// overlay holds own writes that the watch has not passed yet. Writers lock it. Readers load the
+// published state without a lock.
+//
+// Readers load it before the store's state. An entry leaves only after a state is published that
+// has passed it, so one of the two always has it.
 type overlay struct {
-	published atomic.Pointer[ownView] // nil while there is none
+	published atomic.Pointer[ownView] // nil while the overlay is empty
 
 	mu      sync.Mutex
 	working *view
-	pending map[types.NamespacedName]pendingWrite // what is in working
+	pending map[types.NamespacedName]pendingWrite // the writes in working
 	hidden  *btree.BTreeG[hiddenDeletion]         // own deletions
 }
 
+// pendingWrite is an own write that the watch has not passed.
 type pendingWrite struct {
-	slot     *slot     // of working
-	since    time.Time // when what led to the write was received, or zero
+	slot     *slot     // in working
+	since    time.Time // when the event that led to the write was received, or zero
 	answered time.Time
 }
 
+// hiddenDeletion is an own deletion that the watch has not passed. It hides the object.
 type hiddenDeletion struct {
 	name  types.NamespacedName
 	uid   types.UID
 	since time.Time
 }
 
-// ownView is one published state of an overlay. Nothing changes it.
+// ownView is a published, immutable snapshot of an overlay.
 type ownView struct {
 	view   *view
 	hidden *btree.BTreeG[hiddenDeletion]
 }
 
+// init prepares an overlay for use.
 func (o *overlay) init(indexers []Indexer) {
 	o.working = newView(indexers)
 	o.pending = map[types.NamespacedName]pendingWrite{}
@@ -49,11 +54,12 @@ func (o *overlay) init(indexers []Indexer) {
 		if order := compareNames(a.name, b.name); order != 0 {
 			return order < 0
 		}
-		return a.uid < b.uid // Answers come in any order: that of an older object may be late.
+		// Answers come in any order: the answer for an older object of the same name may be late.
+		return a.uid < b.uid
 	}, btree.Options{Degree: degree, NoLocks: true})
 }
 
-// get is what a reader sees of a name, of which the store holds an object, or nil.
+// get returns what a reader sees under a name. held is the object that the store has, or nil.
 func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.Object, bool) {
 	if written := o.view.find(name); written != nil {
 		own := written.get()
@@ -70,11 +76,12 @@ func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.O
 	return held, true
 }
 
-// RecordWrite makes an own write visible to readers: object is what the API server answered.
-// The reads that follow see it, until the watch has passed it. since is when the event
-// was received that led to the write, or zero: it makes the loop duration. It may be
-// called from any goroutine, in any order. It is true if the watch was faster than the
-// answer. A write to a namespace that no source covers stays invisible.
+// RecordWrite makes an own write visible to readers. object is the API server's answer. Later reads
+// see it, until the watch has passed it. since is when the event that led to the write was
+// received, or zero; the loop duration is measured from it.
+//
+// It may be called from any goroutine, in any order. It returns true if the watch was faster than
+// the answer. A write to a namespace that no source covers stays invisible.
 func (s *Store) RecordWrite(object streams.Object, since time.Time) (passed bool) {
 	name, version := nameOf(object), object.GetResourceVersion()
 	o := &s.overlay
@@ -82,7 +89,7 @@ func (s *Store) RecordWrite(object streams.Object, since time.Time) (passed bool
 	defer o.mu.Unlock()
 	switch {
 	case !s.covers(name.Namespace):
-		return false // No source will ever say that the watch has passed it.
+		return false // No source will ever report that the watch has passed it.
 	case s.passed(name, version):
 		s.echoed(0)
 		s.measure(name.Namespace, since)
@@ -90,12 +97,12 @@ func (s *Store) RecordWrite(object streams.Object, since time.Time) (passed bool
 	}
 	before := o.pending[name].slot
 	if before != nil && streams.OlderVersion(version, before.get().GetResourceVersion()) {
-		return false // A later write of ours answered first.
+		return false // A later own write was answered first.
 	}
-	s.mutations.came(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)
-	s.mutations.reads(object) // By the caller, who has it from the API server.
+	s.mutations.track(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)
+	s.mutations.noteReads(object) // The caller has the object too, as the API server's answer.
 	if before != nil {
-		s.mutations.went(before.get())
+		s.mutations.untrack(before.get())
 	}
 	o.pending[name] = pendingWrite{o.working.put(before, object), since, time.Now()}
 	o.publish()
@@ -103,8 +110,8 @@ func (s *Store) RecordWrite(object streams.Object, since time.Time) (passed bool
 	return false
 }
 
-// RecordDeletion hides an object that the API server has said is gone, until the watch
-// says so too. It may be called from any goroutine.
+// RecordDeletion hides an object that is gone by the API server's answer, until the watch reports
+// that too. It may be called from any goroutine.
 func (s *Store) RecordDeletion(name types.NamespacedName, uid types.UID, since time.Time) {
 	o := &s.overlay
 	o.mu.Lock()
@@ -117,9 +124,9 @@ func (s *Store) RecordDeletion(name types.NamespacedName, uid types.UID, since t
 	s.changed()
 }
 
-// passed says whether the source has told of a name what it was at a version, or later.
-// Events of other names prove nothing: a stream keeps the order of one key only, and one
-// that is debounced lets a quiet key overtake a busy one.
+// passed reports whether the source has reported a name's state at a version or later. Events of
+// other names prove nothing. A stream keeps the order of one key only, and behind the debounce a
+// quiet key overtakes a busy one.
 func (s *Store) passed(name types.NamespacedName, version string) bool {
 	base := s.published.Load()
 	if scope := base.scopes.of(name.Namespace); scope != nil && reached(scope.version, version) {
@@ -132,8 +139,8 @@ func (s *Store) passed(name types.NamespacedName, version string) bool {
 	return known && reached(grave.resourceVersion, version)
 }
 
-// shows says whether readers would see an object, if no own deletion hid it. The lock of
-// the overlay is held.
+// shows reports whether readers would see an object if no own deletion hid it. The caller holds the
+// lock of the overlay.
 func (s *Store) shows(name types.NamespacedName, uid types.UID) bool {
 	if held := s.published.Load().table.find(name); held != nil && held.get().GetUID() == uid {
 		return true
@@ -147,42 +154,44 @@ func (s *Store) covers(namespace string) bool {
 	return !s.limited || s.published.Load().scopes.of(namespace) != nil
 }
 
-// measure takes the time since an event into the loop duration, if that is what it is.
+// measure adds the time since an event to the loop duration, if it measures a loop.
 func (s *Store) measure(namespace string, since time.Time) {
 	if scope := s.published.Load().scopes.of(namespace); scope != nil && scope.measures(since) {
 		s.loop.Observe(time.Since(since))
 	}
 }
 
-// settleWrites drops what the published state has passed, of what the events since the last
-// time were of. It takes the lock even if there seems to be nothing to drop: Wrote may be
-// about to add what the state has just passed.
+// settleWrites drops the own writes that the published state has passed. It looks at the names of
+// the events since the last call, and at all names after a list or a bookmark.
+//
+// It takes the lock even if there seems to be nothing to drop. RecordWrite may be about to add a
+// write that the state has just passed.
 func (s *Store) settleWrites(to *batch) {
 	o := &s.overlay
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.pending) > 0 || o.hidden.Len() > 0 {
 		dropped := false
-		for _, name := range s.told {
-			dropped = s.settle(name, true, to) || dropped
+		for _, name := range s.eventNames {
+			dropped = s.dropPassed(name, true, to) || dropped
 		}
-		if s.marked != nil { // A list or a bookmark may have passed any.
+		if s.lastMark != nil { // A list or a bookmark may have passed any write.
 			for _, name := range o.names() {
-				dropped = s.settle(name, false, to) || dropped
+				dropped = s.dropPassed(name, false, to) || dropped
 			}
 		}
-		dropped = s.forgetWrites(to) || dropped
+		dropped = s.dropBeforeReset(to) || dropped
 		if dropped {
 			o.publish()
 		}
 	}
-	clear(s.told)
-	s.told, s.marked, s.reset = s.told[:0], nil, time.Time{}
+	clear(s.eventNames)
+	s.eventNames, s.lastMark, s.reset = s.eventNames[:0], nil, time.Time{}
 }
 
-// forgetWrites drops own writes from before a list that is a reset: no version will ever
-// pass them. The lock is held.
-func (s *Store) forgetWrites(to *batch) (dropped bool) {
+// dropBeforeReset drops own writes from before a list that is a reset: no version will ever pass
+// them. The caller holds the lock.
+func (s *Store) dropBeforeReset(to *batch) (dropped bool) {
 	if s.reset.IsZero() {
 		return false
 	}
@@ -194,13 +203,13 @@ func (s *Store) forgetWrites(to *batch) (dropped bool) {
 		own := pending.slot.get()
 		delete(o.pending, name)
 		o.working.remove(pending.slot)
-		if held := s.published.Load().table.find(name); held != nil { // Readers see that again.
-			event := *s.marked
+		if held := s.published.Load().table.find(name); held != nil { // Readers see this object again.
+			event := *s.lastMark
 			event.Key = streams.Key{GroupKind: s.kind, NamespacedName: name}
 			to.add(streams.Updated, &event, own, held.get())
 		}
-		s.vanished(name, own, to)
-		s.mutations.went(own)
+		s.addRemoval(name, own, to)
+		s.mutations.untrack(own)
 		dropped = true
 	}
 	dropped = dropped || o.hidden.Len() > 0
@@ -208,15 +217,16 @@ func (s *Store) forgetWrites(to *batch) (dropped bool) {
 	return dropped
 }
 
-// settle drops own writes of a name that are passed. Those that an event of the name has
-// passed are a loop; a list or a bookmark comes at a time of its own. The lock is held.
-func (s *Store) settle(name types.NamespacedName, byEvent bool, to *batch) (dropped bool) {
+// dropPassed drops the own writes of a name that the watch has passed. With byEvent, an event of
+// the name has passed them, which measures a loop. A list or a bookmark measures none, since it
+// comes at a time of its own. The caller holds the lock.
+func (s *Store) dropPassed(name types.NamespacedName, byEvent bool, to *batch) (dropped bool) {
 	o := &s.overlay
 	if pending, wrote := o.pending[name]; wrote && s.passed(name, pending.slot.get().GetResourceVersion()) {
 		delete(o.pending, name)
 		o.working.remove(pending.slot)
-		s.vanished(name, pending.slot.get(), to)
-		s.mutations.went(pending.slot.get())
+		s.addRemoval(name, pending.slot.get(), to)
+		s.mutations.untrack(pending.slot.get())
 		if dropped = true; byEvent {
 			s.measure(name.Namespace, pending.since)
 		}
@@ -244,22 +254,22 @@ func (o *overlay) names() []types.NamespacedName {
 	return names
 }
 
-// vanished tells of an object that readers saw by our write alone: the source has not told
-// of it, and by a list or a bookmark it is past the write. Somebody has deleted it since, or
-// a selector hides it.
-func (s *Store) vanished(name types.NamespacedName, object streams.Object, to *batch) {
-	if s.marked == nil || s.published.Load().table.find(name) != nil {
+// addRemoval adds the removal of an object that readers saw by an own write alone. The source has
+// not reported the object, and a list or bookmark shows that the watch is past the write. So
+// another client has deleted the object since, or a selector hides it.
+func (s *Store) addRemoval(name types.NamespacedName, object streams.Object, to *batch) {
+	if s.lastMark == nil || s.published.Load().table.find(name) != nil {
 		return
 	}
 	if grave, known := s.tombstones.Peek(name); known && grave.uid == object.GetUID() {
-		return // It was told as removed.
+		return // Its removal has been emitted already.
 	}
-	event := *s.marked
+	event := *s.lastMark
 	event.Key = streams.Key{GroupKind: s.kind, NamespacedName: name}
 	to.add(streams.Removed, &event, object, nil)
 }
 
-// hiddenOf is the own deletions of objects of a name.
+// hiddenOf returns the own deletions of objects with a name.
 func (o *overlay) hiddenOf(name types.NamespacedName) (all []hiddenDeletion) {
 	o.hidden.Ascend(hiddenDeletion{name: name}, func(deletion hiddenDeletion) bool {
 		if deletion.name != name {
@@ -271,7 +281,7 @@ func (o *overlay) hiddenOf(name types.NamespacedName) (all []hiddenDeletion) {
 	return all
 }
 
-// publish shows readers the state as it is. The lock is held.
+// publish shows readers the current state. The caller holds the lock.
 func (o *overlay) publish() {
 	if len(o.pending) == 0 && o.hidden.Len() == 0 {
 		o.published.Store(nil)
@@ -280,4 +290,5 @@ func (o *overlay) publish() {
 	o.published.Store(&ownView{view: o.working.copy(), hidden: o.hidden.Copy()})
 }
 
+// empty reports whether there are no own writes or deletions to show.
 func (o *overlay) empty() bool { return o.published.Load() == nil }

@@ -25,7 +25,7 @@ func TestAnOwnDeletionIsHiddenUntilTheWatchSaysSo(t *testing.T) {
 		same(t, when+" red ones", held(store.ByIndex("app", "red")), []string{"a/y v@7"})
 	}
 	check("at once", cache.Current)
-	c.Apply([]streams.Event{applied("a/x", "u@8", "red")}) // Its finalizer was removed, say.
+	c.Apply([]streams.Event{applied("a/x", "u@8", "red")}) // For example, its finalizer was removed.
 	check("after an update before it", cache.Current)
 	changes := c.Apply([]streams.Event{deleted("a/x", "u@9")})
 	check("after its event", cache.OwnWritesVisible)
@@ -74,8 +74,7 @@ func TestAnObjectRecreatedWhileItsDeletionIsHiddenIsRead(t *testing.T) {
 	}
 }
 
-// The watch is so far behind that it has not told of the creation when the deletion
-// answers.
+// The watch is far behind: it has not reported the creation when the deletion is answered.
 func TestAnOwnDeletionOfAnOwnCreationIsHiddenAtOnceAndThroughout(t *testing.T) {
 	c, store := synced(t)
 	wrote(store, "a/x", "u@7", "red")
@@ -114,7 +113,7 @@ func TestTheEchoOfAnOwnDeletionMeasuresTheLoop(t *testing.T) {
 func TestTheLateAnswerToAnOlderDeletionHidesWhatItDeleted(t *testing.T) {
 	c, store := newCache(t)
 	c.Apply(list("1", "1", object("a/x", "u@1")))
-	wrote(store, "a/x", "v@3") // It was deleted and created again.
+	wrote(store, "a/x", "v@3") // The object was deleted and recreated.
 	store.RecordDeletion(named("a/x"), "v", received)
 	store.RecordDeletion(named("a/x"), "u", received)
 	if got(store, "a/x") != "-" {

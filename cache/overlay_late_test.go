@@ -7,8 +7,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// A deletion says which object is gone by its uid and its version. The one of a
-// predecessor may come after the answer to the creation of its successor.
+// The uid and the version of a deletion identify the object that is gone. A predecessor's deletion
+// may come after the answer to the creation of its successor.
 func TestALateDeletionOfAPredecessorDoesNotHideAnOwnCreation(t *testing.T) {
 	for name, test := range map[string]struct {
 		event  streams.Event

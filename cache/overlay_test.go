@@ -8,7 +8,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// synced is a cache whose first list, at version 5, held the given events' objects.
+// synced returns a cache whose first list, at version 5, held the objects of the given events.
 func synced(t *testing.T, events ...streams.Event) (*cache.Cache, *cache.Store) {
 	t.Helper()
 	c, store := newCache(t)
@@ -19,7 +19,7 @@ func synced(t *testing.T, events ...streams.Event) (*cache.Cache, *cache.Store) 
 	return c, store
 }
 
-// wrote makes an own write and says whether the watch had passed it.
+// wrote makes an own write, and reports whether the watch had passed it.
 func wrote(store *cache.Store, key, state string, app ...string) bool {
 	return store.RecordWrite(object(key, state, app...), time.Time{})
 }
@@ -40,8 +40,8 @@ func TestAnOwnWriteIsReadAtOnce(t *testing.T) {
 	}
 }
 
-// What an own write left lies over what the watch says. The watch has told of it when
-// readers see it without the overlay, so the level is back at OwnWritesVisible.
+// An own write lies over the state of the watch. When readers see it without the overlay, the watch
+// has reported it, so the level is back at OwnWritesVisible.
 func TestAnOwnWriteLeavesWhenTheWatchHasPassedIt(t *testing.T) {
 	for name, test := range map[string]struct {
 		events []streams.Event
@@ -89,8 +89,8 @@ func TestAnOwnWriteLeavesWhenTheWatchHasPassedIt(t *testing.T) {
 		"not by the beginning of a list": {
 			events: list("", "9", object("a/x", "u@8"))[:2], then: "u@8",
 		},
-		// Streams keep the order of one key only: see TestABusyObjectThatAQuietOneOvertakes
-		// in package controller.
+		// Streams keep the order of one key only: see TestABusyObjectThatAQuietOneOvertakes in
+		// package controller.
 		"not by an event of another object, which may have overtaken it": {
 			events: []streams.Event{applied("a/y", "v@9"), deleted("a/z", "w@10")},
 			told:   []string{"Added a/y - > v@9 by Applied@9", "Removed a/z w@10 > - by Deleted@10"}, then: "u@8",
@@ -176,7 +176,7 @@ func TestAnOwnCreationThatASelectorHidesLeavesByABookmark(t *testing.T) {
 	if now := got(store, "a/hidden"); now != "u@7" || c.Level() != cache.Current {
 		t.Errorf("before the bookmark Get says %s at level %v", now, c.Level())
 	}
-	changes := c.Apply([]streams.Event{bookmark("8")}) // Who saw it must learn that it is gone.
+	changes := c.Apply([]streams.Event{bookmark("8")}) // Readers that saw it must learn that it is gone.
 	same(t, "changes", told(changes), []string{"Removed a/hidden u@7 > - by Bookmark@8"})
 	same(t, "objects", held(store.List("")), []string{"a/y v@8"})
 	if level := c.Level(); level != cache.OwnWritesVisible {
@@ -219,7 +219,7 @@ func TestTheEchoOfAnOwnWriteMeasuresTheLoop(t *testing.T) {
 	c, store := synced(t)
 	since := time.Now().Add(-time.Second)
 	store.RecordWrite(object("a/x", "u@7"), since)
-	wrote(store, "a/y", "v@8") // Of a write without a cause it is not known since when.
+	wrote(store, "a/y", "v@8") // A write without a cause starts no loop.
 	if c.Loop().Duration() != 0 {
 		t.Errorf("the loop lasted %v before the echo", c.Loop().Duration())
 	}

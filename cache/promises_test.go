@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// at is events as received now.
+// at returns events as received now.
 func at(events ...streams.Event) []streams.Event {
 	for i := range events {
 		events[i].Received = time.Now()
@@ -40,7 +40,7 @@ func TestAVersionThatWasConfirmedTooLongAgoIsNotCurrent(t *testing.T) {
 		c.Apply(at(bookmark("5")))
 		<-time.After(59 * time.Second)
 		check("after a bookmark of the same version", cache.OwnWritesVisible)
-		c.Apply(at(applied("a/x", "u@6"))) // It may have overtaken what came before.
+		c.Apply(at(applied("a/x", "u@6"))) // It may have overtaken earlier events.
 		<-time.After(time.Second)
 		check("at the bound", cache.Listed)
 		c.Apply(at(bookmark("6")))
@@ -119,7 +119,7 @@ func TestWhatRepeatsWhatIsHeldDoesNotEndTheCalm(t *testing.T) {
 	}
 }
 
-// pipelineWork is a pipeline of a test.
+// pipelineWork is the pipeline of a test.
 type pipelineWork struct{ busy, unfinished bool }
 
 func (w *pipelineWork) Busy() bool                   { return w.busy }
@@ -186,7 +186,7 @@ func TestAListThatIsAResetReplacesWhatSeemsNewer(t *testing.T) {
 			c.Apply([]streams.Event{applied("a/deleted", "4@46"), deleted("a/deleted", "4@47")})
 			wrote(store, "a/own", "5@60")
 			reset := within(namespace, list("", "20", object("a/kept", "1@1"), object("a/changed", "2@2"), object("a/deleted", "4@4"))...)
-			reset[0].Reset, reset[0].Received = true, time.Now().Add(time.Second) // Asked for after the write was answered.
+			reset[0].Reset, reset[0].Received = true, time.Now().Add(time.Second) // The list was asked for after the write was answered.
 			c.Apply(reset)
 			same(t, "objects", held(store.List("")), []string{"a/changed 2@2", "a/deleted 4@4", "a/kept 1@1"})
 			if level := c.Level(); level != cache.OwnWritesVisible || store.Version() != "20" {
@@ -198,7 +198,7 @@ func TestAListThatIsAResetReplacesWhatSeemsNewer(t *testing.T) {
 	}
 }
 
-// The first lists of many namespaces cost what one list of all costs, give or take.
+// The first lists of many namespaces together cost about as much as one list of all of them.
 func TestTheFirstListsOfManyNamespacesAreNotQuadratic(t *testing.T) {
 	const objects = 8_000
 	took := func(namespaces int) time.Duration {
@@ -223,7 +223,7 @@ func TestTheFirstListsOfManyNamespacesAreNotQuadratic(t *testing.T) {
 		return time.Since(started)
 	}
 	few, many := took(4), took(400)
-	for range 4 { // The best of five, on a machine that does other things too.
+	for range 4 { // It takes the best of five, since the machine does other things too.
 		few, many = min(few, took(4)), min(many, took(400))
 	}
 	t.Logf("%d objects in 4 namespaces take %v, in 400 %v", objects, few, many)
@@ -255,7 +255,7 @@ func TestTheCacheShrinksWhenObjectsHaveGone(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-// The version was used again after the restore, for another state.
+// After the restore, the version was used again for another state.
 func TestAListThatIsAResetTellsOfAStateWithAVersionThatWasUsedBefore(t *testing.T) {
 	for _, namespace := range []string{"", "a"} {
 		c, store := newCache(t)
@@ -267,7 +267,7 @@ func TestAListThatIsAResetTellsOfAStateWithAVersionThatWasUsedBefore(t *testing.
 	}
 }
 
-// Readers saw the own write, and see what it was made of again.
+// Readers saw the own write, and now see the state from before it again.
 func TestAnOwnWriteThatARestoreTookBackIsAChange(t *testing.T) {
 	c, store := newCache(t)
 	c.Apply(list("", "5", object("a/x", "u@4")))

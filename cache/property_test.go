@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Foreign and own writes hit a server; a watch with a selector tells of them late, in
-// order of each key only, repeats itself, breaks and lists anew; answers to own writes
-// come late and in any order. After each step all reads are those of the model.
+// Foreign and own writes hit a server. A watch with a selector reports them late, in order of each
+// key only. It repeats itself, breaks and relists. Answers to own writes come late and in any
+// order. After each step, all reads match the model.
 func TestEveryReadIsThatOfTheModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := newModel(t)
@@ -70,7 +70,7 @@ func TestEveryReadIsThatOfTheModel(t *testing.T) {
 	})
 }
 
-// listAt is the list that the server gives at a version.
+// listAt returns the list that the server gives at a version.
 func (m *model) listAt(version int) []streams.Event {
 	var objects []pod
 	for _, key := range modelKeys {
@@ -81,7 +81,7 @@ func (m *model) listAt(version int) []streams.Event {
 	return list("", strconv.Itoa(version), objects...)
 }
 
-// oldList lists what was there before something that the watch has told. What is newer stays.
+// oldList lists a state from before an event that the watch has sent. Newer objects stay.
 func (m *model) oldList(r *rapid.T, version int) {
 	if version >= m.complete {
 		m.complete = version
@@ -99,8 +99,7 @@ func (m *model) oldList(r *rapid.T, version int) {
 	m.apply(r, m.listAt(version))
 }
 
-// list breaks the watch and lists anew; between the parts of the list readers see no
-// part of it.
+// list breaks the watch and relists. Between the parts of the list, readers see no part of it.
 func (m *model) list(r *rapid.T, version int) {
 	events := m.listAt(version)
 	middle := rapid.IntRange(1, len(events)-1).Draw(r, "middle")

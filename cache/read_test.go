@@ -39,7 +39,7 @@ func TestListOfANamespaceHasNoObjectsOfOneWithALongerName(t *testing.T) {
 	}
 }
 
-// By the bytes of "namespace/name", a-b would come before a.
+// In the order of the bytes of "namespace/name", a-b would come before a.
 func TestListOfAllIsByNamespaceThenByName(t *testing.T) {
 	c, store := newCache(t)
 	c.Apply([]streams.Event{applied("a-b/x", "1@1"), applied("a/y", "2@2"), applied("a/x", "3@3"), applied("a.b/x", "4@4"), applied("a/x-1", "5@5")})
@@ -151,7 +151,7 @@ func TestAListThatAReaderHoldsNeverChanges(t *testing.T) {
 	}
 }
 
-// An indexer is called in the middle of a batch, and looks.
+// The cache calls the indexer in the middle of a batch, and the indexer reads the store.
 func TestWhatABatchCreatesAndDeletesIsVisibleAsAWhole(t *testing.T) {
 	made, err := cache.New(cache.LoopOptions{}, nil)
 	if err != nil {
@@ -194,7 +194,7 @@ func TestThroughAppliesAStreamAndForwardsItsErrors(t *testing.T) {
 	events := streams.Create(func(_ context.Context, out streams.Sink[streams.Event]) {
 		out.Send([]streams.Event{applied("a/x", "1@1")})
 		out.Error(failure)
-		out.Send([]streams.Event{bookmark("2")}) // It changes nothing, so nothing follows from it.
+		out.Send([]streams.Event{bookmark("2")}) // It changes nothing, so no change follows.
 	})
 	changes, errs := streams.Collect(t.Context(), c.Through(events))
 	same(t, "changes", told(changes), []string{"Added a/x - > 1@1 by Applied@1"})

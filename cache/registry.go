@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// registry is the kinds of a cache at one time. Nothing changes it.
+// registry is an immutable snapshot of the kinds of a cache.
 type registry struct {
 	stores map[schema.GroupKind]*Store
 	order  []*Store
-	left   map[schema.GroupKind]time.Time // when a kind was removed last
+	left   map[schema.GroupKind]time.Time // when a kind was last removed
 }
 
-// copy is a registry that can be changed without changing this one.
+// copy returns a registry that can be changed without changing this one.
 func (r *registry) copy() *registry {
 	copied := &registry{map[schema.GroupKind]*Store{}, slices.Clone(r.order), map[schema.GroupKind]time.Time{}}
 	maps.Copy(copied.stores, r.stores)
@@ -23,15 +23,16 @@ func (r *registry) copy() *registry {
 	return copied
 }
 
-// Add adds a kind, with its indexes, or returns the store that it has already; then
-// indexes are not added. A kind that is added again, after Remove, begins anew: what was
-// received before Remove, and is still on its way, is not of it. Add may be called at any
-// time, from any goroutine.
+// Add adds a kind, with its indexes. If the cache has the kind already, Add returns its store, and
+// adds no indexes. A kind that is added again, after Remove, begins anew: events that were received
+// before Remove, and are still in flight, do not reach it. Add may be called at any time, from any
+// goroutine.
 func (c *Cache) Add(kind schema.GroupKind, indexers ...Indexer) *Store {
 	return c.add(kind, false, indexers)
 }
 
-// AddOptional is as Add, for a kind that is watched now and then: see [Store.SetOptional].
+// AddOptional adds a kind that is watched only now and then: see [Store.SetOptional]. In all else
+// it does what Add does.
 func (c *Cache) AddOptional(kind schema.GroupKind, indexers ...Indexer) *Store {
 	return c.add(kind, true, indexers)
 }
@@ -59,10 +60,10 @@ func (c *Cache) add(kind schema.GroupKind, optional bool, indexers []Indexer) *S
 	return store
 }
 
-// Remove removes a kind: events of it are dropped from then on, and it counts for no level
-// any more. It is called when the sources of the kind have returned. Who still holds the
-// store may read it: it stays as it is. Of a kind that there is not, Remove does nothing. It
-// may be called at any time, from any goroutine.
+// Remove removes a kind, and does nothing if the cache does not have it. From then on, events of
+// the kind are dropped, and the kind counts for no level. Call Remove when the sources of the kind
+// have returned. Readers that still hold the store may read it: it stays as it is. Remove may be
+// called at any time, from any goroutine.
 func (c *Cache) Remove(kind schema.GroupKind) {
 	c.registering.Lock()
 	defer c.registering.Unlock()
@@ -80,8 +81,8 @@ func (c *Cache) Remove(kind schema.GroupKind) {
 	c.sync.changed()
 }
 
-// Store is the store of a kind, or nil.
+// Store returns the store of a kind, or nil.
 func (c *Cache) Store(kind schema.GroupKind) *Store { return c.registry.Load().stores[kind] }
 
-// Stores is every store, in the order of adding.
+// Stores returns every store, in the order of adding.
 func (c *Cache) Stores() []*Store { return c.registry.Load().order }

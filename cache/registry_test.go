@@ -22,7 +22,7 @@ import (
 
 var jobs = schema.GroupKind{Group: "batch", Kind: "Job"}
 
-// ofKind makes events those of another kind, received now.
+// ofKind returns events with another kind, received now.
 func ofKind(kind schema.GroupKind, events ...streams.Event) []streams.Event {
 	for i := range events {
 		events[i].Key.GroupKind, events[i].Received = kind, time.Now()
@@ -52,7 +52,7 @@ func TestKindsComeAndGo(t *testing.T) {
 		}
 		same(t, "what is left in the store that was removed", held(first.List("")), []string{"a/j u@6", "a/own u@7"})
 		same(t, "what is left of others", held(podStore.List("")), []string{"a/x u@4"})
-		c.Remove(jobs) // There is none any more.
+		c.Remove(jobs) // The kind is not there any more.
 
 		<-time.After(time.Second)
 		second := c.Add(jobs)
@@ -159,7 +159,7 @@ func TestLevelsTellOfKindsThatComeAndGo(t *testing.T) {
 	})
 }
 
-// collected says whether an object leaves the memory.
+// collected reports whether an object has left the memory.
 func collected(object weak.Pointer[metav1.PartialObjectMetadata]) bool {
 	for range 5 {
 		runtime.GC()
@@ -167,7 +167,7 @@ func collected(object weak.Pointer[metav1.PartialObjectMetadata]) bool {
 	return object.Value() == nil
 }
 
-// fill adds jobs with an object that is listed, and one that is written.
+// fill adds jobs with two objects: one that is listed, and one that is written.
 func fill(c *cache.Cache) (listed, written weak.Pointer[metav1.PartialObjectMetadata]) {
 	x, y := object("a/x", "u@4"), object("a/y", "u@9")
 	c.Add(jobs, cache.ByOwner).RecordWrite(y, time.Time{})
@@ -206,7 +206,7 @@ func TestAMutationBeforeTheRemovalIsTold(t *testing.T) {
 	}
 }
 
-// Run it with -race. What stays is right, whatever comes and goes beside it.
+// Run this test with -race. The kind that stays is right, while others come and go.
 func TestKindsMayComeAndGoBesideTheWriterAndReaders(t *testing.T) {
 	c, store := newCache(t)
 	c.OnEcho(func(schema.GroupKind, time.Duration) {})

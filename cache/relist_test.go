@@ -117,15 +117,15 @@ func TestWhatAListDidNotHoldDoesNotComeBackLate(t *testing.T) {
 	c.Apply(list("", "9"))
 	changes := c.Apply([]streams.Event{applied("a/x", "u@8")})
 	same(t, "changes", told(changes), []string{"Unchanged a/x - > - by Applied@8"})
-	changes = c.Apply([]streams.Event{applied("a/x", "u@10")}) // It is back in the selector.
+	changes = c.Apply([]streams.Event{applied("a/x", "u@10")}) // The object is back in the selector.
 	same(t, "changes", told(changes), []string{"Added a/x - > u@10 by Applied@10"})
 	if counts := anomalies(store); !maps.Equal(counts, map[string]int64{"apply_after_delete": 1}) {
 		t.Errorf("counted %v", counts)
 	}
 }
 
-// Two lists alternate, of which each object bears the version of its list. A reader that
-// saw a part of one would find other numbers or mixed versions.
+// Two lists alternate, and each object has the version of its list. A reader that saw a part of one
+// list would find another number of objects or mixed versions.
 func TestReadersNeverSeeAPartOfAList(t *testing.T) {
 	c, store := newCache(t)
 	const many = 200

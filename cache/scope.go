@@ -6,23 +6,24 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// scope is what a source of a kind covers, a namespace or all of them, and how far it is.
+// scope is what a source of a kind covers, a namespace or all of them, and how far the source has
+// come.
 type scope struct {
 	namespace string
 	listed    bool   // a complete list is in
 	lost      bool   // the source has lost the API server
-	version   string // everything up to this resource version is in, as a list or a bookmark said
-	required  string // what the server said is current when it was asked
+	version   string // a list or a bookmark said that everything up to this resource version is in
+	required  string // the version that the server reported as current when it was asked
 	seen      string // the newest version of any event
 
 	confirmed time.Time // when the server said that version is current
-	resumed   time.Time // when the source lost the server last, or got it back since
+	resumed   time.Time // when the source last lost the server, or had it back after that
 }
 
-// scopes is those of a kind. There are few.
+// scopes are the scopes of a kind. There are few.
 type scopes []scope
 
-// of is the scope of a namespace, which is that of all of them where that is known.
+// of returns the scope of a namespace. If there is a scope of all namespaces, it returns that one.
 func (s scopes) of(namespace string) *scope {
 	for i := range s {
 		if s[i].namespace == namespace || s[i].namespace == "" {
@@ -32,7 +33,7 @@ func (s scopes) of(namespace string) *scope {
 	return nil
 }
 
-// add adds the scope of a namespace that is not known.
+// add adds a scope for a namespace that has none.
 func (s scopes) add(namespace string) scopes {
 	if s.of(namespace) != nil {
 		return s
@@ -40,9 +41,9 @@ func (s scopes) add(namespace string) scopes {
 	return append(s, scope{namespace: namespace})
 }
 
-// level returns the highest level that the scopes allow, and until when it holds if nothing
-// comes. A version that the server confirmed longer ago than bound, if that is not 0, is no
-// longer current.
+// level returns the highest level that the scopes allow, and until when it holds if nothing comes.
+// A version that the server confirmed longer ago than bound is no longer current. A bound of 0 is
+// no bound.
 func (s scopes) level(now time.Time, bound time.Duration) (level Level, until time.Time) {
 	level = Converged
 	for i := range s {
@@ -65,26 +66,26 @@ func (s scopes) level(now time.Time, bound time.Duration) (level Level, until ti
 	return level, until
 }
 
-// confirm notes that the server said at a time that the scope's version is current.
+// confirm records that the server said at a time that the scope's version is current.
 func (s *scope) confirm(at time.Time) {
 	if at.After(s.confirmed) {
 		s.confirmed = at
 	}
 }
 
-// measures reports whether the time since an event measures a loop. It does not if the source
-// lost the server in between.
+// measures reports whether the time since an event measures a loop. It does not if the source lost
+// the server in between.
 func (s *scope) measures(since time.Time) bool {
 	return !since.IsZero() && !s.lost && !since.Before(s.resumed)
 }
 
-// see notes a version of which something is in. Something older of another key may still
-// be on its way, so that version is that of lists and bookmarks alone.
+// see records the version of an object that is in. Older events of other keys may still be in
+// flight, so only lists and bookmarks set version.
 func (s *scope) see(version string) {
 	if !reached(s.seen, version) {
 		s.seen = version
 	}
 }
 
-// reached says whether a resource version, if there is one, is another or newer.
+// reached reports whether a resource version is there, and is not older than another one.
 func reached(at, version string) bool { return at != "" && !streams.OlderVersion(at, version) }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// within makes events speak for a namespace.
+// within returns events that speak for a namespace.
 func within(namespace string, events ...streams.Event) []streams.Event {
 	for i := range events {
 		if events[i].Object == nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// SizeOf estimates the bytes of heap that an object takes, with all that it points to: what
-// it would free if it alone were dropped, give or take a quarter. What it shares, such as
-// strings that are constants, is counted as its own.
+// SizeOf estimates the bytes of heap that an object takes, with all that it points to. That is what
+// would be freed if the object alone were dropped, give or take a quarter. Shared data, such as
+// strings that are constants, is counted as the object's own.
 //
 // It walks the object, which takes a few microseconds for what Kubernetes calls small
-// (BenchmarkSizeOf): for a sum over many objects, call it for one in 64 and multiply. It may
-// be called from any goroutine, for what nobody changes meanwhile.
+// (BenchmarkSizeOf). For a sum over many objects, call it for one in 64 and multiply. It may be
+// called from any goroutine, for an object that is not changed meanwhile.
 func SizeOf(object streams.Object) int {
 	value := reflect.ValueOf(object)
 	if value.Kind() != reflect.Pointer || value.IsNil() {
@@ -23,7 +23,7 @@ func SizeOf(object streams.Object) int {
 	return allocated(int(value.Type().Elem().Size())) + beyond(value.Elem())
 }
 
-// beyond is the bytes that a value takes besides its own: what it points to.
+// beyond returns the bytes that a value points to, without the bytes of the value itself.
 func beyond(value reflect.Value) int {
 	if isFlat(value.Type()) {
 		return 0
@@ -42,7 +42,7 @@ func beyond(value reflect.Value) int {
 		}
 		held := value.Elem()
 		if held.Kind() == reflect.Pointer || held.Kind() == reflect.Map {
-			return beyond(held) // It is in the interface itself.
+			return beyond(held) // The pointer is in the interface itself.
 		}
 		return allocated(int(held.Type().Size())) + beyond(held)
 	case reflect.Slice:
@@ -62,6 +62,7 @@ func beyond(value reflect.Value) int {
 	return 0
 }
 
+// beyondEach returns the bytes that the elements of a slice or array point to.
 func beyondEach(value reflect.Value) int {
 	size := 0
 	if !isFlat(value.Type().Elem()) {
@@ -72,14 +73,15 @@ func beyondEach(value reflect.Value) int {
 	return size
 }
 
-// Of a map of Go's: the header, and groups of eight slots with a control word. A small one
-// is one group; a larger one grows by doubling and is filled to seven eighths at most.
+// A map of Go has a header, and groups of eight slots with a control word. A small map is one
+// group. A larger one grows by doubling and is filled to seven eighths at most.
 const (
 	mapHeader = 48
 	mapGroup  = 8
-	mapTable  = 64 // what each table of groups has around it, and the directory
+	mapTable  = 64 // overhead of each table of groups, and of the directory
 )
 
+// sizeOfMap returns the bytes that a map takes, with all that it points to.
 func sizeOfMap(value reflect.Value) int {
 	if value.IsNil() {
 		return 0
@@ -104,7 +106,7 @@ func sizeOfMap(value reflect.Value) int {
 	return size
 }
 
-// allocated is what the allocator takes for a number of bytes: sizes come in classes.
+// allocated returns what the allocator takes for a number of bytes: sizes come in classes.
 func allocated(size int) int {
 	switch {
 	case size <= 0:
@@ -117,7 +119,7 @@ func allocated(size int) int {
 		return roundUp(size, 32)
 	case size <= 1024:
 		return roundUp(size, 128)
-	case size <= 32<<10: // About an eighth apart.
+	case size <= 32<<10: // Classes are about an eighth apart.
 		return size + size/16
 	}
 	return roundUp(size, 8<<10)
@@ -125,12 +127,12 @@ func allocated(size int) int {
 
 func roundUp(size, to int) int { return (size + to - 1) / to * to }
 
-// flat are the types that point to nothing, or to nothing of their own, as time.Time does.
+// flat caches which types point to nothing, or to nothing of their own, as time.Time does.
 var flat sync.Map // of reflect.Type to bool
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// isFlat says whether values of a type point to nothing, which spares the walk through them.
+// isFlat reports whether values of a type point to nothing, which spares the walk through them.
 func isFlat(of reflect.Type) bool {
 	switch of.Kind() {
 	case reflect.String, reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// text is a string of its own, as a decoder makes it.
+// text returns a string with memory of its own, as a decoder makes it.
 func text(parts ...any) string { return strings.Clone(fmt.Sprint(parts...)) }
 
 func texts(entries, i int) map[string]string {
@@ -35,7 +35,7 @@ func metadata(i, labels int) metav1.ObjectMeta {
 	}
 }
 
-// sized are objects of many shapes.
+// sized makes objects of many shapes.
 var sized = map[string]func(i int) streams.Object{
 	"metadata": func(i int) streams.Object { return &metav1.PartialObjectMetadata{ObjectMeta: metadata(i, 3)} },
 	"config map with one large value": func(i int) streams.Object {

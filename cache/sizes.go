@@ -6,16 +6,17 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// Of the objects that are put into a store, the first ones are measured, then one of many:
-// that costs little, and follows what changes.
+// The first objects that are put into a store are measured, and then one of many. That costs
+// little, and follows changes.
 const (
 	firstSizes  = 32
 	sizesEvery  = 256
 	sizesWeight = 32 // how many measurements count
 )
 
-// Bytes that the place of an object takes besides the object: its slot, a cell of the table
-// and an item of each tree, as filled as they are on average.
+// These are the bytes that the place of an object takes in addition to the object: its slot, a cell
+// of the table and an item of each tree. Cells and items are counted as full as they are on
+// average.
 const (
 	slotBytes  = 16 + 12 + 19
 	indexBytes = 51
@@ -23,11 +24,12 @@ const (
 
 // sizes estimates how large objects are.
 type sizes struct {
-	seen    int // by the writer
+	seen    int // only the writer uses it
 	count   int
 	average atomic.Int64
 }
 
+// sample measures an object, if it is one of the first, or the next one of many.
 func (s *sizes) sample(object streams.Object) {
 	s.seen++
 	if s.seen > firstSizes && s.seen%sizesEvery != 0 {
@@ -38,6 +40,7 @@ func (s *sizes) sample(object streams.Object) {
 	s.average.Store(average + (int64(SizeOf(object))-average)/int64(s.count))
 }
 
+// bytes estimates the memory of a number of objects, with their places in the store.
 func (s *sizes) bytes(objects, indexes int) int64 {
 	return int64(objects) * (s.average.Load() + slotBytes + indexBytes*int64(indexes))
 }

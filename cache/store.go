@@ -11,53 +11,55 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tombstonesRemembered bounds the deletions that a store remembers, to know late events
-// of deleted objects when it sees them.
+// tombstonesRemembered bounds the deletions that a store remembers. They let it recognize late
+// events of deleted objects.
 const tombstonesRemembered = 4096
 
-// Store holds the objects of one kind. Get, List and ByIndex may be called from any
-// goroutine; they wait for nothing. What they return must not be changed.
+// Store holds the objects of one kind. Get, List and ByIndex may be called from any goroutine, and
+// never wait. The objects that they return must not be changed.
 type Store struct {
 	kind      schema.GroupKind
-	since     time.Time   // what was received before is of a store that was removed; zero if there was none
+	since     time.Time   // events received earlier belong to a store that was removed; zero if there was none
 	optional  atomic.Bool // see SetOptional
 	refused   atomic.Bool // see SetRefused
-	limited   bool        // Cover has named what the sources cover
+	limited   bool        // LimitTo has named what the sources cover
 	bound     time.Duration
 	loop      *Loop
 	log       *slog.Logger
 	published atomic.Pointer[state]
 	overlay   overlay
 	anomalies anomalies
-	mutations *mutations                  // nil unless they are to be detected
-	changed   func()                      // tells the cache that the level may have changed
-	echoed    func(latency time.Duration) // tells the cache that the watch has passed an own write
+	mutations *mutations                  // nil unless mutations are to be detected
+	changed   func()                      // notifies the cache that the level may have changed
+	echoed    func(latency time.Duration) // notifies the cache that the watch has passed an own write
 
-	// The rest belongs to the writer.
-	working    *view  // what published is a copy of, and what comes on top
-	table      *table // of working, but for what is in fresh
-	fresh      map[types.NamespacedName]*slot
-	moved      bool               // working's trees or scopes are not those that are published
-	relists    map[string]*relist // by scope: the lists that are coming in
+	// Only the writer uses the rest.
+	working    *view                          // the state that published is a copy of, with later changes
+	table      *table                         // the slots of working, except for the changes in fresh
+	fresh      map[types.NamespacedName]*slot // slots that the current batch has set; nil for a removal
+	moved      bool                           // the trees or scopes of working differ from the published ones
+	relists    map[string]*relist             // by scope: the lists that are coming in
 	sizes      sizes
-	tombstones *lru.Cache[types.NamespacedName, tombstone] // it locks itself: the overlay reads it too
-	told       []types.NamespacedName                      // of what the events since the last publish are
-	marked     *streams.Event                              // the last list or bookmark among them, or nil
-	reset      time.Time                                   // when the last list among them that is a reset was asked for
+	tombstones *lru.Cache[types.NamespacedName, tombstone] // it has a lock of its own: the overlay reads it too
+	eventNames []types.NamespacedName                      // the names of the events since the last publish
+	lastMark   *streams.Event                              // the last list or bookmark since then, or nil
+	reset      time.Time                                   // when the last list since then that is a reset was asked for
 }
 
-// state is what readers see: the trees of a view as they were published, and what its
-// slots hold now.
+// state is what readers see: the trees of a view as they were published, and the current objects in
+// its slots.
 type state struct {
 	*view
 	table *table
 }
 
+// tombstone is what is remembered of a deleted object.
 type tombstone struct {
 	uid             types.UID
 	resourceVersion string
 }
 
+// newStore creates an empty store.
 func newStore(kind schema.GroupKind, indexers []Indexer, of *Cache, echoed func(time.Duration)) *Store {
 	tombstones, err := lru.New[types.NamespacedName, tombstone](tombstonesRemembered)
 	if err != nil {
@@ -81,9 +83,9 @@ func newStore(kind schema.GroupKind, indexers []Indexer, of *Cache, echoed func(
 	return s
 }
 
-// LimitTo says which namespaces the sources of the kind cover: the store is complete when
-// each of them has told its list. Without it, that is when one has. Call it before a source
-// of the kind tells of anything.
+// LimitTo sets the namespaces that the sources of the kind cover. The store is then complete when
+// each namespace has been listed. Without LimitTo, it is complete after the first list of any
+// source. Call LimitTo before a source of the kind emits anything.
 func (s *Store) LimitTo(namespaces ...string) {
 	s.limited = s.limited || len(namespaces) > 0
 	for _, namespace := range namespaces {
@@ -92,12 +94,12 @@ func (s *Store) LimitTo(namespaces ...string) {
 	s.published.Store(&state{s.working.copy(), s.table})
 }
 
-// Kind is what the store holds.
+// Kind returns the kind of the store's objects.
 func (s *Store) Kind() schema.GroupKind { return s.kind }
 
-// Get is the object of a name, as the API server last told, or as an own write left it.
+// Get returns the object of a name, as the API server last reported it, or as an own write left it.
 func (s *Store) Get(name types.NamespacedName) (streams.Object, bool) {
-	own := s.overlay.published.Load() // Before what it lies on: see overlay.
+	own := s.overlay.published.Load() // Before the state under it: see overlay.
 	var held streams.Object
 	found := s.published.Load().table.find(name)
 	if found != nil {
@@ -108,34 +110,34 @@ func (s *Store) Get(name types.NamespacedName) (streams.Object, bool) {
 		held, exists = own.get(name, held)
 	}
 	if s.mutations != nil && exists {
-		s.mutations.reads(held)
+		s.mutations.noteReads(held)
 	}
 	return held, exists
 }
 
-// List is the objects of a namespace, or all, if it is empty, by namespace and name.
+// List returns the objects of a namespace, or of all if namespace is empty, by namespace and name.
 func (s *Store) List(namespace string) []streams.Object {
 	objects := s.read(func(v *view, visit func(*slot)) { v.scan(namespace, visit) })
-	s.mutations.reads(objects...)
+	s.mutations.noteReads(objects...)
 	return objects
 }
 
-// ByIndex is the objects that have a value in an index, by namespace and name. Of an
-// index that the store does not have it is empty.
+// ByIndex returns the objects that have a value in an index, by namespace and name. It returns none
+// if the store does not have the index.
 func (s *Store) ByIndex(index, value string) []streams.Object {
 	objects := s.read(func(v *view, visit func(*slot)) { v.scanIndex(index, value, visit) })
-	s.mutations.reads(objects...)
+	s.mutations.noteReads(objects...)
 	return objects
 }
 
-// Len is how many objects the source has told of.
+// Len returns the number of objects that the sources have reported, without own writes.
 func (s *Store) Len() int { return s.published.Load().objects.Len() }
 
-// Bytes estimates the memory that the objects take, with their place in the store.
+// Bytes estimates the memory that the objects take, with their places in the store.
 func (s *Store) Bytes() int64 { return s.sizes.bytes(s.Len(), len(s.published.Load().indexers)) }
 
-// Version is the resource version up to which the store has seen everything: the oldest
-// of its sources'.
+// Version returns the resource version up to which the store has seen everything. It is the oldest
+// version of its sources.
 func (s *Store) Version() string {
 	oldest := ""
 	for i, scope := range s.published.Load().scopes {
@@ -163,7 +165,7 @@ func (s *Store) read(scan func(*view, func(*slot))) []streams.Object {
 		if known := base.table.find(name); known != nil {
 			held = known.get()
 		}
-		// It may have been passed by now, by what has other index values.
+		// The watch may have passed the write meanwhile, with a state that has other index values.
 		if visible, found := own.get(name, held); found && visible == written[0].get() {
 			objects = append(objects, visible)
 		}

@@ -9,27 +9,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// degree of the trees: a node of 31 items is cheap to copy on write and well filled.
+// degree is the degree of the trees: a node of 31 items is cheap to copy on write and well filled.
 const degree = 16
 
-// view is one state of one kind: objects by name, and by index value. Once it is
-// published nothing changes its trees; copies share what they have in common. What its
-// slots hold does change: see [slot].
+// view is one state of one kind: objects by name, and by index value. Once it is published, nothing
+// changes its trees; copies share what they have in common. The contents of its slots do change:
+// see [slot].
 type view struct {
 	indexers []Indexer
-	objects  *btree.BTreeG[*slot]   // by namespace, then name
-	indexes  []*btree.BTreeG[filed] // as indexers
+	objects  *btree.BTreeG[*slot]        // by namespace, then name
+	indexes  []*btree.BTreeG[indexEntry] // one for each of indexers
 	scopes   scopes
 
-	old, new []string // index values, for put and remove to use again
+	old, new []string // index values, in memory that put and remove reuse
 }
 
-// filed is an object under a value of an index.
-type filed struct {
+// indexEntry is an object under a value of an index.
+type indexEntry struct {
 	value string
 	slot  *slot
 }
 
+// compareNames orders names by namespace, then by name.
 func compareNames(a, b types.NamespacedName) int {
 	if order := cmp.Compare(a.Namespace, b.Namespace); order != 0 {
 		return order
@@ -37,15 +38,18 @@ func compareNames(a, b types.NamespacedName) int {
 	return cmp.Compare(a.Name, b.Name)
 }
 
+// byName orders slots by the names of their objects.
 func byName(a, b *slot) bool { return compareNames(a.name(), b.name()) < 0 }
 
-func byValue(a, b filed) bool {
+// byValue orders the entries of an index by value, then by name.
+func byValue(a, b indexEntry) bool {
 	if a.value != b.value {
 		return a.value < b.value
 	}
 	return byName(a.slot, b.slot)
 }
 
+// newView creates an empty view.
 func newView(indexers []Indexer) *view {
 	unlocked := btree.Options{Degree: degree, NoLocks: true}
 	v := &view{indexers: indexers, objects: btree.NewBTreeGOptions(byName, unlocked)}
@@ -55,7 +59,7 @@ func newView(indexers []Indexer) *view {
 	return v
 }
 
-// copy is a view whose trees can be changed without changing those of this one. It takes
+// copy returns a view whose trees can be changed without changing the trees of this one. It takes
 // constant time.
 func (v *view) copy() *view {
 	copied := &view{indexers: v.indexers, objects: v.objects.Copy(), scopes: slices.Clone(v.scopes)}
@@ -65,12 +69,13 @@ func (v *view) copy() *view {
 	return copied
 }
 
+// find returns the slot of a name, or nil.
 func (v *view) find(name types.NamespacedName) *slot {
 	found, _ := v.objects.Get(pivot(name))
 	return found
 }
 
-// put puts an object in, in a new slot, in the place of another slot, if that is not nil.
+// put puts an object in, in a new slot. The new slot takes the place of held, if that is not nil.
 func (v *view) put(held *slot, object streams.Object) *slot {
 	var old streams.Object
 	if held != nil {
@@ -85,18 +90,18 @@ func (v *view) put(held *slot, object streams.Object) *slot {
 		}
 		for _, value := range v.old {
 			if !slices.Contains(v.new, value) {
-				v.indexes[i].Delete(filed{value, held})
+				v.indexes[i].Delete(indexEntry{value, held})
 			}
 		}
 		for _, value := range v.new {
-			v.indexes[i].Set(filed{value, added})
+			v.indexes[i].Set(indexEntry{value, added})
 		}
 	}
 	return added
 }
 
-// stays says whether an object has the index values of another.
-func (v *view) stays(old, object streams.Object) bool {
+// sameIndexValues reports whether two states of an object have the same index values.
+func (v *view) sameIndexValues(old, object streams.Object) bool {
 	for i := range v.indexers {
 		v.old, v.new = v.indexers[i].Values(old, v.old[:0]), v.indexers[i].Values(object, v.new[:0])
 		if !slices.Equal(v.old, v.new) {
@@ -106,18 +111,20 @@ func (v *view) stays(old, object streams.Object) bool {
 	return true
 }
 
+// remove removes the object of a slot.
 func (v *view) remove(held *slot) {
 	v.objects.Delete(held)
 	object := held.get()
 	for i := range v.indexers {
 		v.old = v.indexers[i].Values(object, v.old[:0])
 		for _, value := range v.old {
-			v.indexes[i].Delete(filed{value, held})
+			v.indexes[i].Delete(indexEntry{value, held})
 		}
 	}
 }
 
-// scan calls visit with the slots of a namespace, or all, if it is empty, by name.
+// scan calls visit with the slots of a namespace, or of all if namespace is empty, in the order of
+// names.
 func (v *view) scan(namespace string, visit func(*slot)) {
 	v.objects.Ascend(pivot(types.NamespacedName{Namespace: namespace}), func(found *slot) bool {
 		if namespace != "" && found.name().Namespace != namespace {
@@ -128,14 +135,13 @@ func (v *view) scan(namespace string, visit func(*slot)) {
 	})
 }
 
-// scanIndex calls visit with the slots that have a value in an index, by namespace and
-// name.
+// scanIndex calls visit with the slots that have a value in an index, by namespace and name.
 func (v *view) scanIndex(name, value string, visit func(*slot)) {
 	for i, indexer := range v.indexers {
 		if indexer.Name != name {
 			continue
 		}
-		v.indexes[i].Ascend(filed{value, pivot(types.NamespacedName{})}, func(found filed) bool {
+		v.indexes[i].Ascend(indexEntry{value, pivot(types.NamespacedName{})}, func(found indexEntry) bool {
 			if found.value != value {
 				return false
 			}
@@ -145,6 +151,7 @@ func (v *view) scanIndex(name, value string, visit func(*slot)) {
 	}
 }
 
+// nameOf returns the namespace and name of an object.
 func nameOf(object streams.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
