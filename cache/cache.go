@@ -94,13 +94,3 @@ func addOnce(stores []*Store, store *Store) []*Store {
 	}
 	return append(stores, store)
 }
-
-// Through applies a stream of events and is the stream of the changes. One observation
-// at a time may be active: the cache has one writer.
-func (c *Cache) Through(events streams.Stream[streams.Event]) streams.Stream[streams.Change] {
-	return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) {
-		changes := c.Apply(batch)
-		streams.Recycle(batch)
-		return changes, nil
-	})
-}

@@ -1,8 +1,6 @@
 package cache_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -185,23 +183,5 @@ func TestKindsAreKeptApartAndUnknownOnesDropped(t *testing.T) {
 	same(t, "changes", told(changes), []string{"Added a/x - > 1@1 by Applied@1", "Added a/y - > 3@3 by Applied@3"})
 	if store.Len() != 1 || other.Len() != 1 {
 		t.Errorf("%d pods and %d jobs, want 1 and 1", store.Len(), other.Len())
-	}
-}
-
-func TestThroughAppliesAStreamAndForwardsItsErrors(t *testing.T) {
-	c, store := newCache(t)
-	failure := &streams.Error{Source: "test"}
-	events := streams.Create(func(_ context.Context, out streams.Sink[streams.Event]) {
-		out.Send([]streams.Event{applied("a/x", "1@1")})
-		out.Error(failure)
-		out.Send([]streams.Event{bookmark("2")}) // It changes nothing, so no change follows.
-	})
-	changes, errs := streams.Collect(t.Context(), c.Through(events))
-	same(t, "changes", told(changes), []string{"Added a/x - > 1@1 by Applied@1"})
-	if len(errs) != 1 || !errors.Is(errs[0], failure) {
-		t.Errorf("errors are %v", errs)
-	}
-	if store.Version() != "2" {
-		t.Errorf("the version is %q, want 2", store.Version())
 	}
 }

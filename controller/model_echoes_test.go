@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,11 +114,18 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 func checkEchoes(t *testing.T, text, hows string) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &echoing{lagging: newLagging(t), hows: hows, attempts: map[string][]time.Time{}}
-		requests := operators.Trigger(e.cache.Through(e.events()), operators.NewRules(operators.Rule{Controller: "doing", Kind: modelKinds[0]}))
-		results := operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"doing": {Reconcile: e.reconcile, IgnoreEchoes: true}}),
-			operators.ReconcileOptions{Workers: 2, Backoff: operators.Backoff{Max: longestBackoff, Jitter: -1}})
+		made, err := pipeline.New(streams.Create(e.inlet.Drain), pipeline.Options{
+			Cache:       e.cache,
+			Rules:       operators.NewRules(operators.Rule{Controller: "doing", Kind: modelKinds[0]}),
+			Controllers: operators.NewControllers(map[string]operators.Controller{"doing": {Reconcile: e.reconcile, IgnoreEchoes: true}}),
+			Window:      operators.DefaultWindow,
+			Reconcile:   operators.ReconcileOptions{Workers: 2, Backoff: operators.Backoff{Max: longestBackoff, Jitter: -1}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		e.group.Go("pipeline", func(ctx context.Context) error {
-			return streams.ForEach(ctx, results, func([]operators.Result) {}, func(err error) { t.Error(err) })
+			return made.Run(ctx, func([]operators.Result) {}, func(err error) { t.Error(err) })
 		})
 		e.follow(time.Millisecond)
 		foreign := map[string][]time.Time{} // by name: when the watch reports each change

@@ -36,7 +36,7 @@ func TestAListThatIsTooOldTakesNothingWithIt(t *testing.T) {
 	events := append([]streams.Event{event(streams.Applied, "kept", 2)}, since...)
 	events = append(append(events, listed("2", "kept")...), since...)
 	debounced := operators.Debounce(streams.Of(events...), operators.DebounceOptions{})
-	streams.Collect(t.Context(), made.Through(debounced))
+	streams.Collect(t.Context(), applied(made, debounced))
 	if _, found := store.Get(types.NamespacedName{Namespace: "x", Name: "kept"}); !found {
 		t.Error("the cache does not have an object that an event and a list carried")
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -24,6 +25,8 @@ func (g *gate) pass() {
 		<-*until
 	}
 }
+
+func (g *gate) isOpen() bool { return g.shut.Load() == nil }
 
 func (g *gate) toggle() {
 	until := make(chan struct{})
@@ -40,14 +43,13 @@ func (g *gate) open() {
 
 // lived is a schedule that is lived through: a world, and the real pipeline beside it.
 type lived struct {
-	cache     *cache.Cache
-	stores    []*cache.Store
-	feeds     []chan any // of a source: batches of events, and errors
-	debounce  operators.StageStats
-	reconcile operators.StageStats
-	ctx       context.Context
-	end       context.CancelFunc
-	group     *lifecycle.Group
+	cache    *cache.Cache
+	stores   []*cache.Store
+	feeds    []chan any // of a source: batches of events, and errors
+	pipeline *pipeline.Pipeline
+	ctx      context.Context
+	end      context.CancelFunc
+	group    *lifecycle.Group
 
 	events, requests, results gate
 
@@ -101,11 +103,12 @@ func newLived(t *testing.T, window time.Duration) (*lived, error) {
 		l.feeds = append(l.feeds, feed)
 		inputs = append(inputs, fed(feed))
 	}
+	if l.pipeline, err = l.assemble(inputs, window); err != nil {
+		return nil, err
+	}
 	l.group = lifecycle.New(l.ctx)
 	l.group.Go("pipeline", func(ctx context.Context) error {
-		return streams.ForEach(ctx, l.pipeline(inputs, window),
-			func([]operators.Result) { l.results.pass() },
-			l.onError)
+		return l.pipeline.Run(ctx, func([]operators.Result) { l.results.pass() }, l.onError)
 	})
 	return l, nil
 }
@@ -132,31 +135,45 @@ func fed(feed <-chan any) streams.Stream[streams.Event] {
 	})
 }
 
-// pipeline is that of a manager, with gates in it. The horse of a hero has its name.
-func (l *lived) pipeline(inputs []streams.Stream[streams.Event], window time.Duration) streams.Stream[operators.Result] {
-	events := operators.Debounce(streams.Merge(inputs...), operators.DebounceOptions{Window: window, Stats: &l.debounce})
-	events = gated(events, &l.events)
-	changes := streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) {
-		return l.onChanges(l.cache.Apply(batch)), nil
+// assemble makes the pipeline of a manager, with gates in it: in a stage before the cache, where
+// rules are asked, and where results are handled. The horse of a hero has its name.
+func (l *lived) assemble(inputs []streams.Stream[streams.Event], window time.Duration) (*pipeline.Pipeline, error) {
+	stats := &operators.StageStats{}
+	gated := func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
+		return operators.Debounce(streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
+			l.events.pass()
+			return batch, nil
+		}), operators.DebounceOptions{Stats: stats})
+	}
+	visible := func(change streams.Change) bool {
+		l.onChanges([]streams.Change{change})
+		l.requests.pass()
+		return true
+	}
+	return pipeline.New(streams.Merge(inputs...), pipeline.Options{
+		Cache: l.cache,
+		Rules: operators.NewRules(
+			operators.Rule{Controller: "heroes", Kind: modelKinds[0], When: visible},
+			operators.Rule{Controller: "heroes", Kind: modelKinds[1], When: visible},
+			operators.Rule{Controller: "weapons", Kind: modelKinds[2], When: visible}),
+		Controllers: operators.NewControllers(map[string]operators.Controller{
+			"heroes":  {Reconcile: l.reads(0, 1)},
+			"weapons": {Reconcile: l.reads(2)},
+		}),
+		Window:    window,
+		Stages:    []pipeline.Stage{{Name: "gate", Stats: stats, Run: gated}},
+		Reconcile: operators.ReconcileOptions{Workers: 2},
 	})
-	requests := operators.Trigger(changes, operators.NewRules(
-		operators.Rule{Controller: "heroes", Kind: modelKinds[0]},
-		operators.Rule{Controller: "heroes", Kind: modelKinds[1]},
-		operators.Rule{Controller: "weapons", Kind: modelKinds[2]}))
-	requests = gated(requests, &l.requests)
-	return operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{
-		"heroes":  {Reconcile: l.reads(0, 1)},
-		"weapons": {Reconcile: l.reads(2)},
-	}), operators.ReconcileOptions{Workers: 2, Stats: &l.reconcile})
 }
 
-// gated is a stage that stops while its gate is shut. It has a goroutine of its own.
-func gated[T any](in streams.Stream[T], through *gate) streams.Stream[T] {
-	passed := streams.MapBatches(in, func(batch []T) ([]T, error) {
-		through.pass()
-		return batch, nil
-	})
-	return streams.Batch(passed, 256)
+// count returns what a stage of the pipeline has done so far.
+func (l *lived) count(name string) pipeline.StageCount {
+	for _, count := range l.pipeline.Counts() {
+		if count.Name == name {
+			return count
+		}
+	}
+	panic("there is no stage " + name)
 }
 
 // reads is a reconciler that reads what concerns an object, and notes it if it succeeds.

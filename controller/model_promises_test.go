@@ -37,7 +37,7 @@ func (l *lived) readAll() {
 
 // onChanges checks the changes of the cache: each begins with the object of the last change of its
 // key, and readers then see the new object.
-func (l *lived) onChanges(changes []streams.Change) []streams.Change {
+func (l *lived) onChanges(changes []streams.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, change := range changes {
@@ -48,8 +48,6 @@ func (l *lived) onChanges(changes []streams.Change) []streams.Change {
 		}
 		l.follow(thing, change)
 	}
-	l.checkVersions()
-	return changes
 }
 
 func (l *lived) thing(key streams.Key) *thing {
@@ -115,7 +113,8 @@ func (l *lived) follow(thing *thing, change streams.Change) {
 	}
 }
 
-// checkVersions checks that everything up to the version that a store claims is in it.
+// checkVersions checks that everything up to the version that a store claims is in it. The changes
+// of a batch become visible together, so it is called between batches.
 func (l *lived) checkVersions() {
 	for _, thing := range l.world.things {
 		version := l.stores[thing.kind].Version()
@@ -133,6 +132,9 @@ func (l *lived) checkRest() {
 	l.readAll()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.requests.isOpen() { // Else the pipeline may be inside a batch.
+		l.checkVersions()
+	}
 	// The debounce holds at most the errors, and of each source one state of each object, a list and
 	// a bookmark. It holds these twice, because the next batch to send is taken out already.
 	bound := l.sent
@@ -142,10 +144,10 @@ func (l *lived) checkRest() {
 			bound += 2 * (times - 1) // Repeated deletions are not folded either.
 		}
 	}
-	if waiting := int(l.debounce.Waiting.Load()); waiting > bound {
+	if waiting := int(l.count("debounce").Waiting); waiting > bound {
 		l.world.broken("%d events wait in the debounce, of at most %d objects, lists and bookmarks", waiting, bound)
 	}
-	if waiting := int(l.reconcile.Waiting.Load()); waiting > len(l.world.things) {
+	if waiting := int(l.count("reconcile").Waiting); waiting > len(l.world.things) {
 		l.world.broken("%d objects of %d wait for a reconcile", waiting, len(l.world.things))
 	}
 	if l.stores[2].Version() == "" && l.cache.Level() != cache.Starting {
@@ -155,7 +157,7 @@ func (l *lived) checkRest() {
 
 // checkEnd checks the promises that hold when the pipeline has ended.
 func (l *lived) checkEnd(cut bool) {
-	if waiting, running := l.debounce.Waiting.Load()+l.reconcile.Waiting.Load(), l.reconcile.Running.Load(); waiting != 0 || running != 0 {
+	if waiting, running := l.count("debounce").Waiting+l.count("reconcile").Waiting, len(l.running); waiting != 0 || running != 0 {
 		l.world.broken("at the end %d wait and %d run", waiting, running)
 	}
 	if cut {
@@ -167,7 +169,7 @@ func (l *lived) checkEnd(cut bool) {
 		events += source.events
 		l.checkNothingFoldedAway(source)
 	}
-	if in := int(l.debounce.In.Load()); in != events {
+	if in := int(l.count("debounce").In); in != events {
 		l.world.broken("%d events came to the debounce, of %d", in, events)
 	}
 	if l.errors != l.sent {

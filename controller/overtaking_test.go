@@ -31,7 +31,7 @@ func TestABusyObjectThatAQuietOneOvertakesKeepsItsOwnWrite(t *testing.T) {
 		group := lifecycle.New(t.Context())
 		group.Go("pipeline", func(ctx context.Context) error {
 			debounced := operators.Debounce(source, operators.DebounceOptions{Window: time.Second})
-			return events.ForEach(ctx, made.Through(debounced), func([]events.Change) {}, func(err error) { t.Error(err) })
+			return events.ForEach(ctx, applied(made, debounced), func([]events.Change) {}, func(err error) { t.Error(err) })
 		})
 		emit := func(kinds events.EventType, object *corev1.Pod) {
 			event := events.Event{Type: kinds, Source: "test", Key: events.Key{GroupKind: kind}, ResourceVersion: object.ResourceVersion}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -37,12 +38,19 @@ func bellerophon(name string, window time.Duration) side {
 			recorder.reconcile(request.Name, func(kind int) (metav1.Object, bool) { return stores[kind].Get(request.NamespacedName) })
 			return 0, nil
 		}
-		events := operators.Debounce(streams.Merge(watches...), operators.DebounceOptions{Window: window, Burst: operators.DefaultBurst})
-		requests := operators.Trigger(held.Through(events), operators.NewRules(rules...))
-		results := operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"shero": {Reconcile: reconcile}}),
-			operators.ReconcileOptions{Workers: workers})
+		made, err := pipeline.New(streams.Merge(watches...), pipeline.Options{
+			Cache:       held,
+			Rules:       operators.NewRules(rules...),
+			Controllers: operators.NewControllers(map[string]operators.Controller{"shero": {Reconcile: reconcile}}),
+			Window:      window,
+			Burst:       operators.DefaultBurst,
+			Reconcile:   operators.ReconcileOptions{Workers: workers},
+		})
+		if err != nil {
+			return err
+		}
 		var failures []error
-		err = streams.ForEach(ctx, results, streams.Recycle[operators.Result], func(err error) { failures = append(failures, err) })
+		err = made.Run(ctx, func([]operators.Result) {}, func(err error) { failures = append(failures, err) })
 		return errors.Join(append(failures, err)...)
 	}}
 }

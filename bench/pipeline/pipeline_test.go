@@ -1,4 +1,4 @@
-package pipeline
+package pipeline_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -40,25 +41,36 @@ func events(n, keys int) []streams.Event {
 	return made
 }
 
-// pipeline builds the pipeline of a manager, from batches of events to results.
-func pipeline(b *testing.B, in []streams.Event, batch int, window time.Duration, reconcile operators.Reconciler) streams.Stream[operators.Result] {
+// assemble makes the pipeline of a manager, of a source and one controller.
+func assemble(b *testing.B, source streams.Stream[streams.Event], window time.Duration, reconcile operators.Reconciler) *pipeline.Pipeline {
 	b.Helper()
 	held, err := cache.New(cache.LoopOptions{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
 	held.Add(kind, cache.ByOwner)
-	source := streams.Create(func(_ context.Context, out streams.Sink[streams.Event]) {
-		for start := 0; start < len(in); start += batch {
-			end := min(start+batch, len(in))
+	made, err := pipeline.New(source, pipeline.Options{
+		Cache:       held,
+		Rules:       operators.NewRules(operators.Rule{Controller: "bench", Kind: kind}),
+		Controllers: operators.NewControllers(map[string]operators.Controller{"bench": {Reconcile: reconcile}}),
+		Window:      window,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return made
+}
+
+// batches emits events in batches of a size.
+func batches(in []streams.Event, size int) streams.Stream[streams.Event] {
+	return streams.Create(func(_ context.Context, out streams.Sink[streams.Event]) {
+		for start := 0; start < len(in); start += size {
+			end := min(start+size, len(in))
 			if !out.Send(in[start:end:end]) { // The receiver owns a batch, including its spare capacity.
 				return
 			}
 		}
 	})
-	changes := held.Through(operators.Debounce(streams.Merge(source), operators.DebounceOptions{Window: window}))
-	requests := operators.Trigger(changes, operators.NewRules(operators.Rule{Controller: "bench", Kind: kind}))
-	return operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"bench": {Reconcile: reconcile}}), operators.ReconcileOptions{})
 }
 
 // BenchmarkPipeline sends events of many keys from the source to the reconciler. One operation is
@@ -73,7 +85,7 @@ func BenchmarkPipeline(b *testing.B) {
 					b.ReportAllocs()
 					b.ResetTimer()
 					reconciles := 0
-					err := streams.ForEach(b.Context(), pipeline(b, in, batch, window, nothing),
+					err := assemble(b, streams.Merge(batches(in, batch)), window, nothing).Run(b.Context(),
 						func(results []operators.Result) { reconciles += len(results) },
 						func(err error) { b.Error(err) })
 					if err != nil {
@@ -95,11 +107,6 @@ func BenchmarkLatency(b *testing.B) {
 		return 0, nil
 	}
 	in := events(b.N, b.N)
-	held, err := cache.New(cache.LoopOptions{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
-	held.Add(kind, cache.ByOwner)
 	next := make(chan streams.Event)
 	source := streams.Create(func(ctx context.Context, out streams.Sink[streams.Event]) {
 		for {
@@ -113,12 +120,10 @@ func BenchmarkLatency(b *testing.B) {
 			}
 		}
 	})
-	changes := held.Through(operators.Debounce(source, operators.DebounceOptions{Window: operators.DefaultWindow}))
-	requests := operators.Trigger(changes, operators.NewRules(operators.Rule{Controller: "bench", Kind: kind}))
-	results := operators.Reconcile(requests, operators.NewControllers(map[string]operators.Controller{"bench": {Reconcile: reconcile}}), operators.ReconcileOptions{})
+	made := assemble(b, source, operators.DefaultWindow, reconcile)
 	group := lifecycle.New(b.Context())
-	group.Go("results", func(ctx context.Context) error {
-		return streams.ForEach(ctx, results, func([]operators.Result) {}, func(err error) { b.Error(err) })
+	group.Go("pipeline", func(ctx context.Context) error {
+		return made.Run(ctx, func([]operators.Result) {}, func(err error) { b.Error(err) })
 	})
 	b.ResetTimer()
 	for _, event := range in {
