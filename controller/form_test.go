@@ -194,7 +194,7 @@ func TestAKindIsKeptInOneForm(t *testing.T) {
 		"with other fields": {controller.For(&corev1.Pod{}, controller.FieldSelector("spec.nodeName=worker-1")),
 			"Pod is watched twice, with different options"},
 		"with a selector that is none": {controller.For(&corev1.Secret{}, controller.LabelSelector("app in")),
-			`Secret: watch: LabelSelector is "app in", which is no selector`},
+			`Secret: watch: LabelSelector is "app in", which is not a selector`},
 	} {
 		m := manager(t, silent, controller.Options{})
 		add(t, m, nothing)

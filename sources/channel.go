@@ -6,14 +6,15 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// channelBatch bounds the values that Channel joins while the receiver is busy.
+// channelBatch bounds a batch that Channel collects while the receiver is busy.
 const channelBatch = 256
 
-// Channel is the values of a Go channel, until it is closed. Values that come while the
-// receiver is busy leave as one batch of up to 256; beyond that, whoever sends on the
-// channel waits. The channel belongs to the caller: observations share its values, so
-// that one value goes to one of them, and what an observation has taken and not
-// delivered when its context ends is gone.
+// Channel emits the values of a Go channel, until the channel is closed. Values that come while the
+// receiver is busy leave as one batch of up to 256. Beyond that, senders on the channel block.
+//
+// The channel belongs to the caller, and observations share its values: each value goes to one
+// observation. Values that an observation has received, but not delivered when its context ends,
+// are lost.
 func Channel[T any](ch <-chan T) streams.Stream[T] {
 	return streams.Batch(streams.Create(func(ctx context.Context, out streams.Sink[T]) {
 		for {

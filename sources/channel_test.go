@@ -37,7 +37,7 @@ func TestAChannelIsBatchedWhileTheReceiverIsBusy(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		if batches > 12 {
-			t.Errorf("got %d batches, want one for what came while the receiver was busy", batches)
+			t.Errorf("got %d batches, want one for all values that came while the receiver was busy", batches)
 		}
 	})
 }
@@ -89,12 +89,12 @@ func TestAChannelIsNotReadUnobservedAndEndsWithTheContext(t *testing.T) {
 		}
 		values, _ := streams.Collect(t.Context(), sources.Channel(closed(2, 3)))
 		if !slices.Equal(values, []int{2, 3}) {
-			t.Errorf("got %v of a closed channel", values)
+			t.Errorf("got %v from a closed channel", values)
 		}
 	})
 }
 
-// closed is a closed channel with values in it.
+// closed returns a closed channel that holds values.
 func closed(values ...int) <-chan int {
 	ch := make(chan int, len(values))
 	for _, value := range values {

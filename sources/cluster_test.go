@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// exchanges are the requests to a real API server, with their answers' content types.
+// exchanges records the requests to a real API server, with the content types of the responses.
 type exchanges struct {
 	mu   sync.Mutex
 	all  []exchange
@@ -44,7 +44,7 @@ func (e *exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// log is the requests so far, as text.
+// log returns the requests so far as text.
 func (e *exchanges) log() (lines []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -62,19 +62,19 @@ func (e *exchanges) log() (lines []string) {
 	return lines
 }
 
-// folded is what a real watch has told, as a cache would hold it.
+// folded applies the events of a real watch, as a cache would.
 type folded struct {
 	t       *testing.T
 	items   chan any
 	listing map[string]streams.Object
 	held    map[string]streams.Object
 	start   string // the version that the last list has to reach, if any
-	version string // that of the last list
-	told    []string
+	version string // the version of the last list
+	emitted []string
 	log     *exchanges
 }
 
-// watchOn watches a kind on the cluster of the tests.
+// watchOn watches a kind on the shared test cluster.
 func watchOn(t *testing.T, kind sources.Kind, options sources.WatchOptions) *folded {
 	t.Helper()
 	made := &folded{t: t, items: make(chan any, 1000), log: &exchanges{}}
@@ -104,7 +104,7 @@ func watchOn(t *testing.T, kind sources.Kind, options sources.WatchOptions) *fol
 	return made
 }
 
-// until takes in what is told until something holds, and says how long that took.
+// until applies events until a condition holds, and returns how long that took.
 func (f *folded) until(what string, holds func() bool) time.Duration {
 	f.t.Helper()
 	start := time.Now()
@@ -114,7 +114,7 @@ func (f *folded) until(what string, holds func() bool) time.Duration {
 		case item := <-f.items:
 			f.take(item)
 		case <-limit:
-			f.t.Fatalf("%s does not come about; held are %v, told was %q", what, slices.Sorted(maps.Keys(f.held)), f.told)
+			f.t.Fatalf("waiting for %s: timed out; held are %v, emitted was %q", what, slices.Sorted(maps.Keys(f.held)), f.emitted)
 		}
 	}
 	return time.Since(start)
@@ -123,11 +123,11 @@ func (f *folded) until(what string, holds func() bool) time.Duration {
 func (f *folded) take(item any) {
 	events, isEvents := item.([]streams.Event)
 	if !isEvents {
-		f.told = append(f.told, fmt.Sprint(item))
+		f.emitted = append(f.emitted, fmt.Sprint(item))
 		return
 	}
 	for _, event := range events {
-		f.told = append(f.told, strings.TrimSpace(event.Type.String()+" "+event.Key.Name))
+		f.emitted = append(f.emitted, strings.TrimSpace(event.Type.String()+" "+event.Key.Name))
 		switch event.Type {
 		case streams.ListStart:
 			f.listing, f.start = map[string]streams.Object{}, event.ResourceVersion
@@ -143,16 +143,16 @@ func (f *folded) take(item any) {
 	}
 }
 
-// holds says whether these objects are held.
+// holds reports whether exactly these objects are held.
 func (f *folded) holds(names ...string) func() bool {
 	return func() bool {
 		return f.held != nil && f.listing == nil && slices.Equal(slices.Sorted(maps.Keys(f.held)), names)
 	}
 }
 
-// says says whether a line was told.
+// says reports whether a line was emitted.
 func (f *folded) says(line string) func() bool {
-	return func() bool { return slices.Contains(f.told, line) }
+	return func() bool { return slices.Contains(f.emitted, line) }
 }
 
 func TestAListOnARealServerComesInPagesOrAsAStream(t *testing.T) {
@@ -193,8 +193,8 @@ func TestAListOnARealServerComesInPagesOrAsAStream(t *testing.T) {
 	}
 }
 
-// What the cache takes for current without asking is what the API server promises to stream, or to
-// send in pages.
+// The cache takes these lists as current without asking for the version. This test checks that the
+// API server keeps that promise, for streamed lists and for pages.
 func TestTheFirstListOfARealServerHasEachWriteBeforeAndNothingElseIsAskedFor(t *testing.T) {
 	namespace := clustertest.Namespace(t)
 	client, err := kubernetes.NewForConfig(clustertest.Shared(t).AdminConfig())
@@ -219,15 +219,15 @@ func TestTheFirstListOfARealServerHasEachWriteBeforeAndNothingElseIsAskedFor(t *
 		f := watchOn(t, kind, options)
 		f.until("the list", f.says("ListEnd"))
 		if f.start != "" || streams.OlderVersion(f.version, written.ResourceVersion) {
-			t.Errorf("the list at %s is to reach %q, and the last write was at %s", f.version, f.start, written.ResourceVersion)
+			t.Errorf("the list at %s has to reach %q, and the last write was at %s", f.version, f.start, written.ResourceVersion)
 		}
 		if !f.holds(names...)() {
-			t.Errorf("after the write of %s, told is %q", written.Name, f.told)
+			t.Errorf("after the write of %s, the events are %q", written.Name, f.emitted)
 		}
 		same(t, "what is asked for first", f.log.log()[:1], []string{request})
-		for _, other := range f.log.log()[1:] { // Behind a page, the watch that follows.
+		for _, other := range f.log.log()[1:] { // After a page, the watch that follows.
 			if other != "watch sendInitialEvents= as vnd.kubernetes.protobuf" {
-				t.Errorf("it is asked for %q as well", other)
+				t.Errorf("there was another request: %q", other)
 			}
 		}
 	}

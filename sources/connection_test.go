@@ -19,8 +19,8 @@ func busy(made *request) {
 	made.refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "busy")
 }
 
-// aged is a watch at version 8 that has lasted. One that ends at once the reflector takes
-// for a reason to list anew.
+// aged returns a watch at version 8 that has been open for a minute. After a watch that ends at
+// once, the reflector would relist.
 func aged(t *testing.T, server *server, objects ...*corev1.ConfigMap) *connection {
 	t.Helper()
 	connection := started(t, server, "8", objects...)
@@ -35,29 +35,29 @@ func TestALostServerIsToldOnceAndItsReturnWithTheVersionThatIsCurrentThen(t *tes
 				server, status := newServer(), &sources.Status{}
 				seen := observe(t, watching(t, server, sources.WatchOptions{Status: status}))
 				aged(t, server, configMap("a", "x", "5")).cut()
-				seen.told()
+				seen.emitted()
 				lose(server.next(t).has(t, "watch", "true"))
-				same(t, "at the first failure", seen.told(), []string{"Disconnected @"})
+				same(t, "at the first failure", seen.emitted(), []string{"Disconnected @"})
 				if state := sources.WatchState(status.State.Load()); state != sources.BackingOff {
 					t.Errorf("it is %v", state)
 				}
 				lose(server.next(t).has(t, "watch", "", "limit", "1"))
-				server.next(t).list("30") // It is there again.
+				server.next(t).list("30") // The server is back.
 				lose(server.next(t).has(t, "watch", "true"))
-				same(t, "at further failures", seen.told(), nil)
+				same(t, "at further failures", seen.emitted(), nil)
 				if failed := seen.failures(); len(failed) != 3 || status.Errors.Load() != 3 {
-					t.Errorf("of 3 requests that failed, %d are counted and told is %q", status.Errors.Load(), failed)
+					t.Errorf("after 3 failed requests, %d are counted, and the failures are %q", status.Errors.Load(), failed)
 				}
 				server.next(t).list("31")
 				connection := server.next(t).has(t, "watch", "true", "resourceVersion", "8").open()
 				connection.send(t, "MODIFIED", configMap("a", "x", "20"))
-				same(t, "afterwards", seen.told(), []string{"Connected @31", "Applied a/x @20"})
+				same(t, "afterwards", seen.emitted(), []string{"Connected @31", "Applied a/x @20"})
 				if state := sources.WatchState(status.State.Load()); state != sources.Watching {
 					t.Errorf("it is %v", state)
 				}
 				connection.cut()
 				lose(server.next(t))
-				same(t, "when it is lost again", seen.told(), []string{"Disconnected @"})
+				same(t, "when it is lost again", seen.emitted(), []string{"Disconnected @"})
 				seen.stop(t)
 			})
 		})
@@ -75,16 +75,16 @@ func TestANewListTakesThePlaceOfConnected(t *testing.T) {
 		server.next(t).has(t, "watch", "", "limit", "1").list("39")
 		connection := server.next(t).has(t, "sendInitialEvents", "true", "resourceVersion", "8").open()
 		connection.listed(t, "40")
-		same(t, "events", seen.told(), []string{
+		same(t, "events", seen.emitted(), []string{
 			"ListStart @", "Listed a/x @5", "ListEnd @8", "Disconnected @", "ListStart @39", "ListEnd @40"})
 		pass(t, time.Minute)
 		connection.cut()
 		connection = server.next(t).has(t, "watch", "true").open()
-		same(t, "when it goes on", seen.told(), nil)
+		same(t, "when it goes on", seen.emitted(), nil)
 		pass(t, time.Minute)
 		connection.cut()
 		missing(server.next(t))
-		same(t, "when it is lost again", seen.told(), []string{"Disconnected @"})
+		same(t, "when it is lost again", seen.emitted(), []string{"Disconnected @"})
 		seen.stop(t)
 	})
 }
@@ -94,14 +94,14 @@ func TestAWatchThatTimesOutIsNoLoss(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		connection := started(t, server, "8")
-		seen.told()
+		seen.emitted()
 		for range 3 {
 			pass(t, 7*time.Minute)
 			connection.send(t, "BOOKMARK", configMap("", "", "9"))
 			connection.cut()
 			connection = server.next(t).has(t, "watch", "true", "resourceVersion", "9").open()
 		}
-		same(t, "events", seen.told(), []string{"Bookmark @9", "Bookmark @9", "Bookmark @9"})
+		same(t, "events", seen.emitted(), []string{"Bookmark @9", "Bookmark @9", "Bookmark @9"})
 		seen.stop(t)
 	})
 }
@@ -112,9 +112,9 @@ func TestBeforeTheFirstListThereIsNothingToLose(t *testing.T) {
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		server.next(t).unreachable()
 		server.next(t).unreachable()
-		same(t, "events", seen.told(), nil)
+		same(t, "events", seen.emitted(), nil)
 		if failed := seen.failures(); len(failed) != 2 {
-			t.Errorf("of 2 requests that failed, told is %q", failed)
+			t.Errorf("after 2 failed requests, the failures are %q", failed)
 		}
 		seen.stop(t)
 	})
@@ -149,8 +149,8 @@ func TestTheLossIsToldBeforeTheFailureThatShowedIt(t *testing.T) {
 	})
 }
 
-// The reflector waits, before it tries an unreachable server again, where nothing can end
-// the wait: it must not come to that.
+// Before it retries an unreachable server, the reflector waits in a way that nothing interrupts.
+// The source must keep it from doing so.
 func TestAnObservationEndsAtOnceWhileTheServerIsUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()

@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// horses are a custom kind of a real cluster.
+// horses is a custom kind on a real cluster.
 var horses = schema.GroupVersionResource{Group: "sources.example.org", Version: "v1", Resource: "horses"}
 
-// horse is what the tests read of one.
+// horse is the part of the kind that the tests read.
 type horse struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -53,7 +53,7 @@ func newStable(t *testing.T) *stable {
 	}
 	namespace := clustertest.Namespace(t)
 	made := &stable{definitions.CustomResourceDefinitions(), objects.Resource(horses).Namespace(namespace), namespace}
-	t.Cleanup(func() { made.uninstall(context.Background(), t) }) // The test's own context has ended by then.
+	t.Cleanup(func() { made.uninstall(context.Background(), t) }) // The test's own context has ended when this runs.
 	return made
 }
 
@@ -77,7 +77,7 @@ func (s *stable) install(t *testing.T) {
 	}
 }
 
-// uninstall deletes the definition, with all horses, and waits until it is gone.
+// uninstall deletes the definition with all horses, and waits until it is gone.
 func (s *stable) uninstall(ctx context.Context, t *testing.T) {
 	t.Helper()
 	name := horses.GroupResource().String()
@@ -116,7 +116,7 @@ func TestAWatchSurvivesTheDeletionOfItsDefinitionAndFollowsTheNewOne(t *testing.
 	status := &sources.Status{}
 	kind := kindOf(t, &horse{}, sources.OfKind(horses.GroupVersion().WithKind("Horse")))
 	f := watchOn(t, kind, sources.WatchOptions{Status: status})
-	f.until("a failure, as there is no definition", func() bool { return len(f.told) > 0 })
+	f.until("a failure, as there is no definition", func() bool { return len(f.emitted) > 0 })
 	s.install(t)
 	f.until("the first list", f.holds())
 	s.foal(t, "arion", "pegasus")
@@ -125,28 +125,29 @@ func TestAWatchSurvivesTheDeletionOfItsDefinitionAndFollowsTheNewOne(t *testing.
 		t.Errorf("pegasus has %d wings", wings)
 	}
 	for round, name := range []string{"chrysaor", "xanthos"} {
-		f.told = nil
+		f.emitted = nil
 		s.uninstall(t.Context(), t)
 		f.until("the loss", f.says("Disconnected"))
 		if state := sources.WatchState(status.State.Load()); state != sources.BackingOff {
-			t.Errorf("without a definition it is %v", state)
+			t.Errorf("without a definition, the state is %v", state)
 		}
-		t.Logf("round %d, without a definition: %q, held %d", round, f.told, len(f.held))
+		t.Logf("round %d, without a definition: %q, held %d", round, f.emitted, len(f.held))
 		f.until("the deletions", f.holds())
-		f.told = nil
+		f.emitted = nil
 		s.install(t)
 		took := f.until("a list of the new kind", f.says("ListEnd"))
-		// 10 s between attempts, and a moment until the server serves the new kind.
+		// The bound is the 10 s between attempts, and a moment until the server serves the new
+		// kind.
 		if took > 12*time.Second {
 			t.Errorf("it took %v to list the new kind", took)
 		}
 		s.foal(t, name)
 		f.until("the horse of the new kind", f.holds(name))
-		t.Logf("round %d, with the new one: %q after %v", round, f.told, took)
+		t.Logf("round %d, with the new one: %q after %v", round, f.emitted, took)
 	}
 }
 
-// The API server sends metadata as protobuf, of custom kinds as well.
+// The API server sends metadata as protobuf, also for custom kinds.
 func TestMetadataComesAsProtobufOfBuiltInAndOfCustomKinds(t *testing.T) {
 	s := newStable(t)
 	s.install(t)
@@ -184,7 +185,7 @@ func TestMetadataComesAsProtobufOfBuiltInAndOfCustomKinds(t *testing.T) {
 			}
 			f.until("the change", func() bool { return f.held["pegasus"].GetLabels()["app"] != "red" && f.says("Applied pegasus")() })
 			if managed := f.held["pegasus"].GetManagedFields(); len(managed) > 0 {
-				t.Errorf("it keeps %v", managed)
+				t.Errorf("the managed fields are kept: %v", managed)
 			}
 		}
 	}

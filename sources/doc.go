@@ -1,13 +1,12 @@
-// Package sources is the outside world as streams of events.
+// Package sources provides the outside world as streams of events.
 //
-// A source is cold: an observation opens its connections, and its end closes them. It
-// never gives up: what fails it reports as a [streams.Error] and tries again after a
-// backoff.
+// A source is cold: an observation opens its connections, and the end of the observation closes
+// them. A source never gives up. It reports each failure as a [streams.Error] and tries again after
+// a backoff.
 //
-//   - [Watch] is the objects of a kind on an API server, in the vocabulary of
-//     [streams.Event].
-//   - [Files] is the files below a directory, in the vocabulary of [FileEvent]. No change
-//     is lost.
-//   - [Interval] is ticks that do not drift and do not pile up.
-//   - [Channel] is the values of a Go channel.
+//   - [Watch] emits the objects of a kind on an API server, in the vocabulary of [streams.Event].
+//   - [Files] emits the files below a directory, in the vocabulary of [FileEvent]. No change is
+//     lost.
+//   - [Interval] emits ticks that neither drift nor pile up.
+//   - [Channel] emits the values of a Go channel.
 package sources

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 )
 
-// encoding is that of client-go, except that the kind of a JSON object is read off its first
-// bytes where it stands there, and that failures which the server sends are noted.
+// encoding is client-go's encoding with two differences. It takes the kind of a JSON object from
+// the first bytes, if they hold it. It records the failures that the server sends on a watch.
 type encoding struct {
 	runtime.NegotiatedSerializer
 	accepts  []runtime.SerializerInfo
-	failures *failures // nil for nobody who wants to know
+	failures *failures // nil: failures are not recorded
 }
 
 // encodingOf returns the encoding of a kind.
@@ -39,32 +39,32 @@ func encodingOf(scheme *runtime.Scheme, kind schema.GroupVersionKind) encoding {
 	return made
 }
 
-// SupportedMediaTypes is the interface's.
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
 func (e encoding) SupportedMediaTypes() []runtime.SerializerInfo { return e.accepts }
 
-// DecoderToVersion is the interface's.
+// DecoderToVersion implements runtime.NegotiatedSerializer.
 func (e encoding) DecoderToVersion(decoder runtime.Decoder, to runtime.GroupVersioner) runtime.Decoder {
 	return noting{e.NegotiatedSerializer.DecoderToVersion(decoder, to), e.failures}
 }
 
-// noting is a decoder that notes failures.
+// noting is a decoder that records failures.
 type noting struct {
 	runtime.Decoder
 	failures *failures
 }
 
-// Decode is the interface's.
+// Decode implements runtime.Decoder.
 func (n noting) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	decoded, kind, err := n.Decoder.Decode(data, defaults, into)
-	// Only what comes on a watch is decoded without any word of what it should be.
+	// Only objects of a watch are decoded without defaults and without a target.
 	if status, is := decoded.(*metav1.Status); is && status.Status == metav1.StatusFailure && defaults == nil && into == nil {
 		n.failures.note(status)
 	}
 	return decoded, kind, err
 }
 
-// failures holds the last failure that the server sent on a watch of a kind. It ends the watch
-// within client-go's Reflector, which only logs it: see openWatch.
+// failures holds the last failure that the server sent on a watch of a kind. A failure ends the
+// watch within client-go's Reflector, which only logs it: see openWatch.
 type failures struct{ last atomic.Pointer[failure] }
 
 type failure struct {
@@ -78,10 +78,10 @@ func (f *failures) note(status *metav1.Status) {
 	}
 }
 
-// fresh is how old the failure may be that has just ended a watch.
+// fresh bounds the age of a failure that counts as the end of a watch.
 const fresh = time.Second
 
-// take returns the failure of just now, or nil, and forgets it.
+// take returns the failure that has just come, or nil, and forgets it.
 func (f *failures) take() error {
 	if f == nil {
 		return nil
@@ -92,8 +92,8 @@ func (f *failures) take() error {
 	return nil
 }
 
-// firstBytes finds the kind of JSON. The usual factory decodes all of it for that, once for an
-// event of a watch and once for the object in it, which is a third of the time that both take
+// firstBytes finds the kind of a JSON object. The usual factory decodes the whole object to find
+// it, once for a watch event and once for the object in it. That is a third of the time for both
 // (BenchmarkAnEventOfACustomResource).
 type firstBytes struct {
 	kind     schema.GroupVersionKind
@@ -103,18 +103,18 @@ type firstBytes struct {
 func firstBytesOf(kind schema.GroupVersionKind) *firstBytes {
 	version := kind.GroupVersion()
 	return &firstBytes{kind: kind, prefixes: [][]byte{
-		fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,`, version, kind.Kind), // of a custom resource
-		fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, kind.Kind, version), // of one that is built in
+		fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,`, version, kind.Kind), // for a custom resource
+		fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, kind.Kind, version), // for a built-in kind
 	}}
 }
 
-// events are the first bytes of events, which have no kind.
+// events holds the first bytes of watch events, which have no kind.
 var events = [][]byte{
 	[]byte(`{"type":"ADDED","object":{`), []byte(`{"type":"MODIFIED","object":{`), []byte(`{"type":"DELETED","object":{`), []byte(`{"type":"BOOKMARK","object":{`),
 }
 
-// Interpret is the interface's. What begins in another way, such as an error or a list, is
-// looked at as a whole.
+// Interpret implements json.MetaFactory. Data that begins in another way, such as an error or a
+// list, is decoded by the usual factory.
 func (f *firstBytes) Interpret(data []byte) (*schema.GroupVersionKind, error) {
 	for _, prefix := range f.prefixes {
 		if bytes.HasPrefix(data, prefix) {

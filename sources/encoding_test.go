@@ -38,12 +38,12 @@ func TestTheKindOfJSONIsWhatKubernetesFinds(t *testing.T) {
 		want, wantErr := kubernetesjson.DefaultMetaFactory.Interpret([]byte(data))
 		got, err := firstBytesOf(heroKind).Interpret([]byte(data))
 		if (err == nil) != (wantErr == nil) || !reflect.DeepEqual(got, want) {
-			t.Errorf("of %s: got %v and %v, want %v and %v", data, got, err, want, wantErr)
+			t.Errorf("for %s: got %v and %v, want %v and %v", data, got, err, want, wantErr)
 		}
 	}
 }
 
-// What an API server writes has no key twice.
+// The keys are unique, because an API server never writes a key twice.
 func FuzzTheKindOfAnyObjectIsWhatKubernetesFinds(f *testing.F) {
 	f.Add("stable.example.com/v1", "Hero", "name", "a", true)
 	f.Add("v1", "Hero", "kind ", `"`, false)
@@ -59,13 +59,13 @@ func FuzzTheKindOfAnyObjectIsWhatKubernetesFinds(f *testing.F) {
 		for _, expected := range []schema.GroupVersionKind{heroKind, schema.FromAPIVersionAndKind(version, kind)} {
 			got, err := firstBytesOf(expected).Interpret(data)
 			if (err == nil) != (wantErr == nil) || !reflect.DeepEqual(got, want) {
-				t.Errorf("of %s: got %v and %v, want %v and %v", data, got, err, want, wantErr)
+				t.Errorf("for %s: got %v and %v, want %v and %v", data, got, err, want, wantErr)
 			}
 		}
 	})
 }
 
-// hero is a custom resource with what most have.
+// hero is a custom resource with the fields that most have.
 type hero struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -81,7 +81,8 @@ type hero struct {
 
 func (h *hero) DeepCopyObject() runtime.Object { copied := *h; return &copied }
 
-// One event of a watch of a custom resource, as client-go takes it in.
+// BenchmarkAnEventOfACustomResource decodes one watch event of a custom resource, as client-go
+// does.
 func BenchmarkAnEventOfACustomResource(b *testing.B) {
 	scheme, kind := runtime.NewScheme(), heroKind
 	scheme.AddKnownTypeWithName(kind, &hero{})

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The reflector waits up to 10 s after an error event, and keeps it to itself.
+// The reflector waits up to 10 s after an error event, and does not report it.
 func TestAWatchThatEndsByAnErrorEventIsToldAsLost(t *testing.T) {
 	for reason, code := range map[metav1.StatusReason]int{
 		metav1.StatusReasonTooManyRequests: http.StatusTooManyRequests, metav1.StatusReasonInternalError: http.StatusInternalServerError,
@@ -20,10 +20,10 @@ func TestAWatchThatEndsByAnErrorEventIsToldAsLost(t *testing.T) {
 				server := newServer()
 				seen := observe(t, watching(t, server, sources.WatchOptions{}))
 				connection := aged(t, server, configMap("a", "x", "5"))
-				seen.told()
+				seen.emitted()
 				connection.send(t, "ERROR", failure(code, reason, "no"))
-				if told := seen.told(); !slices.Contains(told, "Disconnected @") {
-					t.Errorf("during the wait told is %q, want that the connection is lost", told)
+				if emitted := seen.emitted(); !slices.Contains(emitted, "Disconnected @") {
+					t.Errorf("during the wait the events are %q, want Disconnected", emitted)
 				}
 				seen.stop(t)
 			})

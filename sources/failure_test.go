@@ -19,7 +19,7 @@ func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
 		options  sources.WatchOptions
 		code     int
 		reason   metav1.StatusReason
-		requests int // of an attempt
+		requests int // in one attempt
 		is       func(error) bool
 		in       string
 		want     string
@@ -45,17 +45,17 @@ func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
 				for range test.requests {
 					server.next(t).refuse(test.code, test.reason, "no way")
 				}
-				server.none(t) // The attempt has failed, and a request more would fail as well.
+				server.none(t) // The attempt has failed, and another request would fail as well.
 				var refused *sources.RequestError
-				var told *streams.Error
-				if len(seen.errs) != 1 || !errors.As(seen.errs[0], &refused) || !errors.As(seen.errs[0], &told) {
+				var reported *streams.Error
+				if len(seen.errs) != 1 || !errors.As(seen.errs[0], &refused) || !errors.As(seen.errs[0], &reported) {
 					t.Fatalf("the failures are %v", seen.errs)
 				}
 				if refused.Verb != "list" || refused.Kind.Resource != "configmaps" || refused.Namespace != test.in || !test.is(refused) {
 					t.Errorf("the request was %+v", refused)
 				}
 				same(t, "failures", seen.failures(), []string{test.want})
-				same(t, "events", seen.told(), nil)
+				same(t, "events", seen.emitted(), nil)
 				if failed := status.Errors.Load(); failed != 1 {
 					t.Errorf("%d requests failed, want 1", failed)
 				}
@@ -81,12 +81,12 @@ func TestAWatchThatIsForbiddenWhereListsAreNotIsToldAsAWatch(t *testing.T) {
 		forbidden(server.next(t).has(t, "watch", "true"))
 		const want = "watch of ConfigMap: cannot watch configmaps in all namespaces: no way"
 		same(t, "failures", seen.failures(), []string{want})
-		same(t, "events", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @8", "Disconnected @"})
+		same(t, "events", seen.emitted(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @8", "Disconnected @"})
 		seen.stop(t)
 	})
 }
 
-// The wait doubles from 250 ms to 8 s, each lengthened by up to a quarter of itself.
+// The wait doubles from 250 ms to 8 s. Each wait is lengthened by up to a quarter.
 func TestAKindThatDoesNotExistYetIsTriedAgainWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
@@ -108,10 +108,10 @@ func TestAKindThatDoesNotExistYetIsTriedAgainWithBackoff(t *testing.T) {
 				t.Errorf("it waited %v, want %v to %v", waited, least, least*5/4)
 			}
 		}
-		connection := next.open() // Now it exists.
+		connection := next.open() // Now the kind exists.
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
 		connection.listed(t, "8")
-		same(t, "events", seen.told(), []string{"ListStart @", "Listed a/x @5", "ListEnd @8"})
+		same(t, "events", seen.emitted(), []string{"ListStart @", "Listed a/x @5", "ListEnd @8"})
 		same(t, "failures", seen.failures(), nil)
 		seen.stop(t)
 	})
@@ -148,7 +148,7 @@ func TestStatusFollowsTheWatch(t *testing.T) {
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
 		check("while the list streams in", sources.Listing, 0, 1, 1)
 		if last := status.Last.Load(); last != 0 {
-			t.Errorf("the last event was at %d, and there was none", last)
+			t.Errorf("the last event was at %d, want none", last)
 		}
 		connection.listed(t, "8")
 		check("after the list", sources.Watching, 1, 1, 1)
@@ -167,7 +167,7 @@ func TestStatusFollowsTheWatch(t *testing.T) {
 		again.open().listed(t, "10")
 		check("after a new list", sources.Watching, 2, 3, 1)
 		seen.stop(t)
-		check("after its end", sources.Watching, 2, 3, 1) // Its end is no failure.
+		check("after its end", sources.Watching, 2, 3, 1) // The end of an observation is not a failure.
 	})
 }
 
@@ -176,8 +176,8 @@ func TestStatesHaveNamesForMetrics(t *testing.T) {
 	same(t, "names", names, []string{"listing", "watching", "backing_off"})
 }
 
-// Whatever a watch is doing, the end of its observation ends it, with its request and
-// every goroutine: the bubble checks that.
+// The end of an observation ends its request and all its goroutines, in any state of the watch. The
+// bubble checks that.
 func TestAnObservationEndsWhateverTheWatchIsDoing(t *testing.T) {
 	refused := func(made *request) { made.refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "no") }
 	for name, until := range map[string]func(*testing.T, *server) *request{
@@ -214,7 +214,7 @@ func TestAnObservationEndsWhateverTheWatchIsDoing(t *testing.T) {
 				seen.failures()
 				seen.stop(t)
 				if under != nil && under.ctx.Err() == nil {
-					t.Error("the request goes on")
+					t.Error("the request continues")
 				}
 				same(t, "failures at the end", seen.failures(), nil)
 				server.none(t)
@@ -223,7 +223,7 @@ func TestAnObservationEndsWhateverTheWatchIsDoing(t *testing.T) {
 	}
 }
 
-// The reflector of client-go leaves a plain list behind when its context ends.
+// Client-go's reflector returns while a plain list is in flight, when its context ends.
 func TestAnObservationEndsNoSoonerThanItsPlainList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
@@ -235,15 +235,15 @@ func TestAnObservationEndsNoSoonerThanItsPlainList(t *testing.T) {
 		seen.group.Stop()
 		synctest.Wait()
 		if seen.ended {
-			t.Error("it has ended, and a request goes on")
+			t.Error("the observation has ended, and a request continues")
 		}
 		under.list("8")
 		seen.stop(t)
 	})
 }
 
-// A panic of the user's Transform must end neither the process nor the stream: other objects of
-// the kind would go unwatched for ever.
+// A panic in the caller's Transform must end neither the process nor the stream. Otherwise other
+// objects of the kind would no longer be watched.
 func TestAfterAPanicInKeepTheWatchBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()

@@ -4,8 +4,8 @@ package sources
 
 import "io/fs"
 
-// fileID tells files apart, whatever their names. Here nothing does, and a watch does not
-// follow a directory that is moved.
+// fileID identifies a file under any name. On this platform no file has an identity, and a watch
+// does not follow a directory that is moved.
 type fileID struct{}
 
 func idOf(fs.FileInfo) fileID { return fileID{} }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// fileID tells files apart, whatever their names.
+// fileID identifies a file under any name.
 type fileID struct{ device, inode uint64 }
 
 func idOf(info fs.FileInfo) fileID {

@@ -16,11 +16,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// FileEventType says what a FileEvent tells.
+// FileEventType is the type of a FileEvent.
 type FileEventType uint8
 
-// The vocabulary of Files. A list is a FilesListStart, its FileListed and a FilesListEnd,
-// with nothing between them; it replaces all that was said before.
+// The vocabulary of Files. A list is a FilesListStart, its FileListed events and a FilesListEnd,
+// with nothing between them. A list replaces everything emitted before.
 const (
 	FilesListStart FileEventType = iota + 1
 	FileListed
@@ -39,44 +39,45 @@ func (t FileEventType) String() string {
 	return fileEventTypes[t]
 }
 
-// FileEvent is something that Files saw.
+// FileEvent is one observation made by Files.
 type FileEvent struct {
 	Type FileEventType
-	Path string // of the file, from the root, with slashes; empty at the ends of a list
+	Path string // from the root to the file, with slashes; empty for the start and end of a list
 }
 
-// FilesOptions set up [Files]. The zero value watches what git would.
+// FilesOptions configures [Files]. The zero value watches all files except those ignored by
+// .gitignore files.
 type FilesOptions struct {
-	// Ignore holds patterns in the language of .gitignore, for the whole tree. The
-	// .gitignore files come after them and may take them back.
+	// Ignore holds patterns in the language of .gitignore, for the whole tree. The .gitignore files
+	// come after them and may override them.
 	Ignore []string
 
-	// NoGitignore says that .gitignore files are files like others.
+	// NoGitignore makes Files treat .gitignore files as ordinary files.
 	NoGitignore bool
 }
 
-// Files is the files below a directory: a list of them, then what changes. Files are
-// regular files and symbolic links, which are not followed; directories are not told of.
+// Files emits a list of the files below a directory, and then their changes. Files are regular
+// files and symbolic links, which are not followed. No events are emitted for directories.
 //
-//   - Nothing that changes below the root is lost. Each event is made by looking at the
-//     tree, so that folding the events comes to the tree, whatever happened meanwhile.
-//     A reader that opens a file when it is told of it has read its last content in the
-//     end. A change may be told twice, and a file that is gone again not at all.
-//   - A rename is a FileRemoved and a FileCreated, for each file of a directory; over an
-//     existing file it is a FileModified.
-//   - What .gitignore files ignore, at all levels, is neither told of nor watched. When
-//     one changes, what it hides is removed and what it shows is created. Anything
-//     called .git is ignored. Git's settings outside of the tree are not read.
-//   - When the kernel drops notifications because they come too fast, there is a new list.
-//   - A directory that cannot be read or watched is a [streams.Error] with a *FileError,
-//     and is tried again every 10 seconds; the others go on.
-//   - The root is tried again with a backoff of up to 10 seconds for as long as it is not
-//     there or is no directory, each a *FileError too. When it is removed, so are its
-//     files; when it is back there is a new list. If it is a symbolic link, then that one
-//     is followed.
+//   - No change below the root is lost. Files looks at the tree before it emits an event, so a
+//     reader that applies all events ends with the tree, whatever happened meanwhile. A reader that
+//     opens each file on its event ends with the last content of each. A change may be emitted
+//     twice, and a file that is already gone again may not be emitted at all.
+//   - A rename is a FileRemoved and a FileCreated, for each file of a directory. A rename over an
+//     existing file is a FileModified.
+//   - Paths ignored by .gitignore files, at any level, are neither emitted nor watched. When a
+//     .gitignore file changes, the files that it now hides are removed, and the files that it now
+//     shows are created. Any path named .git is ignored. Git's settings outside the tree are not
+//     read.
+//   - When the kernel drops notifications because they come too fast, a new list follows.
+//   - A directory that cannot be read or watched is a [streams.Error] with a *FileError, and is
+//     retried every 10 seconds. The other directories are watched meanwhile.
+//   - While the root does not exist or is not a directory, it is retried with a backoff of up to 10
+//     seconds. Each failure is a *FileError, too. When the root is removed, so are its files; when
+//     it is back, a new list follows. If the root is a symbolic link, that link is followed.
 //
-// Changes through a memory map, or of another host on a network file system, are not
-// noticed: the kernel does not tell.
+// Changes through a memory map, and changes by another host on a network file system, are not
+// noticed, because the kernel does not report them.
 func Files(root string, options FilesOptions) streams.Stream[FileEvent] {
 	rules := parseIgnore([]byte(strings.Join(options.Ignore, "\n")))
 	return streams.Create(func(ctx context.Context, out streams.Sink[FileEvent]) {
@@ -85,11 +86,11 @@ func Files(root string, options FilesOptions) streams.Stream[FileEvent] {
 			rules:   rules,
 			options: options,
 			name:    "files of " + root,
-			inlet:   streams.NewQueue[FileEvent](),
+			queue:   streams.NewQueue[FileEvent](),
 		}
 		group := lifecycle.New(ctx)
 		group.Go(w.name, w.run)
-		w.inlet.Drain(group.Context(), out)
+		w.queue.Drain(group.Context(), out)
 		group.Stop()
 		if err := group.Wait(); err != nil {
 			out.Error(&streams.Error{Source: w.name, Err: err})
@@ -97,7 +98,7 @@ func Files(root string, options FilesOptions) streams.Stream[FileEvent] {
 	})
 }
 
-// FileError is a file or directory that could not be watched or read.
+// FileError is the failure to watch or read a file or directory.
 type FileError struct {
 	Path string // from the root, with slashes; "." is the root
 	Err  error
@@ -106,14 +107,14 @@ type FileError struct {
 func (e *FileError) Error() string {
 	switch {
 	case errors.Is(e.Err, syscall.ENOSPC):
-		return fmt.Sprintf("watching %s: there are too many watches; raise the limit with sysctl fs.inotify.max_user_watches, or ignore directories: %v", e.Path, e.Err)
+		return fmt.Sprintf("watching %s: too many watches; raise the limit with sysctl fs.inotify.max_user_watches, or ignore directories: %v", e.Path, e.Err)
 	case errors.Is(e.Err, syscall.EMFILE):
-		return fmt.Sprintf("watching %s: there are too many watchers or open files; raise the limit with sysctl fs.inotify.max_user_instances or ulimit -n: %v", e.Path, e.Err)
+		return fmt.Sprintf("watching %s: too many watchers or open files; raise the limit with sysctl fs.inotify.max_user_instances or ulimit -n: %v", e.Path, e.Err)
 	}
 	return fmt.Sprintf("watching %s: %v", e.Path, e.Err)
 }
 
-// Unwrap is what the file system said.
+// Unwrap returns the error of the file system.
 func (e *FileError) Unwrap() error { return e.Err }
 
 // fileWatch is the state of one observation of Files.
@@ -122,13 +123,13 @@ type fileWatch struct {
 	rules   []ignoreRule
 	options FilesOptions
 	name    string
-	inlet   *streams.Queue[FileEvent]
+	queue   *streams.Queue[FileEvent]
 }
 
-// errListAnew ends a session whose notifications are incomplete.
+// errListAnew ends a session whose notifications are incomplete. A new list follows.
 var errListAnew = errors.New("list anew")
 
-// run watches the root, in session after session, until ctx ends.
+// run watches the root in one session after another, until ctx ends.
 func (w *fileWatch) run(ctx context.Context) error {
 	backoff := retry()
 	for ctx.Err() == nil {
@@ -151,15 +152,15 @@ func (w *fileWatch) run(ctx context.Context) error {
 }
 
 func (w *fileWatch) fail(ctx context.Context, name string, err error) {
-	w.inlet.Error(ctx, &streams.Error{Source: w.name, Err: &FileError{Path: name, Err: err}})
+	w.queue.Error(ctx, &streams.Error{Source: w.name, Err: &FileError{Path: name, Err: err}})
 }
 
-// again is when directories that failed are tried again: their failure has no end that
-// anything would tell of.
-const again = 10 * time.Second
+// retryPeriod is the time between attempts to read failed directories. Nothing notifies Files when
+// such a failure ends.
+const retryPeriod = 10 * time.Second
 
-// session lists the files and tells of changes until the root is gone or something else
-// keeps it from going on.
+// session lists the files and emits changes until the root is gone, or until an error prevents it
+// from continuing.
 func (w *fileWatch) session(ctx context.Context) (listed bool, err error) {
 	root, err := filepath.EvalSymlinks(w.root)
 	if err != nil {
@@ -182,7 +183,7 @@ func (w *fileWatch) session(ctx context.Context) (listed bool, err error) {
 		return false, err
 	}
 	tree.flush(ctx)
-	ticker := time.NewTicker(again)
+	ticker := time.NewTicker(retryPeriod)
 	defer ticker.Stop()
 	for {
 		select {
@@ -200,7 +201,7 @@ func (w *fileWatch) session(ctx context.Context) (listed bool, err error) {
 			}
 			tree.failed(tree.top, err)
 		case <-ticker.C:
-			// Nothing tells that a directory above the root was moved.
+			// No notification comes when a directory above the root is moved.
 			if now, err := os.Stat(w.root); err != nil || !os.SameFile(now, info) {
 				tree.drop(tree.top)
 				tree.flush(ctx)

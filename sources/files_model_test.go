@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// git runs git with no settings but those of the tree.
+// git runs git with no settings except the settings in the tree.
 func git(t fataler, root, input string, args ...string) string {
 	t.Helper()
 	command := exec.Command("git", args...)
@@ -32,7 +32,7 @@ func git(t fataler, root, input string, args ...string) string {
 	return string(output)
 }
 
-// visible is what git sees in a tree: path by content.
+// visible returns the files that git sees in a tree, as content by path.
 func visible(t fataler, root string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -50,15 +50,15 @@ var (
 	patterns = []string{"", "*.log", "a/", "/b", "c\n!c/a", "**/b/a", "a/**\n!a/b", "b/*\n!b/c", "[a-b]", "!x.log", "*\n!*/\n!a"}
 )
 
-// randomPath is a path of up to three names: few enough for operations to meet.
+// randomPath returns a path of up to three names. There are few names, so that operations meet.
 func randomPath(rt *rapid.T) string {
 	return filepath.Join(rapid.SliceOfN(rapid.SampledFrom(names), 1, 3).Draw(rt, "path")...)
 }
 
-// operate does something random to a tree. That it may fail is part of the game.
+// operate applies a random operation to a tree. The operation may fail.
 func operate(rt *rapid.T, root string, number int) {
 	name := filepath.Join(root, randomPath(rt))
-	text := []byte(fmt.Sprintf("%07d", number)) // Of one length, so that only the time differs.
+	text := []byte(fmt.Sprintf("%07d", number)) // All contents have one length, so that only the time differs.
 	switch rapid.SampledFrom([]string{"write", "write", "mkdir", "remove", "rename", "replace", "ignore", "link"}).Draw(rt, "operation") {
 	case "write":
 		_ = os.MkdirAll(filepath.Dir(name), 0o755)
@@ -69,7 +69,7 @@ func operate(rt *rapid.T, root string, number int) {
 		_ = os.RemoveAll(name)
 	case "rename":
 		_ = os.Rename(name, filepath.Join(root, randomPath(rt)))
-	case "replace": // As editors save.
+	case "replace": // As editors save files.
 		if os.WriteFile(name+"~", text, 0o644) == nil && os.Rename(name+"~", name) != nil {
 			_ = os.Remove(name + "~")
 		}
@@ -81,9 +81,9 @@ func operate(rt *rapid.T, root string, number int) {
 	}
 }
 
-// TestFoldingTheEventsOfFilesComesToTheTree changes a tree at random, at random times,
-// while it is watched; git says what the tree is. Then it goes on, to see that nothing
-// that was on its way undoes it.
+// TestFoldingTheEventsOfFilesComesToTheTree changes a tree at random, at random times, while it is
+// watched. Git lists the expected tree. Then the test continues, to check that no pending
+// notification undoes the result.
 func TestFoldingTheEventsOfFilesComesToTheTree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		root, err := os.MkdirTemp(t.TempDir(), "tree")
@@ -129,8 +129,8 @@ func (f *folding) pause(t fataler, microseconds time.Duration) {
 	}
 }
 
-// TestIgnoringAgreesWithGit makes trees with random .gitignore files and compares the list
-// with git's.
+// TestIgnoringAgreesWithGit creates trees with random .gitignore files and compares the list with
+// git's.
 func TestIgnoringAgreesWithGit(t *testing.T) {
 	part := rapid.SampledFrom([]string{"a", "b", "ab", "*", "**", "?", "a*", "*b", "[ab]", "[!a]", "a.b", "{a,b}", `\a`, `\!a`, `\#a`, "a**b", "[a", "a b", "."})
 	line := rapid.Custom(func(rt *rapid.T) string {
@@ -157,7 +157,7 @@ func TestIgnoringAgreesWithGit(t *testing.T) {
 		}
 		f := fold(t, root, sources.FilesOptions{})
 		defer f.stop()
-		f.until(rt, "the list", f.isTold("FilesListEnd"))
+		f.until(rt, "the list", f.isEmitted("FilesListEnd"))
 		got, want := slices.Sorted(maps.Keys(f.files)), slices.Sorted(maps.Keys(visible(rt, root)))
 		if !slices.Equal(got, want) {
 			rt.Fatalf("got %q, git has %q", got, want)

@@ -18,16 +18,16 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// folding observes Files and folds the events: it knows nothing of the tree but what it
-// was told, and reads a file when it is told of it.
+// folding observes Files and folds its events into files. It has no other knowledge of the tree,
+// and reads a file when an event reports it.
 type folding struct {
-	root   string
-	items  <-chan any // []sources.FileEvent or an error
-	stop   func()
-	files  map[string]string // content by path
-	listed map[string]string // of the list under way
-	told   []string          // "FileCreated a/b", ...
-	errs   []error
+	root    string
+	items   <-chan any // []sources.FileEvent or an error
+	stop    func()
+	files   map[string]string // content by path
+	listed  map[string]string // the files of the list in flight
+	emitted []string          // "FileCreated a/b", ...
+	errs    []error
 }
 
 func fold(t *testing.T, root string, options sources.FilesOptions) *folding {
@@ -64,7 +64,7 @@ func (f *folding) until(t fataler, what string, holds func() bool) {
 		case item := <-f.items:
 			f.take(t, item)
 		case <-deadline:
-			t.Fatalf("%s does not come about; files %q, told %q, errors %v", what, slices.Sorted(maps.Keys(f.files)), f.told, f.errs)
+			t.Fatalf("waiting for %s: timed out; files %q, events %q, errors %v", what, slices.Sorted(maps.Keys(f.files)), f.emitted, f.errs)
 		}
 	}
 }
@@ -82,9 +82,9 @@ func (f *folding) take(t fataler, item any) {
 		return
 	}
 	for _, event := range item.([]sources.FileEvent) {
-		f.told = append(f.told, strings.TrimSpace(event.Type.String()+" "+event.Path))
+		f.emitted = append(f.emitted, strings.TrimSpace(event.Type.String()+" "+event.Path))
 		if inList := event.Type == sources.FileListed || event.Type == sources.FilesListEnd; inList != (f.listed != nil) {
-			t.Fatalf("%v at the wrong place: %q", event, f.told)
+			t.Fatalf("%v in the wrong place: %q", event, f.emitted)
 		}
 		_, known := f.files[event.Path]
 		switch event.Type {
@@ -96,12 +96,12 @@ func (f *folding) take(t fataler, item any) {
 			f.files, f.listed = f.listed, nil
 		case sources.FileCreated, sources.FileModified:
 			if known == (event.Type == sources.FileCreated) {
-				t.Fatalf("%v, but known is %v: %q", event, known, f.told)
+				t.Fatalf("%v, but known is %v: %q", event, known, f.emitted)
 			}
 			f.files[event.Path] = f.read(event.Path)
 		case sources.FileRemoved:
 			if !known {
-				t.Fatalf("%v of a file that is not known: %q", event, f.told)
+				t.Fatalf("%v of a file that was never reported: %q", event, f.emitted)
 			}
 			delete(f.files, event.Path)
 		}
@@ -110,7 +110,7 @@ func (f *folding) take(t fataler, item any) {
 
 func (f *folding) read(name string) string { return content(filepath.Join(f.root, name)) }
 
-// content is what a file holds, or where a link points.
+// content returns the content of a file, or the target of a link.
 func content(name string) string {
 	if target, err := os.Readlink(name); err == nil {
 		return "-> " + target
@@ -122,11 +122,11 @@ func content(name string) string {
 	return string(data)
 }
 
-func (f *folding) isTold(line string) func() bool {
-	return func() bool { return slices.Contains(f.told, line) }
+func (f *folding) isEmitted(line string) func() bool {
+	return func() bool { return slices.Contains(f.emitted, line) }
 }
 
-// expect waits until the folded files are these, as "path=content".
+// expect waits until the folded files are exactly these, as "path=content".
 func (f *folding) expect(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
@@ -164,12 +164,12 @@ func TestFilesListsAndThenTellsOfChanges(t *testing.T) {
 	put(t, root, "a", "1")
 	f := fold(t, root, sources.FilesOptions{})
 	f.expect(t, "a=1", "b/c=1")
-	if want := []string{"FilesListStart", "FileListed a", "FileListed b/c", "FilesListEnd"}; !slices.Equal(f.told, want) {
-		t.Errorf("told %q, want %q", f.told, want)
+	if want := []string{"FilesListStart", "FileListed a", "FileListed b/c", "FilesListEnd"}; !slices.Equal(f.emitted, want) {
+		t.Errorf("the events are %q, want %q", f.emitted, want)
 	}
 	put(t, root, "a", "2")
 	f.expect(t, "a=2", "b/c=1")
-	put(t, root, "x/y/z", "1") // Made faster than anything can be watched.
+	put(t, root, "x/y/z", "1") // Created faster than anything can be watched.
 	f.expect(t, "a=2", "b/c=1", "x/y/z=1")
 	put(t, root, "x/y/z", "2")
 	f.expect(t, "a=2", "b/c=1", "x/y/z=2")
@@ -191,10 +191,10 @@ func TestFilesFollowsRenames(t *testing.T) {
 	f.expect(t, "a=1", "b=2", "d/e/f=3")
 	rename("a", "b")
 	f.expect(t, "b=1", "d/e/f=3")
-	f.until(t, "the change of b", f.isTold("FileModified b"))
+	f.until(t, "the change of b", f.isEmitted("FileModified b"))
 	rename("d", "x")
 	f.expect(t, "b=1", "x/e/f=3")
-	put(t, root, "x/e/f", "4") // Its watch was of another name.
+	put(t, root, "x/e/f", "4") // The watch of the directory was created under another name.
 	put(t, root, "d/e/f", "5")
 	f.expect(t, "b=1", "x/e/f=4", "d/e/f=5")
 	rename("x/e", "d/g")
@@ -221,7 +221,7 @@ func TestFilesHonoursGitignoreFilesAtAllLevelsAndTheirChanges(t *testing.T) {
 	put(t, root, "build/deep/file", "2")
 	must(t, os.Remove(filepath.Join(root, ".gitignore")))
 	f.expect(t, "a.log=1", "build/deep/file=2", "sub/keep.log=1", "sub/only=1", "sub/deeper/only=1")
-	put(t, root, "build/deep/file", "3") // It is watched by now.
+	put(t, root, "build/deep/file", "3") // The directory is being watched.
 	f.until(t, "the new content", func() bool { return f.files["build/deep/file"] == "3" })
 	put(t, root, ".gitignore", "sub\na.log")
 	f.expect(t, "build/deep/file=3")
@@ -275,7 +275,7 @@ func TestADirectoryThatCannotBeWatchedEndsNothing(t *testing.T) {
 	dir, err := os.OpenRoot(root)
 	must(t, err)
 	name := strings.Repeat("n", 250)
-	for range 18 { // Its path is longer than the kernel takes.
+	for range 18 { // The path is longer than the kernel supports.
 		must(t, dir.Mkdir(name, 0o755))
 		deeper, err := dir.OpenRoot(name)
 		must(t, err)
@@ -293,7 +293,7 @@ func TestADirectoryThatCannotBeWatchedEndsNothing(t *testing.T) {
 	put(t, root, "b", "1")
 	f.expect(t, "a=1", "b=1")
 	if len(f.errs) != 1 {
-		t.Errorf("%d errors were told, want one", len(f.errs))
+		t.Errorf("%d errors were emitted, want one", len(f.errs))
 	}
 }
 
@@ -301,7 +301,7 @@ func TestWhenNotificationsAreDroppedFilesListsAnew(t *testing.T) {
 	root := t.TempDir()
 	f := fold(t, root, sources.FilesOptions{})
 	f.expect(t)
-	f.told = nil
+	f.emitted = nil
 	files := [2]*os.File{}
 	for i := range files {
 		file, err := os.Create(filepath.Join(root, fmt.Sprint(i)))
@@ -309,13 +309,13 @@ func TestWhenNotificationsAreDroppedFilesListsAnew(t *testing.T) {
 		defer file.Close()
 		files[i] = file
 	}
-	for i := range 80_000 { // Nobody reads. The kernel joins only equal ones in a row.
+	for i := range 80_000 { // There is no reader. The kernel joins only consecutive equal notifications.
 		_, err := files[i%2].WriteAt([]byte{'a' + byte(i%26)}, 0)
 		must(t, err)
 	}
 	put(t, root, "sub/last", "1")
 	last := func(i int) string { return string('a' + byte((80_000-2+i)%26)) }
-	f.until(t, "a second list", f.isTold("FilesListStart"))
+	f.until(t, "a second list", f.isEmitted("FilesListStart"))
 	f.expect(t, "0="+last(0), "1="+last(1), "sub/last=1")
 	put(t, root, "sub/last", "2")
 	f.expect(t, "0="+last(0), "1="+last(1), "sub/last=2")
@@ -345,7 +345,7 @@ func TestFilesIsLazyAndIndependentWhenObservedTwice(t *testing.T) {
 			t.Errorf("got %v, %v", events, err)
 		}
 		cancel()
-		for range items { //nolint:revive // Until it is closed.
+		for range items { //nolint:revive // Drain until it is closed.
 		}
 	}
 }

@@ -16,23 +16,24 @@ import (
 
 const gitignoreFile = ".gitignore"
 
-// fileTree is what Files knows of the tree. Notifications are hints: each makes it look
-// at one name, compare with what it knows, and tell the difference.
+// fileTree is the tree as Files has emitted it. Notifications are hints: after each, fileTree looks
+// at one name, compares it with its own state, and emits the difference.
 //
-// A directory is watched before it is read, so that nothing can come between. What
-// befalls the name of a directory, its parent's watch tells, and then the directory is
-// forgotten with all that it holds, its watches too, and read anew if it is there: a
-// watch follows a directory that is moved, and would tell of it under its old name.
+// A directory is watched before it is read, so that no change is missed in between. The watch of
+// the parent reports what happens to the name of a directory. After such a report, the directory is
+// dropped with everything below it and all their watches, and read again if it exists. This is
+// necessary because a watch follows a directory that is moved, and would report its changes under
+// the old name.
 type fileTree struct {
-	root    string
-	watch   *fileWatch
-	watcher *fsnotify.Watcher
-	top     *folder
-	byID    map[fileID]*folder // to find where a directory was that has been moved
-	telling bool               // false while the list is made
-	pending []FileEvent
-	failing []*FileError
-	limited bool // It has been told that there are too many watches.
+	root     string
+	watch    *fileWatch
+	watcher  *fsnotify.Watcher
+	top      *folder
+	byID     map[fileID]*folder // finds the former place of a directory that was moved
+	emitting bool               // false while the list is being read
+	pending  []FileEvent
+	failing  []*FileError
+	limited  bool // a failure for too many watches was reported
 }
 
 // folder is a directory that is not ignored.
@@ -43,12 +44,12 @@ type folder struct {
 	rules   []ignoreRule
 	files   map[string]knownFile // by their names in the folder
 	folders map[string]*folder   // by their names in the folder
-	err     error                // why it could not be watched or read
+	err     error                // the error of watching or reading it
 }
 
 type knownFile struct {
 	info    fs.FileInfo
-	scanned bool // The folder's reading found it, and its own notification may still come.
+	scanned bool // Reading the folder found it, and its own notification may still follow.
 }
 
 func newFileTree(root string, watch *fileWatch, watcher *fsnotify.Watcher, info fs.FileInfo) *fileTree {
@@ -61,38 +62,38 @@ func newFolder(parent *folder, name string, info fs.FileInfo) *folder {
 	return &folder{parent: parent, name: name, info: info, files: map[string]knownFile{}, folders: map[string]*folder{}}
 }
 
-// list reads the whole tree and tells it as a list.
+// list reads the whole tree and emits it as a list.
 func (t *fileTree) list() error {
 	if err := t.enter(t.top); err != nil {
 		return err
 	}
 	t.pending = append(t.pending, FileEvent{Type: FilesListStart})
-	t.tellAll(t.top)
+	t.emitAll(t.top)
 	slices.SortFunc(t.pending[1:], func(a, b FileEvent) int { return strings.Compare(a.Path, b.Path) })
 	t.pending = append(t.pending, FileEvent{Type: FilesListEnd})
-	t.telling = true
+	t.emitting = true
 	return nil
 }
 
-func (t *fileTree) tellAll(f *folder) {
+func (t *fileTree) emitAll(f *folder) {
 	for name := range f.files {
 		t.pending = append(t.pending, FileEvent{FileListed, path.Join(f.name, name)})
 	}
 	for _, sub := range f.folders {
-		t.tellAll(sub)
+		t.emitAll(sub)
 	}
 }
 
-func (t *fileTree) tell(kind FileEventType, f *folder, name string) {
-	if t.telling {
+func (t *fileTree) emit(kind FileEventType, f *folder, name string) {
+	if t.emitting {
 		t.pending = append(t.pending, FileEvent{kind, path.Join(f.name, name)})
 	}
 }
 
-// flush hands over what there is to tell.
+// flush puts the pending events and failures on the queue.
 func (t *fileTree) flush(ctx context.Context) {
 	if len(t.pending) > 0 {
-		t.watch.inlet.Put(ctx, t.pending...)
+		t.watch.queue.Put(ctx, t.pending...)
 		t.pending = t.pending[:0]
 	}
 	for _, failure := range t.failing {
@@ -103,7 +104,7 @@ func (t *fileTree) flush(ctx context.Context) {
 
 func (t *fileTree) disk(name string) string { return filepath.Join(t.root, filepath.FromSlash(name)) }
 
-// find is the folder of that name, if it is known.
+// find returns the folder with a name, or nil if there is none in the tree.
 func (t *fileTree) find(name string) *folder {
 	f := t.top
 	if name == "." || name == "" {
@@ -117,7 +118,7 @@ func (t *fileTree) find(name string) *folder {
 	return f
 }
 
-// hint looks at what a notification is about. It is true when that is the end of the root.
+// hint looks at the name in a notification. It reports whether the root is gone.
 func (t *fileTree) hint(event fsnotify.Event) (rootGone bool) {
 	name, err := filepath.Rel(t.root, event.Name)
 	if err != nil {
@@ -127,15 +128,15 @@ func (t *fileTree) hint(event fsnotify.Event) (rootGone bool) {
 	if name == "." {
 		return event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)
 	}
-	// A folder that is not known is ignored or gone, or was moved and has been read since.
+	// A folder that is not in the tree is ignored or gone, or was moved and has been read since.
 	if f := t.find(path.Dir(name)); f != nil {
 		t.look(f, path.Base(name), event.Op)
 	}
 	return false
 }
 
-// look compares one name of a folder with what is known of it. Without a notification op
-// is 0.
+// look compares one name in a folder with the tree, and emits the difference. Without a
+// notification, op is 0.
 func (t *fileTree) look(f *folder, name string, op fsnotify.Op) {
 	info, err := os.Lstat(t.disk(path.Join(f.name, name)))
 	if err != nil && !isGone(err) {
@@ -159,7 +160,7 @@ func (t *fileTree) look(f *folder, name string, op fsnotify.Op) {
 		}
 	}
 	if name == gitignoreFile && op != 0 && !t.watch.options.NoGitignore {
-		_ = t.scan(f) // Which reads the rules.
+		_ = t.scan(f) // scan reads the rules again.
 	}
 }
 
@@ -168,19 +169,19 @@ func (t *fileTree) lookAtFile(f *folder, name string, info fs.FileInfo, isFile b
 	if !isFile {
 		if was {
 			delete(f.files, name)
-			t.tell(FileRemoved, f, name)
+			t.emit(FileRemoved, f, name)
 		}
 		return
 	}
 	f.files[name] = knownFile{info: info, scanned: op == 0 && (known.scanned || !was)}
 	switch {
 	case !was:
-		t.tell(FileCreated, f, name)
+		t.emit(FileCreated, f, name)
 	case op&(fsnotify.Write|fsnotify.Remove|fsnotify.Rename) != 0,
 		op.Has(fsnotify.Create) && !known.scanned,
 		!sameState(known.info, info):
-		// Times are too coarse to tell all changes, so a notification counts, too.
-		t.tell(FileModified, f, name)
+		// Times are too coarse to show all changes, so a notification counts, too.
+		t.emit(FileModified, f, name)
 	}
 }
 
@@ -188,7 +189,7 @@ func sameState(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Mode() == b.Mode() && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// ignored says whether a name of a folder is ignored. That the folder is not, is known.
+// ignored reports whether a name in a folder is ignored. The folder itself is not ignored.
 func (t *fileTree) ignored(f *folder, name string, dir bool) bool {
 	if name == ".git" {
 		return true
@@ -203,17 +204,17 @@ func (t *fileTree) ignored(f *folder, name string, dir bool) bool {
 	return ignored
 }
 
-// add begins to watch a directory and tells what is in it.
+// add begins to watch a directory and emits the files in it.
 func (t *fileTree) add(parent *folder, name string, info fs.FileInfo) {
 	if moved := t.byID[idOf(info)]; moved != nil && os.SameFile(moved.info, info) {
-		t.drop(moved) // Or its watch would keep the name that it had.
+		t.drop(moved) // Otherwise its watch would keep the old name.
 		if t.find(parent.name) != parent {
-			return // The parent was in it; the notifications of both are on their way.
+			return // The parent was in it; the notifications of both are pending.
 		}
 	}
 	f := newFolder(parent, path.Join(parent.name, name), info)
 	parent.folders[name] = f
-	_ = t.enter(f) // Its failure is told, and is no other folder's.
+	_ = t.enter(f) // enter has queued the failure, which is not a failure of the parent.
 }
 
 // enter reads a folder for the first time.
@@ -222,8 +223,8 @@ func (t *fileTree) enter(f *folder) error {
 	return t.scan(f)
 }
 
-// scan watches a folder, then reads it and all below it and compares with what is known.
-// It returns why the folder itself could not be watched or read.
+// scan watches a folder, reads it with everything below it, and compares that with the tree. It
+// returns why the folder itself could not be watched or read.
 func (t *fileTree) scan(f *folder) error {
 	before := f.err
 	f.err = nil
@@ -257,8 +258,8 @@ func (t *fileTree) scan(f *folder) error {
 	return failure
 }
 
-// errReplaced says that a directory was replaced while it was about to be watched. The
-// notification of that is on its way.
+// errReplaced says that a directory was replaced just before it was watched. The notification of
+// the replacement is pending.
 var errReplaced = &fs.PathError{Op: "watch", Err: fs.ErrNotExist}
 
 func (t *fileTree) watchFolder(f *folder) error {
@@ -269,7 +270,7 @@ func (t *fileTree) watchFolder(f *folder) error {
 	if err == nil && os.SameFile(info, f.info) {
 		return nil
 	}
-	_ = t.watcher.Remove(t.disk(f.name)) // It may be the watch of a stranger.
+	_ = t.watcher.Remove(t.disk(f.name)) // The watch may be on another directory.
 	return errReplaced
 }
 
@@ -293,14 +294,14 @@ func (t *fileTree) readRules(f *folder) {
 	f.rules = parseIgnore(content)
 }
 
-// drop forgets a folder and all below it.
+// drop removes a folder and everything below it from the tree.
 func (t *fileTree) drop(f *folder) {
-	_ = t.watcher.Remove(t.disk(f.name)) // The kernel may have done so before.
+	_ = t.watcher.Remove(t.disk(f.name)) // The kernel may have removed the watch before.
 	for _, sub := range f.folders {
 		t.drop(sub)
 	}
 	for name := range f.files {
-		t.tell(FileRemoved, f, name)
+		t.emit(FileRemoved, f, name)
 	}
 	clear(f.files)
 	if id := idOf(f.info); t.byID[id] == f {
@@ -311,7 +312,7 @@ func (t *fileTree) drop(f *folder) {
 	}
 }
 
-// retry tries again what has failed.
+// retry scans the folders that failed.
 func (t *fileTree) retry(f *folder) {
 	if f.err != nil {
 		_ = t.scan(f)
@@ -322,8 +323,8 @@ func (t *fileTree) retry(f *folder) {
 	}
 }
 
-// fault notes that a folder is not what it should be. It is to be told once; what is gone
-// is told by a notification instead.
+// fault records why a folder could not be watched or read, and reports each failure once. A folder
+// that is gone is not reported: a notification follows.
 func (t *fileTree) fault(f *folder, before, err error) {
 	f.err = err
 	if !isGone(err) && (before == nil || before.Error() != err.Error()) {
@@ -331,19 +332,19 @@ func (t *fileTree) fault(f *folder, before, err error) {
 	}
 }
 
-// failed notes a failure of a folder, to be told.
+// failed queues a failure of a folder to be reported.
 func (t *fileTree) failed(f *folder, err error) {
 	if errors.Is(err, syscall.ENOSPC) {
 		if t.limited {
-			return // There may be thousands.
+			return // There may be thousands of them.
 		}
 		t.limited = true
 	}
 	t.failing = append(t.failing, &FileError{Path: path.Join(".", f.name), Err: err})
 }
 
-// isGone says whether a name leads nowhere any more. A file or a link to itself may stand in
-// the place of one of its folders.
+// isGone reports whether a name no longer leads to a file. Instead of a folder in its path there
+// may be a file, or a link to itself.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }

@@ -10,24 +10,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// firstPage is how much is told before the list at most, where lists have no pages.
+// firstPage bounds the objects that are emitted before the list, if lists have no pages.
 const firstPage = 500
 
-// first tells of what is to be told before the list. It is done before the list is asked for:
-// what was deleted in between is then not in the list. Where it fails, the list tells of the same,
-// or why it cannot.
+// first emits the objects selected by First. It runs before the list is requested, so that an
+// object deleted in between is missing from the list. If it fails, the list emits the same objects,
+// or reports why it cannot.
 func (s *sink) first() {
 	w := s.watcher
 	if w.options.First == "" {
 		return
 	}
-	_ = lifecycle.Guard(func() error { // Decoding may panic, as in reflect.
+	_ = lifecycle.Guard(func() error { // Decoding may panic, for example in reflect.
 		ctx, cancel := w.within(s.ctx, maxAnswer)
 		defer cancel()
 		list, err := w.get(ctx, metav1.ListOptions{FieldSelector: w.options.First, Limit: int64(cmp.Or(w.options.PageSize, firstPage))})
-		if apierrors.IsBadRequest(err) { // It will be so for ever, and somebody may mend it.
-			w.inlet.Error(s.ctx, &streams.Error{Source: w.name, Err: &RequestError{
-				Verb: "list", Kind: w.kind, Namespace: w.namespace, Err: fmt.Errorf("first, those with %q: %w", w.options.First, err),
+		if apierrors.IsBadRequest(err) { // The request will never succeed; the caller has to correct the selector.
+			w.queue.Error(s.ctx, &streams.Error{Source: w.name, Err: &RequestError{
+				Verb: "list", Kind: w.kind, Namespace: w.namespace, Err: fmt.Errorf("option First %q: %w", w.options.First, err),
 			}})
 		}
 		if err != nil {
@@ -46,13 +46,13 @@ func (s *sink) first() {
 			events = append(events, event)
 		}
 		if len(events) > 0 {
-			w.inlet.Put(s.ctx, events...)
+			w.queue.Put(s.ctx, events...)
 		}
 		return nil
 	})
 }
 
-// both is two field selectors, one of which may be empty, as one.
+// both joins two field selectors, either of them possibly empty.
 func both(one, other string) string {
 	if one == "" || other == "" {
 		return one + other

@@ -12,35 +12,36 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Form is how objects of a kind are kept.
+// Form is the form in which objects of a kind are kept.
 type Form uint8
 
-// The forms.
+// The forms in which objects are kept.
 const (
-	Whole        Form = iota // as its Go type has them: the type is one of the API
+	Whole        Form = iota // the whole object, as its Go type of the API
 	MetadataOnly             // see Metadata
-	Projected                // see Project: the Go type is none of the API
+	Projected                // see Project: the Go type is not one of the API
 )
 
-// Metadata keeps the metadata of a kind, and the API server sends no more. T is the Go type
-// of the kind, such as appsv1.StatefulSet; a kind without one takes any type that stands
-// for it, with [OfKind]:
+// Metadata is the metadata of an object of a kind; the API server sends nothing else. T is the Go
+// type of the kind, such as appsv1.StatefulSet. For a kind without a Go type, T is any type that
+// identifies it, with [OfKind]:
 //
 //	type certificate struct{}
 //	sources.KindOf(scheme, &sources.Metadata[certificate]{}, sources.OfKind(certificates))
 //
-// That T names the kind is what tells the metadata of two kinds apart, where a program
-// reads by Go type; and nobody can read a spec that was never sent. The metadata of a
-// StatefulSet of 6.4 kB takes 1.0 kB of heap, and the typed one with nothing set besides
-// 2.1 kB (BenchmarkHeapOfAStatefulSet).
+// Because T identifies the kind, a program that reads by Go type can tell the metadata of two kinds
+// apart. The type has no spec, so a program cannot read a spec that was never sent.
+//
+// A StatefulSet takes 6.4 kB of heap, and its metadata takes 1.0 kB. The typed object with nothing
+// set except its metadata takes 2.1 kB (BenchmarkHeapOfAStatefulSet).
 type Metadata[T any] metav1.PartialObjectMetadata
 
-// DeepCopy is a copy that shares nothing.
+// DeepCopy returns a copy that shares nothing with m.
 func (m *Metadata[T]) DeepCopy() *Metadata[T] {
 	return (*Metadata[T])((*metav1.PartialObjectMetadata)(m).DeepCopy())
 }
 
-// DeepCopyObject is DeepCopy.
+// DeepCopyObject returns a deep copy, as runtime.Object requires.
 func (m *Metadata[T]) DeepCopyObject() runtime.Object { return m.DeepCopy() }
 
 func (*Metadata[T]) stands() reflect.Type { return reflect.TypeFor[T]() }
@@ -55,8 +56,8 @@ type metadataType interface {
 	of(partial *metav1.PartialObjectMetadata) streams.Object
 }
 
-// untyped is the metadata of a kind that the caller names with OfKind, for those who do
-// not read by Go type.
+// untyped is the metadata of a kind that the caller names with OfKind, for callers that do not read
+// by Go type.
 type untyped struct{}
 
 func (untyped) stands() reflect.Type                                    { return reflect.TypeFor[untyped]() }
@@ -70,15 +71,15 @@ func metadataOf(object streams.Object) (metadataType, bool) {
 	return made, is
 }
 
-// asMetadata has the kind decoded as metadata.
+// asMetadata makes the kind decode objects as metadata.
 func (k *Kind) asMetadata(metadata metadataType) error {
 	if k.project != nil {
-		return fmt.Errorf("finding the kind of %v: metadata is not projected; leave Project away", k.kept)
+		return fmt.Errorf("finding the kind of %v: metadata cannot be projected; remove Project", k.kept)
 	}
 	if k.GroupVersionKind == (schema.GroupVersionKind{}) {
 		example, isObject := reflect.New(metadata.stands()).Interface().(runtime.Object)
 		if !isObject {
-			return fmt.Errorf("finding the kind of %v: %v is no type of the API; name its kind with OfKind", k.kept, metadata.stands())
+			return fmt.Errorf("finding the kind of %v: %v is not a type of the API; name its kind with OfKind", k.kept, metadata.stands())
 		}
 		kinds, _, err := k.scheme.ObjectKinds(example)
 		if err != nil {
@@ -98,9 +99,9 @@ type projection struct {
 	make     func(streams.Object) streams.Object
 }
 
-// Project keeps of each object what a function makes of the whole one, which the API
-// server sends as ever: as protobuf, where its type knows that. To is a small type of the
-// caller's:
+// Project makes KindOf keep a projection of each object, which the given function computes from the
+// whole object. The API server still sends whole objects, as protobuf if their type supports it. To
+// is a small type of the caller's:
 //
 //	type server struct {
 //		metav1.TypeMeta
@@ -111,9 +112,10 @@ type projection struct {
 //		return &server{ready: full.Status.ReadyReplicas}
 //	}))
 //
-// The function returns a new object each time. It must be fast, and is called from many
-// goroutines. Namespace, name, uid, resource version and owner references are set for it.
-// It copies what is to be kept: a pointer into the whole object would keep all of that.
+// The function returns a new object each time. It must be fast, and is called from many goroutines.
+// Namespace, name, uid, resource version and owner references are set on its result afterwards. The
+// function has to copy what it keeps: a pointer into the whole object would keep all of that object
+// in memory.
 func Project[From, To streams.Object](project func(whole From) To) KindOption {
 	return func(k *Kind) {
 		k.project = &projection{
@@ -123,31 +125,31 @@ func Project[From, To streams.Object](project func(whole From) To) KindOption {
 	}
 }
 
-// asProjection has the kind decoded whole, and then projected.
+// asProjection makes the kind decode whole objects, and project them afterwards.
 func (k *Kind) asProjection() error {
 	if k.project.to != k.kept {
-		return fmt.Errorf("finding the kind of %v: Project makes a %v; let it make what is kept", k.kept, k.project.to)
+		return fmt.Errorf("finding the kind of %v: Project returns a %v; return the type that is kept", k.kept, k.project.to)
 	}
 	if k.project.from.Kind() != reflect.Pointer {
-		return fmt.Errorf("finding the kind of %v: Project is of a %v; give a type of the API, such as *appsv1.StatefulSet", k.kept, k.project.from)
+		return fmt.Errorf("finding the kind of %v: Project takes a %v; take a type of the API, such as *appsv1.StatefulSet", k.kept, k.project.from)
 	}
 	k.form, k.wire = Projected, k.project.from
 	return k.asWhole(k.New())
 }
 
-// probe is what the runtime itself reads of an object: a type that does not take it in
+// probe sets the metadata that the runtime itself reads. A type that does not decode all of it
 // cannot be kept.
 const probe = `{"metadata": {"namespace": "a", "name": "b", "uid": "c", "resourceVersion": "1", "annotations": {"d": "e"}}}`
 
-// asJSON has the kind decoded into a type that no scheme knows.
+// asJSON makes the kind decode objects into a type that is in no scheme.
 func (k *Kind) asJSON() error {
 	object := k.New()
 	if err := json.Unmarshal([]byte(probe), object); err != nil {
-		return fmt.Errorf("finding the kind of %v: it does not take in the metadata of an object: %w", k.kept, err)
+		return fmt.Errorf("finding the kind of %v: the type cannot be decoded from an object's metadata: %w", k.kept, err)
 	}
 	if object.GetNamespace() != "a" || object.GetName() != "b" || object.GetUID() != "c" ||
 		object.GetResourceVersion() != "1" || object.GetAnnotations()["d"] != "e" {
-		return fmt.Errorf("finding the kind of %v: it needs namespace, name, uid, resourceVersion and annotations of the metadata; "+
+		return fmt.Errorf("finding the kind of %v: the type needs namespace, name, uid, resourceVersion and annotations in its metadata; "+
 			"embed metav1.ObjectMeta with the tag `json:\"metadata\"`", k.kept)
 	}
 	k.scheme = ownScheme()
@@ -155,8 +157,8 @@ func (k *Kind) asJSON() error {
 	return nil
 }
 
-// Projected brings an object of the kind into the form that is kept: one that the API
-// server sent, or a whole one, that somebody wrote. It may share parts with it.
+// Projected converts an object of the kind to the form that is kept. It takes an object from the
+// API server, or a whole one that a client wrote. The result may share parts with the object.
 func (k Kind) Projected(object streams.Object) (streams.Object, error) {
 	given := reflect.TypeOf(object)
 	switch {
@@ -181,13 +183,13 @@ func (k Kind) Projected(object streams.Object) (streams.Object, error) {
 			return into, nil
 		}
 	}
-	return nil, fmt.Errorf("making a %v of a %v: %w", k.kept, given, err)
+	return nil, fmt.Errorf("creating a %v from a %v: %w", k.kept, given, err)
 }
 
-// complete sets what the runtime itself reads of an object.
+// complete sets the metadata that the runtime itself reads.
 func (k Kind) complete(made, whole streams.Object) streams.Object {
 	if reflect.ValueOf(made).IsNil() {
-		panic(fmt.Sprintf("the projection of %v made nothing of %s", k.GroupVersionKind, streams.KeyOf(k.GroupKind(), whole)))
+		panic(fmt.Sprintf("the projection of %v returned nil for %s", k.GroupVersionKind, streams.KeyOf(k.GroupKind(), whole)))
 	}
 	made.SetNamespace(whole.GetNamespace())
 	made.SetName(whole.GetName())
@@ -197,8 +199,8 @@ func (k Kind) complete(made, whole streams.Object) streams.Object {
 	return made
 }
 
-// AsWatched brings an object into the form that a watch of the kind with these options keeps.
-// See [Kind.Projected].
+// AsWatched converts an object to the form in which a watch with these options keeps it. See
+// [Kind.Projected].
 func AsWatched(kind Kind, options WatchOptions, object streams.Object) (streams.Object, error) {
 	kept, err := kind.Projected(object)
 	if err != nil {

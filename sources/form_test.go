@@ -23,7 +23,7 @@ import (
 
 var configMaps = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 
-// setting is what a program may read of a config map: it has the names of the API.
+// setting has the fields of a config map that a program may read, under the names of the API.
 type setting struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -34,7 +34,7 @@ type setting struct {
 
 func (s *setting) DeepCopyObject() runtime.Object { copied := *s; return &copied }
 
-// flag is what a program may read of a config map: it has names of its own.
+// flag has the fields of a config map that a program may read, under names of its own.
 type flag struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -45,7 +45,7 @@ func (f *flag) DeepCopyObject() runtime.Object { copied := *f; return &copied }
 
 func flagOf(whole *corev1.ConfigMap) *flag { return &flag{yes: whole.Data["kept"] == "yes"} }
 
-// certificate stands for a kind without a Go type.
+// certificate identifies a kind without a Go type.
 type certificate struct{}
 
 var certificates = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}
@@ -98,7 +98,7 @@ func TestTheGoTypeSaysWhatIsKeptAndAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := recorder.last.Header.Get("Accept"); got != test.accepted {
-			t.Errorf("%v is asked for as\n%s, want\n%s", test.kind.Type(), got, test.accepted)
+			t.Errorf("%v is requested as\n%s, want\n%s", test.kind.Type(), got, test.accepted)
 		}
 		if recorder.last.URL.Path != test.path {
 			t.Errorf("%v is at %s, want %s", test.kind.Type(), recorder.last.URL.Path, test.path)
@@ -106,7 +106,7 @@ func TestTheGoTypeSaysWhatIsKeptAndAskedFor(t *testing.T) {
 	}
 }
 
-// nameless does not take in the metadata that the runtime needs.
+// nameless cannot be decoded from the metadata that the runtime needs.
 type nameless struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta `json:"meta"`
@@ -122,17 +122,17 @@ func TestAKindThatCannotBeKeptIsRefusedWithAWayOut(t *testing.T) {
 	}{
 		{&setting{}, nil, "finding the kind of *sources_test.setting; add its package to the scheme, or name its kind with OfKind: "},
 		{&setting{}, []sources.KindOption{sources.OfKind(schema.GroupVersionKind{Kind: "ConfigMap"})},
-			"finding the kind of *sources_test.setting; OfKind needs a version and a kind, and has /, Kind=ConfigMap"},
+			"finding the kind of *sources_test.setting: OfKind has /, Kind=ConfigMap; give a version and a kind"},
 		{&nameless{}, []sources.KindOption{sources.OfKind(configMaps)},
-			"finding the kind of *sources_test.nameless: it needs namespace, name, uid, resourceVersion and annotations of the metadata; embed metav1.ObjectMeta"},
+			"finding the kind of *sources_test.nameless: the type needs namespace, name, uid, resourceVersion and annotations in its metadata; embed metav1.ObjectMeta"},
 		{&sources.Metadata[certificate]{}, nil, "finding the kind of *sources.Metadata["},
 		{&metav1.PartialObjectMetadata{}, nil, "finding the kind of *v1.PartialObjectMetadata: "},
 		{&sources.Metadata[hero]{}, nil, "finding the kind of *sources.Metadata["},
 		{&setting{}, []sources.KindOption{sources.Project(flagOf)},
-			"finding the kind of *sources_test.setting: Project makes a *sources_test.flag; let it make what is kept"},
+			"finding the kind of *sources_test.setting: Project returns a *sources_test.flag; return the type that is kept"},
 		{&flag{}, []sources.KindOption{sources.Project(func(*hero) *flag { return nil })}, "finding the kind of *sources_test.hero; add its package to the scheme"},
 		{&sources.Metadata[corev1.Pod]{}, []sources.KindOption{sources.Project(flagOf)}, "finding the kind of *sources.Metadata["},
-		{&corev1.Pod{}, []sources.KindOption{sources.Project(flagOf)}, "finding the kind of *v1.Pod: Project makes a *sources_test.flag"},
+		{&corev1.Pod{}, []sources.KindOption{sources.Project(flagOf)}, "finding the kind of *v1.Pod: Project returns a *sources_test.flag"},
 	} {
 		_, err := sources.KindOf(scheme.Scheme, test.object, test.options...)
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
@@ -141,8 +141,8 @@ func TestAKindThatCannotBeKeptIsRefusedWithAWayOut(t *testing.T) {
 	}
 }
 
-// owned is a config map with what only a projection or metadata would drop, and with what
-// must stay.
+// owned returns a config map with fields that only a projection or metadata would drop, and with
+// fields that must be kept.
 func owned(version string) *corev1.ConfigMap {
 	made := configMap("a", "x", version)
 	made.UID, made.Labels = "u", map[string]string{"app": "red"}
@@ -225,11 +225,11 @@ func TestAWatchTellsWhatIsKeptHoweverItIsListed(t *testing.T) {
 						}
 					}
 					if len(objects) != len(versions) {
-						t.Fatalf("%s, %d objects are told, want %d; failures: %v", how, len(objects), len(versions), seen.errs)
+						t.Fatalf("%s: %d objects are emitted, want %d; failures: %v", how, len(objects), len(versions), seen.errs)
 					}
 					for i, version := range versions {
 						if want := test.want(version); !reflect.DeepEqual(objects[i], want) {
-							t.Errorf("%s, told is\n%#v, want\n%#v", how, objects[i], want)
+							t.Errorf("%s: the object is\n%#v, want\n%#v", how, objects[i], want)
 						}
 					}
 					seen.stop(t)
@@ -250,7 +250,7 @@ func TestAWatchTellsWhatIsKeptHoweverItIsListed(t *testing.T) {
 				seen = observe(t, sources.Watch(clientOf(t, test.kind, server), test.kind, sources.WatchOptions{PageSize: 10}))
 				list := server.next(t)
 				if as := list.header.Get("Accept"); strings.Contains(as, "as=PartialObjectMetadataList;") != (test.kind.Form() == sources.MetadataOnly) {
-					t.Errorf("a list is asked for as %s", as)
+					t.Errorf("a list is requested as %s", as)
 				}
 				answer(list, "8", test.sent("5"))
 				server.next(t)
@@ -258,11 +258,11 @@ func TestAWatchTellsWhatIsKeptHoweverItIsListed(t *testing.T) {
 
 				kept, err := sources.AsWatched(test.kind, sources.WatchOptions{}, owned("6"))
 				if want := test.want("6"); err != nil || !reflect.DeepEqual(kept, want) {
-					t.Errorf("of a whole one, kept is\n%#v, want\n%#v: %v", kept, want, err)
+					t.Errorf("AsWatched of a whole object returns\n%#v, want\n%#v: %v", kept, want, err)
 				}
 				again, err := sources.AsWatched(test.kind, sources.WatchOptions{}, kept)
 				if err != nil || again != kept {
-					t.Errorf("what is kept, kept again, is %#v: %v", again, err)
+					t.Errorf("AsWatched of a kept object returns %#v: %v", again, err)
 				}
 			})
 		})
@@ -277,7 +277,7 @@ func TestAProjectionTakesTheTypeThatItIsOf(t *testing.T) {
 	}
 	nothing := kindOf(t, &flag{}, sources.Project(func(*corev1.ConfigMap) *flag { return nil }))
 	err = lifecycle.Guard(func() error { _, err := nothing.Projected(owned("5")); return err })
-	if err == nil || err.Error() != "panic: the projection of /v1, Kind=ConfigMap made nothing of ConfigMap a/x" {
+	if err == nil || err.Error() != "panic: the projection of /v1, Kind=ConfigMap returned nil for ConfigMap a/x" {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -12,19 +12,19 @@ import (
 // DefaultMaxStaleness suits API servers, which send a bookmark on each watch once a minute.
 const DefaultMaxStaleness = 90 * time.Second
 
-// Parts of MaxStaleness. What is confirmed at a time is to be confirmed anew before
-// MaxStaleness has passed, also if the server has to be asked for that.
+// These are parts of MaxStaleness. What was confirmed at a time has to be confirmed again before
+// MaxStaleness has passed, also if that takes a request.
 const (
-	patiencePart = 0.75 // after which a watch that confirmed nothing is looked after
-	probePart    = 0.15 // what that question may take
+	patiencePart = 0.75 // after which a watch that confirmed nothing is probed
+	probePart    = 0.15 // the longest time that a probe may take
 )
 
-// maxAnswer bounds how long a request may go without an answer. API servers give up after 60 s
-// themselves (--request-timeout). Some proxies pass the head of a watch on with its first event,
-// or bookmark, which comes after a minute.
+// maxAnswer bounds how long a request may go unanswered. API servers give up after 60 s themselves
+// (--request-timeout). Some proxies forward the head of a watch's response only with its first
+// event or bookmark, which comes after a minute.
 const maxAnswer = 70 * time.Second
 
-// maxWait bounds how long a source waits because the server wishes it.
+// maxWait bounds how long a source waits because the server asks it to.
 const maxWait = 30 * time.Second
 
 func (o WatchOptions) patience() time.Duration {
@@ -35,26 +35,25 @@ func (o WatchOptions) probeTimeout() time.Duration {
 	return min(maxAnswer, time.Duration(probePart*float64(o.MaxStaleness)))
 }
 
-// freshness is what a watcher knows of how current it is. The reflector and the guard of a
-// watcher share it.
+// freshness records how current a watcher is. The reflector and the guard of the watcher share it.
 type freshness struct {
-	woken chan struct{} // has a token when a watch was opened, for the guard
+	woken chan struct{} // has a token when a watch was opened; read by guard
 
 	mu        sync.Mutex
-	open      *openWatch // nil while no watch is open
-	newest    string     // the newest version that came on a list or a watch
-	named     string     // the newest version that the server said is current, or newest
-	required  string     // the version that a bookmark is to reach, after a loss; or empty
-	confirmed time.Time  // when a list or a bookmark last said that all up to its version was emitted
-	active    time.Time  // when the server last said anything on the watch that is open
-	relist    bool       // the next watch is to be a list
-	lost      bool       // Disconnected was emitted, and neither Connected nor a list since
+	open      *openWatch // nil if no watch is open
+	newest    string     // the newest version of a list or a watch
+	named     string     // the newest version that the server reported as current, or newest
+	required  string     // the version that a bookmark has to reach after a loss or an older list; or empty
+	confirmed time.Time  // when a list or a bookmark last showed that everything up to its version was emitted
+	active    time.Time  // when anything last came on the open watch
+	relist    bool       // the next watch has to be a list
+	lost      bool       // Disconnected was emitted, and since then neither Connected nor a list
 	listed    bool       // a list was emitted
-	streaming bool       // a list streams in on the watch that is open
+	streaming bool       // a list is in flight on the open watch
 }
 
-// opened notes that a watch is open, which may begin with a list. A head that is not empty is
-// the version that it has to reach to be current.
+// opened records that a watch is open, which begins with a list if streaming is true. A nonempty
+// head is the version that the watch has to reach to be current.
 func (f *freshness) opened(open *openWatch, head string, streaming bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,36 +68,36 @@ func (f *freshness) opened(open *openWatch, head string, streaming bool) {
 	}
 }
 
-// known returns the newest version that the server has named so far. What it says is current in
-// answer to a later question is no older, unless its versions went back.
+// known returns the newest version that the server has reported so far. Unless the server's
+// versions went back, its answer to a later request is no older.
 func (f *freshness) known() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.named
 }
 
-// wrote notes the version of a write that the server has answered.
+// wrote records the version of a write that the server has answered.
 func (f *freshness) wrote(version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.name(version)
 }
 
-// name notes a version that the server named. The lock is held.
+// name records a version that the server reported. The caller holds the lock.
 func (f *freshness) name(version string) {
 	if f.named == "" || streams.OlderVersion(f.named, version) {
 		f.named = version
 	}
 }
 
-// closed notes that no watch is open.
+// closed records that no watch is open.
 func (f *freshness) closed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open = nil
 }
 
-// stop ends the watch that is open.
+// stop ends the open watch, if there is one.
 func (f *freshness) stop() {
 	f.mu.Lock()
 	open := f.open
@@ -109,15 +108,16 @@ func (f *freshness) stop() {
 	}
 }
 
-// alive notes that something has come.
+// alive records that something came from the server.
 func (f *freshness) alive() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.active = time.Now()
 }
 
-// saw notes the version of an event at a time. It reports whether a bookmark of that version
-// is due: the events of a watch come in the order of their versions.
+// saw records the version of an event and the time at which it came. It reports whether a bookmark
+// of that version is due. An event can stand for a bookmark, because the events of a watch come in
+// the order of their versions.
 func (f *freshness) saw(version string, at time.Time, patience time.Duration) (mark bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +140,7 @@ func (f *freshness) saw(version string, at time.Time, patience time.Duration) (m
 	return mark
 }
 
-// mark notes that all up to a version was emitted.
+// mark records that everything up to a version was emitted.
 func (f *freshness) mark(version string, at time.Time) {
 	f.confirmed = at
 	if f.required != "" && !streams.OlderVersion(version, f.required) {
@@ -148,8 +148,8 @@ func (f *freshness) mark(version string, at time.Time) {
 	}
 }
 
-// bookmarked takes in a bookmark of the server. It is false if its version is older than one
-// that the server named before, which went back then.
+// bookmarked records a bookmark of the server. It returns false if an earlier version was newer, so
+// the server's versions went back. A relist is then due.
 func (f *freshness) bookmarked(version string, at time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,8 +164,8 @@ func (f *freshness) bookmarked(version string, at time.Time) bool {
 	return true
 }
 
-// replaced takes in a list that was asked for at a time, when known was known, and head current.
-// It reports whether the server's versions went back.
+// replaced records a list requested at the time asked, when known was the newest version and head
+// the current one. It reports whether the server's versions went back.
 func (f *freshness) replaced(version, head, known string, asked time.Time) (reset bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,7 +187,7 @@ func (f *freshness) replaced(version, head, known string, asked time.Time) (rese
 	return reset
 }
 
-// lose notes that the server is lost. It reports whether that is news.
+// lose records that the server is lost. It reports whether that is new.
 func (f *freshness) lose() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,8 +210,8 @@ func (f *freshness) isLost() bool {
 	return f.lost
 }
 
-// found notes that the server is back, where head is current. It reports whether all up to that
-// was emitted before the loss.
+// found records that the server is back, with head as its current version. It reports whether
+// everything up to head was emitted before the loss.
 func (f *freshness) found(head string, at time.Time) (all bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,7 +222,7 @@ func (f *freshness) found(head string, at time.Time) (all bool) {
 	return all
 }
 
-// takeRelist reports whether a list is to take the place of the next watch, and forgets it.
+// takeRelist reports whether a list has to take the place of the next watch, and clears that flag.
 func (f *freshness) takeRelist() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -231,7 +231,7 @@ func (f *freshness) takeRelist() bool {
 	return taken
 }
 
-// due returns the watch that is to be looked after, or nil and how long to wait until then.
+// due returns the watch that has to be probed now, or nil and how long to wait.
 func (f *freshness) due(patience time.Duration) (open *openWatch, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -248,7 +248,7 @@ func (f *freshness) due(patience time.Duration) (open *openWatch, wait time.Dura
 	return f.open, 0
 }
 
-// guard looks after watches until ctx ends: one that has confirmed nothing for long is probed.
+// guard probes each watch that has confirmed nothing for long, until ctx ends.
 func (w *watcher) guard(ctx context.Context) error {
 	patience := w.options.patience()
 	if patience <= 0 {
@@ -272,9 +272,9 @@ func (w *watcher) guard(ctx context.Context) error {
 	return nil
 }
 
-// probe asks the server which version is current. Where that is the one up to which all was
-// emitted, that is confirmed. Otherwise the watch ends and a list follows: a watch may be silent
-// because nothing happened, or because it is dead.
+// probe asks the server which version is current. If everything up to that version was emitted,
+// probe confirms it. Otherwise the watch ends and a list follows: a watch may be silent because
+// nothing happened, or because it is dead.
 func (w *watcher) probe(ctx context.Context, open *openWatch) {
 	w.status.Probes.Add(1)
 	known := w.fresh.known()
@@ -283,27 +283,28 @@ func (w *watcher) probe(ctx context.Context, open *openWatch) {
 		_ = w.fail(ctx, "watch", err)
 		return
 	}
-	w.speaking.Lock()
-	defer w.speaking.Unlock()
+	w.emitting.Lock()
+	defer w.emitting.Unlock()
 	switch now := time.Now(); w.fresh.probed(open, head, known, now, w.options.patience()) {
 	case isConfirmed:
-		w.inlet.Put(ctx, w.bookmark(head, now))
+		w.queue.Put(ctx, w.bookmark(head, now))
 	case isBehind:
-		w.status.set(w, Listing) // From here on, until the list is in.
+		w.status.set(w, Listing) // The state is Listing from here until the list is complete.
 		w.fresh.stop()
 	}
 }
 
-// finding is what a probe has shown.
+// finding is the result of a probe.
 type finding uint8
 
 const (
-	isAnswered  finding = iota // the watch itself has said something meanwhile
-	isConfirmed                // all up to the server's version was emitted
+	isAnswered  finding = iota // the watch was confirmed meanwhile, or another one is open
+	isConfirmed                // everything up to the server's version was emitted
 	isBehind                   // the server has another version; a list follows
 )
 
-// probed takes in the answer to a probe of a watch, which was asked when known was known.
+// probed records the answer to a probe of a watch. When the probe was sent, known was the newest
+// version.
 func (f *freshness) probed(open *openWatch, head, known string, now time.Time, patience time.Duration) finding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -318,7 +319,7 @@ func (f *freshness) probed(open *openWatch, head, known string, now time.Time, p
 	return isBehind
 }
 
-// askHead asks the server which version is current.
+// askHead requests the version that is current.
 func (w *watcher) askHead(ctx context.Context, timeout time.Duration) (string, error) {
 	ctx, cancel := w.within(ctx, timeout)
 	defer cancel()

@@ -8,17 +8,16 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// ignoreRule is a line of a .gitignore file, as git understands it. The glob itself is
-// doublestar's.
+// ignoreRule is one line of a .gitignore file, with git's meaning. Doublestar matches the glob.
 type ignoreRule struct {
 	glob     string
-	negated  bool // takes back what rules before it ignore
+	negated  bool // un-ignores what earlier rules ignore
 	dirOnly  bool
-	anchored bool // is for the path from the file's directory, not for names anywhere below
+	anchored bool // matches the path from the file's directory, not names anywhere below it
 }
 
-// parseIgnore reads the content of a .gitignore file. As in git, a line that is no valid
-// pattern matches nothing.
+// parseIgnore reads the content of a .gitignore file. As in git, an invalid pattern matches
+// nothing.
 func parseIgnore(content []byte) []ignoreRule {
 	var rules []ignoreRule
 	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
@@ -33,7 +32,7 @@ func parseIgnore(content []byte) []ignoreRule {
 		rule.anchored = strings.Contains(line, "/")
 		line = strings.TrimPrefix(line, "/")
 		if strings.HasSuffix(line, "/**") {
-			line += "/*" // To git that is what is inside, and not the directory.
+			line += "/*" // In git this matches what is inside, not the directory itself.
 		}
 		rule.glob = withoutBraces(line)
 		if rule.glob != "" {
@@ -43,7 +42,7 @@ func parseIgnore(content []byte) []ignoreRule {
 	return rules
 }
 
-// trimUnescapedSpaces removes the spaces at the end of a line that no backslash keeps.
+// trimUnescapedSpaces removes trailing spaces, except one escaped by a backslash.
 func trimUnescapedSpaces(line string) string {
 	trimmed := strings.TrimRight(line, " ")
 	slashes := len(trimmed) - len(strings.TrimRight(trimmed, `\`))
@@ -53,7 +52,7 @@ func trimUnescapedSpaces(line string) string {
 	return trimmed
 }
 
-// withoutBraces escapes braces: doublestar has alternatives in them, and git has not.
+// withoutBraces escapes braces: doublestar treats them as alternatives, and git does not.
 func withoutBraces(glob string) string {
 	var b strings.Builder
 	for i := 0; i < len(glob); i++ {
@@ -69,8 +68,8 @@ func withoutBraces(glob string) string {
 	return b.String()
 }
 
-// ignoredBy says what rules of a directory say of a path below it: whether it is ignored,
-// and whether any rule is about it. The last rule that matches counts.
+// ignoredBy reports whether the rules of a directory ignore a path below it, and whether any rule
+// matches the path. The last matching rule decides.
 func ignoredBy(rules []ignoreRule, name string, dir bool) (ignored, decided bool) {
 	for i := len(rules) - 1; i >= 0; i-- {
 		rule := rules[i]

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// servers is a StatefulSet as operators make it and the API server completes it.
+// servers returns a StatefulSet as operators create it and the API server completes it.
 func servers(i int) *appsv1.StatefulSet {
 	name := fmt.Sprintf("pegasus-%04d", i)
 	labels := map[string]string{"app.kubernetes.io/name": "pegasus", "app.kubernetes.io/instance": name, "app.kubernetes.io/managed-by": "bellerophon"}
@@ -60,7 +60,7 @@ func servers(i int) *appsv1.StatefulSet {
 	}
 }
 
-// ready is what an operator may read of a StatefulSet, from the whole one.
+// ready has the fields of a StatefulSet that an operator may read, computed from the whole object.
 type ready struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -69,7 +69,7 @@ type ready struct {
 
 func (r *ready) DeepCopyObject() apiruntime.Object { copied := *r; return &copied }
 
-// readyJSON is the same by the names of the API.
+// readyJSON has the same fields, under the names of the API.
 type readyJSON struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -81,8 +81,9 @@ type readyJSON struct {
 
 func (r *readyJSON) DeepCopyObject() apiruntime.Object { copied := *r; return &copied }
 
-// BenchmarkHeapOfAStatefulSet is what one takes on the heap in each form, as the cache keeps
-// it, without the managed fields; and the time to decode it and to bring it into that form.
+// BenchmarkHeapOfAStatefulSet measures the heap that one StatefulSet takes in each form, as the
+// cache keeps it, without the managed fields. It also measures the time to decode the object and to
+// convert it.
 func BenchmarkHeapOfAStatefulSet(b *testing.B) {
 	readyOf := func(whole *appsv1.StatefulSet) *ready {
 		return &ready{replicas: whole.Status.Replicas, ready: whole.Status.ReadyReplicas}
@@ -130,7 +131,7 @@ func BenchmarkHeapOfAStatefulSet(b *testing.B) {
 	}
 }
 
-// heap is the bytes of the heap that are in use.
+// heap returns the bytes of the heap in use.
 func heap() uint64 {
 	runtime.GC()
 	var now runtime.MemStats

@@ -13,13 +13,12 @@ const (
 	longestInterval  = 365 * 24 * time.Hour
 )
 
-// Interval ticks: at the time of the observation plus one, two, three times every. A
-// tick is the time at which it was due, so ticks do not drift. It panics unless every is
+// Interval emits ticks at the time of the observation plus one, two, three times every. The value
+// of a tick is the time at which it was due, so ticks do not drift. Interval panics unless every is
 // 1ms to 8760h.
 //
-// A reader that is slow finds no backlog: ticks that come due while one waits to be sent
-// are left out. Only what an observation's channel holds, 8 ticks, is sent ahead of the
-// reader.
+// A slow reader finds no backlog: ticks that become due while another one waits to be sent are
+// skipped. Only the channel of an observation, which holds 8 ticks, is filled ahead of the reader.
 func Interval(every time.Duration) streams.Stream[time.Time] {
 	if every < shortestInterval || every > longestInterval {
 		panic(fmt.Sprintf("sources.Interval: every must be 1ms to 8760h, not %v", every))

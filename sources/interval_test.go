@@ -24,7 +24,7 @@ func TestAnIntervalTicksExactlyAndDoesNotDrift(t *testing.T) {
 					t.Fatalf("tick %d is %v, at %v, want %v", ticks, tick, time.Now(), want)
 				}
 			}
-			pass(t, 3*time.Second) // The reader is not done at once, but in time.
+			pass(t, 3*time.Second) // The reader is slow, but faster than the ticks.
 		}, func(err error) { t.Error(err) })
 		if want := 24 * 3600 / 7; ticks != want || err != nil {
 			t.Errorf("got %d ticks in a day, want %d: %v", ticks, want, err)
@@ -39,20 +39,20 @@ func TestASlowReaderOfAnIntervalFindsNoBacklog(t *testing.T) {
 		start := time.Now()
 		items := sources.Interval(time.Second).Observe(ctx)
 		pass(t, time.Hour+time.Millisecond)
-		for i := range 9 { // Of the channel, and the one that waited.
+		for i := range 9 { // Eight from the channel, and the one that waited.
 			if tick := (<-items).V.([]time.Time)[0]; !tick.Equal(start.Add(time.Duration(i+1) * time.Second)) {
 				t.Errorf("tick %d is %v", i, tick)
 			}
 		}
 		synctest.Wait()
 		if len(items) != 0 {
-			t.Errorf("%d ticks more were sent for the past", len(items))
+			t.Errorf("%d more ticks were sent for the past", len(items))
 		}
 		if tick := (<-items).V.([]time.Time)[0]; !tick.Equal(start.Add(time.Hour+time.Second)) || !tick.Equal(time.Now()) {
 			t.Errorf("the next tick is %v, at %v", tick, time.Now())
 		}
 		cancel()
-		for range items { //nolint:revive // Until it is closed.
+		for range items { //nolint:revive // Drain until it is closed.
 		}
 	})
 }

@@ -14,54 +14,54 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Kind is a kind of Kubernetes objects with its place in the API and the Go type in which
-// its objects are kept. Make it with [KindOf].
+// Kind is a kind of Kubernetes objects, with its place in the API and the Go type in which its
+// objects are kept. Create it with [KindOf].
 type Kind struct {
 	schema.GroupVersionKind
 	Resource   string // the plural of the URL, such as "statefulsets"
 	Namespaced bool
 
 	scheme   *runtime.Scheme
-	kept     reflect.Type // with its pointer, as wire
+	kept     reflect.Type // a pointer type, as wire is
 	wire     reflect.Type // what the API server's answers are decoded into
 	listKind schema.GroupVersionKind
 	form     Form
 	protobuf bool
-	metadata metadataType // of MetadataOnly
-	project  *projection  // of Projected
+	metadata metadataType // for MetadataOnly
+	project  *projection  // for Projected
 	failures *failures    // shared by all copies
 }
 
-// KindOption says what KindOf cannot know, or changes what it assumes.
+// KindOption gives KindOf a fact that it cannot know, or changes an assumption.
 type KindOption func(*Kind)
 
-// Plural sets the plural of URLs, where it is not the regular one.
+// Plural sets the plural in URLs, if it is not the regular one.
 func Plural(resource string) KindOption { return func(k *Kind) { k.Resource = resource } }
 
-// ClusterScoped says that the kind has no namespaces.
+// ClusterScoped declares that the kind has no namespaces.
 func ClusterScoped() KindOption { return func(k *Kind) { k.Namespaced = false } }
 
-// OfKind names the kind of an object whose Go type no scheme knows, which is thereby a
-// projection of the kind: what the API server sends is decoded, as JSON, into the fields
-// that the type has, and the rest is skipped. The type needs the fields' names of the API
-// and a metadata of type metav1.ObjectMeta or of less: see [KindOf].
+// OfKind names the kind of an object whose Go type is in no scheme. The type is then a projection
+// of the kind: the API server's JSON is decoded into the fields that the type has, and the rest is
+// skipped. The type needs the API's field names, and metadata of type metav1.ObjectMeta or a
+// smaller type: see [KindOf].
 func OfKind(kind schema.GroupVersionKind) KindOption {
 	return func(k *Kind) { k.GroupVersionKind = kind }
 }
 
-// KindOf is the kind of an object, whose Go type is what is kept of the kind:
+// KindOf returns the kind of an object. The Go type of the object decides what is kept:
 //
-//   - A type that the scheme knows, such as &appsv1.StatefulSet{}, keeps whole objects.
-//   - [Metadata], such as &sources.Metadata[appsv1.StatefulSet]{}, keeps metadata, and the
-//     API server sends no more.
-//   - Any other type keeps what it has fields for: with [Project] from the whole object,
-//     with [OfKind] by the names of the fields.
+//   - A type in the scheme, such as &appsv1.StatefulSet{}, keeps whole objects.
+//   - [Metadata], such as &sources.Metadata[appsv1.StatefulSet]{}, keeps metadata, and the API
+//     server sends nothing else.
+//   - Any other type keeps the fields that it has. [Project] fills them from the whole object, and
+//     [OfKind] by their names.
 //
-// It assumes that the kind is namespaced and that its plural is regular.
+// KindOf assumes that the kind is namespaced and that its plural is regular.
 func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption) (Kind, error) {
 	kind := Kind{Namespaced: true, scheme: scheme, kept: reflect.TypeOf(object), failures: &failures{}}
 	if kind.kept.Kind() != reflect.Pointer {
-		return Kind{}, fmt.Errorf("finding the kind of %T; give a pointer to a struct", object)
+		return Kind{}, fmt.Errorf("finding the kind of %T: give a pointer to a struct", object)
 	}
 	kind.wire = kind.kept
 	for _, option := range options {
@@ -69,7 +69,7 @@ func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption
 	}
 	named := kind.GroupVersionKind // by OfKind
 	if named != (schema.GroupVersionKind{}) && (named.Kind == "" || named.Version == "") {
-		return Kind{}, fmt.Errorf("finding the kind of %T; OfKind needs a version and a kind, and has %v", object, named)
+		return Kind{}, fmt.Errorf("finding the kind of %T: OfKind has %v; give a version and a kind", object, named)
 	}
 	var err error
 	switch metadata, isMetadata := metadataOf(object); {
@@ -77,7 +77,7 @@ func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption
 		err = kind.asMetadata(metadata)
 	case kind.project != nil:
 		err = kind.asProjection()
-	case named != (schema.GroupVersionKind{}) && !knows(scheme, object, named):
+	case named != (schema.GroupVersionKind{}) && !hasType(scheme, object, named):
 		err = kind.asJSON()
 	default:
 		err = kind.asWhole(object)
@@ -92,13 +92,13 @@ func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption
 	return kind, nil
 }
 
-// knows says whether a scheme has a type under the name of a kind.
-func knows(scheme *runtime.Scheme, object runtime.Object, kind schema.GroupVersionKind) bool {
+// hasType reports whether a scheme has the object's type under the name of a kind.
+func hasType(scheme *runtime.Scheme, object runtime.Object, kind schema.GroupVersionKind) bool {
 	kinds, _, err := scheme.ObjectKinds(object)
 	return err == nil && slices.Contains(kinds, kind)
 }
 
-// asWhole has the kind decoded into the type that the scheme has for it.
+// asWhole makes the kind decode objects into the type that the scheme has for it.
 func (k *Kind) asWhole(object runtime.Object) error {
 	kinds, _, err := k.scheme.ObjectKinds(object)
 	if err != nil {
@@ -108,43 +108,43 @@ func (k *Kind) asWhole(object runtime.Object) error {
 		k.GroupVersionKind = kinds[0]
 	}
 	if !slices.Contains(kinds, k.GroupVersionKind) {
-		return fmt.Errorf("finding the kind of %T: the scheme has it as %v, not as %v", object, kinds[0], k.GroupVersionKind)
+		return fmt.Errorf("finding the kind of %T: the scheme has it as %v, not as %v; give OfKind the kind in the scheme", object, kinds[0], k.GroupVersionKind)
 	}
 	k.listKind = k.GroupVersion().WithKind(k.Kind + "List")
 	if !k.scheme.Recognizes(k.listKind) {
-		return fmt.Errorf("finding the list of kind %v: the scheme does not know %v", k.GroupVersionKind, k.listKind)
+		return fmt.Errorf("finding the list of kind %v: the scheme does not have %v; add it", k.GroupVersionKind, k.listKind)
 	}
-	// Only generated types of Kubernetes know protobuf; it halves the cost of decoding.
+	// Only Kubernetes' generated types support protobuf, which halves the cost of decoding.
 	_, k.protobuf = object.(interface{ Marshal() ([]byte, error) })
 	return nil
 }
 
-// Type is the Go type in which objects of the kind are kept, such as *appsv1.StatefulSet.
+// Type returns the Go type in which objects of the kind are kept, such as *appsv1.StatefulSet.
 func (k Kind) Type() reflect.Type { return k.kept }
 
-// Form is how objects of the kind are kept.
+// Form returns the form in which objects of the kind are kept.
 func (k Kind) Form() Form { return k.form }
 
-// New is a new, empty object of the kind, to decode an answer of the API server into. For
-// what is kept of it see [Kind.Projected].
+// New returns a new, empty object of the kind, into which an answer of the API server is decoded.
+// [Kind.Projected] converts it to the form that is kept.
 func (k Kind) New() streams.Object {
 	return reflect.New(k.wire.Elem()).Interface().(streams.Object)
 }
 
-// NewList is a new, empty list of the kind, to decode an answer of the API server into.
+// NewList returns a new, empty list of the kind, into which an answer of the API server is decoded.
 func (k Kind) NewList() (runtime.Object, error) {
 	if k.listKind.Empty() {
 		return newJSONList(k.wire), nil
 	}
 	list, err := k.scheme.New(k.listKind)
 	if err != nil {
-		return nil, fmt.Errorf("making a %v: %w", k.listKind, err)
+		return nil, fmt.Errorf("creating a %v: %w", k.listKind, err)
 	}
 	return list, nil
 }
 
-// What the API server is asked for. Of metadata it sends protobuf for any kind, as that is a
-// type of Kubernetes.
+// These are the accepted encodings. The API server sends metadata of any kind as protobuf, because
+// the metadata type is one of Kubernetes' own.
 const (
 	acceptProtobuf     = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	acceptMetadata     = runtime.ContentTypeProtobuf + metadataAs + "," + runtime.ContentTypeJSON + metadataAs
@@ -154,8 +154,8 @@ const (
 	metadataListAs = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 )
 
-// Client makes a REST client for the kind, over a shared HTTP client. It asks for what is
-// kept of the kind, and for protobuf where the Go type knows it.
+// Client creates a REST client for the kind, over a shared HTTP client. The client requests the
+// form that is kept, as protobuf if the Go type supports it.
 func (k Kind) Client(config *rest.Config, client *http.Client) (*rest.RESTClient, error) {
 	config = rest.CopyConfig(config)
 	version := k.GroupVersion()
@@ -177,12 +177,12 @@ func (k Kind) Client(config *rest.Config, client *http.Client) (*rest.RESTClient
 	}
 	made, err := rest.RESTClientForConfigAndClient(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %v: %w", k.GroupVersionKind, err)
+		return nil, fmt.Errorf("creating a client for %v: %w", k.GroupVersionKind, err)
 	}
 	return made, nil
 }
 
-// ownScheme is a scheme that knows what every API server sends, and nothing else.
+// ownScheme creates a scheme with only the types that every API server sends.
 func ownScheme() *runtime.Scheme {
 	made := runtime.NewScheme()
 	metav1.AddToGroupVersion(made, schema.GroupVersion{Version: "v1"})

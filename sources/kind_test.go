@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// hero is a custom resource as users write them. That its parts know protobuf must not
-// make it one that does.
+// hero is a custom resource as users write them. Its fields' types support protobuf; that must not
+// make hero count as a type that does.
 type hero struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -87,11 +87,11 @@ func TestAKindMakesObjectsAndLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := kind.New().(*appsv1.StatefulSet); !ok {
-		t.Errorf("New makes a %T", kind.New())
+		t.Errorf("New returns a %T", kind.New())
 	}
 	list, err := kind.NewList()
 	if _, ok := list.(*appsv1.StatefulSetList); !ok || err != nil {
-		t.Errorf("NewList makes a %T: %v", list, err)
+		t.Errorf("NewList returns a %T: %v", list, err)
 	}
 	if kind.GroupVersionKind != appsv1.SchemeGroupVersion.WithKind("StatefulSet") {
 		t.Errorf("the kind is %v", kind.GroupVersionKind)
@@ -104,12 +104,12 @@ func TestKindOfSaysWhatTheSchemeLacks(t *testing.T) {
 		t.Errorf("without the type the error is %v", err)
 	}
 	_, err = sources.KindOf(heroScheme(&hero{}), &hero{})
-	if err == nil || !strings.Contains(err.Error(), "the scheme does not know example.org/v1, Kind=HeroList") {
+	if err == nil || !strings.Contains(err.Error(), "the scheme does not have example.org/v1, Kind=HeroList") {
 		t.Errorf("without the list the error is %v", err)
 	}
 }
 
-// What a client asks for is in its headers: protobuf where the type knows it.
+// The Accept header of a client shows what it requests: protobuf if the type supports it.
 func TestOnlyTypesOfKubernetesTravelAsProtobuf(t *testing.T) {
 	own := heroScheme(&hero{}, &heroList{})
 	for _, test := range []struct {
@@ -134,7 +134,7 @@ func TestOnlyTypesOfKubernetesTravelAsProtobuf(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := recorder.last.Header.Get("Accept"); got != test.want {
-			t.Errorf("%T is asked for as %s, want %s", test.object, got, test.want)
+			t.Errorf("%T is requested as %s, want %s", test.object, got, test.want)
 		}
 		if recorder.last.URL.Path != test.path {
 			t.Errorf("%T is at %s, want %s", test.object, recorder.last.URL.Path, test.path)
@@ -142,7 +142,7 @@ func TestOnlyTypesOfKubernetesTravelAsProtobuf(t *testing.T) {
 	}
 }
 
-// recorder answers each request with an empty success, and keeps the last.
+// recorder answers each request with an empty success, and keeps the last request.
 type recorder struct{ last *http.Request }
 
 func (r *recorder) RoundTrip(wanted *http.Request) (*http.Response, error) {

@@ -16,18 +16,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// jsonList is a list of a kind that no scheme knows.
+// jsonList is a list of a kind whose type is in no scheme.
 type jsonList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
-	Items           any `json:"items"` // a pointer to a slice of the kind's type, which is decoded into
+	Items           any `json:"items"` // a pointer to a slice of the kind's type, into which the items are decoded
 }
 
 func newJSONList(item reflect.Type) *jsonList {
 	return &jsonList{Items: reflect.New(reflect.SliceOf(item)).Interface()}
 }
 
-// DeepCopyObject is for the interface alone: such a list is only decoded into.
+// DeepCopyObject implements runtime.Object. It copies no items, because a jsonList is only decoded
+// into.
 func (l *jsonList) DeepCopyObject() runtime.Object { copied := *l; return &copied }
 
 // versionOf returns the resource version of a list.
@@ -39,11 +40,11 @@ func versionOf(list runtime.Object) (string, error) {
 	return listed.GetResourceVersion(), nil
 }
 
-// errNoList is in the error of a list that was answered with something else.
-var errNoList = errors.New("the answer is no list of the kind; is there a proxy before the API server?")
+// errNoList marks an answer to a list request that is something else.
+var errNoList = errors.New("the answer is not a list of the kind; check for a proxy in front of the API server")
 
-// isListOf checks that an answer is a list of the kind. What is not, client-go may leave as the
-// empty list that it was to be decoded into; taken for that, it would delete everything.
+// isListOf checks that an answer is a list of the kind. For another answer, client-go may leave the
+// list empty. An empty list would delete everything.
 func (k Kind) isListOf(list runtime.Object, answer rest.Result) error {
 	version, err := versionOf(list)
 	if err != nil {
@@ -62,7 +63,7 @@ func (k Kind) isListOf(list runtime.Object, answer rest.Result) error {
 	return k.isHeadOf(body)
 }
 
-// isHeadOf checks an answer that holds no objects, and no version.
+// isHeadOf checks the type of an answer that holds no objects and no version.
 func (k Kind) isHeadOf(body []byte) error {
 	var head struct {
 		metav1.TypeMeta
@@ -78,7 +79,7 @@ func (k Kind) isHeadOf(body []byte) error {
 		return fmt.Errorf("%w: %w", errNoList, err)
 	}
 	expected := k.listKind
-	if expected.Empty() { // The list of a custom resource may have any name.
+	if expected.Empty() { // The list of a custom resource may have any kind.
 		expected = k.GroupVersion().WithKind(head.Kind)
 	}
 	version, named := expected.ToAPIVersionAndKind()
@@ -91,12 +92,12 @@ func (k Kind) isHeadOf(body []byte) error {
 	return fmt.Errorf("%w: it is a %s of %s", errNoList, head.Kind, head.APIVersion)
 }
 
-// kept is a list, or a page of one, of what is kept of its objects. The list itself can be
-// freed then: of a list in pages, no more than one is whole in memory.
+// kept returns a list, or a page of one, with the objects in the form that is kept. The decoded
+// list can then be freed: of a paged list, at most one page is in memory whole.
 func (w *watcher) kept(list runtime.Object) (*internalversion.List, error) {
 	head, err := meta.ListAccessor(list)
 	if err != nil {
-		return nil, fmt.Errorf("a %T is no list: %w", list, err)
+		return nil, fmt.Errorf("a %T is not a list: %w", list, err)
 	}
 	made := &internalversion.List{ListMeta: metav1.ListMeta{
 		ResourceVersion: head.GetResourceVersion(), Continue: head.GetContinue(), RemainingItemCount: head.GetRemainingItemCount(),
@@ -109,7 +110,7 @@ func (w *watcher) kept(list runtime.Object) (*internalversion.List, error) {
 		if kind := object.GetObjectKind().GroupVersionKind(); kind.Kind != "" && kind.Kind != w.kind.Kind && w.kind.form != MetadataOnly {
 			return fmt.Errorf("%w: it holds a %v", errNoList, kind)
 		}
-		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // Some lists repeat it, events do not have it.
+		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // Some lists set it on each item; events do not.
 		kept, err := AsWatched(w.kind, w.options, object)
 		made.Items = append(made.Items, kept)
 		return err
@@ -117,8 +118,8 @@ func (w *watcher) kept(list runtime.Object) (*internalversion.List, error) {
 	return made, err
 }
 
-// eachOf visits the objects of a list, each in memory of its own: one that is kept must not
-// keep the others alive.
+// eachOf visits the objects of a list. Each object has memory of its own, so that a kept object
+// does not keep the others alive.
 func eachOf(list runtime.Object, visit func(runtime.Object) error) error {
 	unknown, is := list.(*jsonList)
 	if !is {

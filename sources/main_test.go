@@ -19,15 +19,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// client-go slows down the handling of errors by the time since the last one, which
-// means nothing between bubbles of synctest: each has a clock of its own.
+// TestMain turns off client-go's error handlers. They slow down the handling of errors by the time
+// since the last one. That time has no meaning between synctest bubbles, because each bubble has a
+// clock of its own.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
-	utilruntime.PanicHandlers = nil // They would print the stacks of the panics that tests make.
+	utilruntime.PanicHandlers = nil // They would print the stacks of the panics that tests cause.
 	clustertest.Main(m)
 }
 
-// watching is a watch of config maps at a server of the test.
+// watching returns a watch of config maps on the test's server.
 func watching(t *testing.T, server *server, options sources.WatchOptions) streams.Stream[streams.Event] {
 	t.Helper()
 	kind, err := sources.KindOf(scheme.Scheme, &corev1.ConfigMap{})
@@ -41,8 +42,8 @@ func watching(t *testing.T, server *server, options sources.WatchOptions) stream
 	return sources.Watch(client, kind, options)
 }
 
-// observation is what an observation of a stream has brought so far. Its fields may be
-// read when the bubble rests: see synctest.Wait.
+// observation holds what an observation of a stream has received so far. Its fields may be read
+// when all goroutines of the bubble are blocked: see synctest.Wait.
 type observation struct {
 	events []streams.Event
 	errs   []error
@@ -70,9 +71,9 @@ func (o *observation) stop(t *testing.T) {
 	}
 }
 
-// told are the events since the last call as text, such as "Applied a/x @5". Of a list,
-// whose order does not count, the objects are in order of their names.
-func (o *observation) told() []string {
+// emitted returns the events since the last call as text, such as "Applied a/x @5". The objects of a
+// list, whose order does not matter, are sorted by name.
+func (o *observation) emitted() []string {
 	synctest.Wait()
 	var lines []string
 	listed := 0
@@ -93,7 +94,7 @@ func (o *observation) told() []string {
 	return lines
 }
 
-// failures are the errors since the last call as text.
+// failures returns the errors since the last call as text.
 func (o *observation) failures() []string {
 	synctest.Wait()
 	var lines []string
@@ -111,7 +112,7 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// started lets a watch list objects for the first time and returns it open.
+// started answers the first list of a watch with objects, and returns the open watch.
 func started(t *testing.T, server *server, version string, objects ...*corev1.ConfigMap) *connection {
 	t.Helper()
 	connection := server.next(t).has(t, "watch", "true", "sendInitialEvents", "true", "resourceVersion", "").open()
@@ -122,7 +123,7 @@ func started(t *testing.T, server *server, version string, objects ...*corev1.Co
 	return connection
 }
 
-// pass lets time pass, in a bubble.
+// pass waits until the time of the bubble has advanced by duration.
 func pass(t *testing.T, duration time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), duration)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// both are the next requests of two namespaces, in order of these.
+// both returns the next requests of two namespaces, a first.
 func both(t *testing.T, server *server) (a, b *request) {
 	t.Helper()
 	a, b = server.next(t), server.next(t)
@@ -97,12 +97,12 @@ func TestWatchOptionsOutOfRangeAreRefusedByName(t *testing.T) {
 		options sources.WatchOptions
 		want    string
 	}{
-		{sources.WatchOptions{Namespaces: []string{"a", ""}}, "watch: Namespaces[1] is empty; name a namespace, or none at all for all"},
+		{sources.WatchOptions{Namespaces: []string{"a", ""}}, "watch: Namespaces[1] is empty; give a name, or leave Namespaces empty for all"},
 		{sources.WatchOptions{Namespaces: []string{"a", "b", "a"}}, `watch: Namespaces names "a" twice; name it once`},
-		{sources.WatchOptions{Namespaces: []string{"A_b"}}, `watch: Namespaces[0] is "A_b", which no namespace is called: a lowercase RFC 1123 label`},
-		{sources.WatchOptions{LabelSelector: "app in"}, `watch: LabelSelector is "app in", which is no selector: `},
-		{sources.WatchOptions{FieldSelector: "metadata.name"}, `watch: FieldSelector is "metadata.name", which is no selector: `},
-		{sources.WatchOptions{First: "a=b=c"}, `watch: First is "a=b=c", which is no field selector: invalid field selector: unescaped character in value: 61`},
+		{sources.WatchOptions{Namespaces: []string{"A_b"}}, `watch: Namespaces[0] is "A_b", which is not a namespace name: a lowercase RFC 1123 label`},
+		{sources.WatchOptions{LabelSelector: "app in"}, `watch: LabelSelector is "app in", which is not a selector: `},
+		{sources.WatchOptions{FieldSelector: "metadata.name"}, `watch: FieldSelector is "metadata.name", which is not a field selector: `},
+		{sources.WatchOptions{First: "a=b=c"}, `watch: First is "a=b=c", which is not a field selector: invalid field selector: unescaped character in value: 61`},
 		{sources.WatchOptions{PageSize: -1}, "watch: PageSize is -1; allowed is 1 to 10000, or 0 to stream lists"},
 		{sources.WatchOptions{PageSize: 10_001}, "watch: PageSize is 10001; allowed is 1 to 10000, or 0 to stream lists"},
 	} {
@@ -113,7 +113,7 @@ func TestWatchOptionsOutOfRangeAreRefusedByName(t *testing.T) {
 		}
 		panicked := lifecycle.Guard(func() error { sources.Watch(nil, sources.Kind{}, test.options); return nil })
 		if panicked == nil || panicked.Error() != "panic: "+err.Error() {
-			t.Errorf("Watch says %v", panicked)
+			t.Errorf("Watch panics with %v", panicked)
 		}
 	}
 	good := sources.WatchOptions{Namespaces: []string{"a", "b-1"}, LabelSelector: "app=red,tier in (a, b)", FieldSelector: "metadata.name=x", PageSize: 10_000}

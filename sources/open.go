@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// openWatch is a watch whose end frees its context.
+// openWatch is a watch that cancels its context when it ends.
 type openWatch struct {
 	watch.Interface
 	ended  atomic.Bool
 	cancel context.CancelFunc
-	over   func() // is called when the reflector is done with the watch
+	over   func() // called when the reflector is done with the watch
 }
 
-// Stop is called by the reflector when the watch has ended, and also when the server has sent
-// an error, which the reflector keeps to itself.
+// Stop ends the watch. The reflector calls it when the watch has ended, and also when the server
+// has sent an error, which the reflector does not pass on.
 func (o *openWatch) Stop() {
 	if !o.ended.Load() {
 		o.over()
@@ -28,21 +28,22 @@ func (o *openWatch) Stop() {
 	o.end()
 }
 
-// end ends the watch. It may be called from any goroutine, also more than once.
+// end ends the watch. It may be called from any goroutine, and more than once.
 func (o *openWatch) end() {
 	o.ended.Store(true)
 	o.Interface.Stop()
 	o.cancel()
 }
 
-// open opens a watch. After a loss, head is the version that is current.
+// open opens a watch. After a loss of the server, head is the version that is current; otherwise it
+// is empty.
 func (w *watcher) open(ctx context.Context, options metav1.ListOptions, head string) (watch.Interface, error) {
 	options.Watch = true
 	request := w.request(options)
 	if options.TimeoutSeconds != nil {
 		request = request.Timeout(time.Duration(*options.TimeoutSeconds) * time.Second)
 	}
-	// The context lasts as long as the watch; only the answer has to come in time.
+	// The context lasts as long as the watch; only the answer is bounded in time.
 	opening, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(maxAnswer, func() { cancel(errNoAnswer) })
 	defer late.Stop()
@@ -58,24 +59,24 @@ func (w *watcher) open(ctx context.Context, options metav1.ListOptions, head str
 	return opened, nil
 }
 
-// ended tells of an error event that has ended a watch, if one has. A version that is too old is
-// no failure.
+// ended reports the error event that has ended a watch, if there was one. A version that is too old
+// is not a failure.
 func (w *watcher) ended(ctx context.Context) {
 	err := w.kind.failures.take()
 	if err != nil && !isTooOld(err) && w.fresh.isListed() {
-		_ = w.fail(ctx, "watch", err) // The reflector has it, and goes on after a backoff.
+		_ = w.fail(ctx, "watch", err) // The reflector has the error, and continues after a backoff.
 	}
 }
 
-// within bounds how long the server may take to answer, and says so in the error.
+// within returns a context that ends with errNoAnswer if the server takes longer than timeout.
 func (w *watcher) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, timeout, errNoAnswer)
 }
 
-// errNoAnswer is why a request was given up.
-var errNoAnswer = errors.New("the server took the request and did not answer in time")
+// errNoAnswer is the cause of a request that was given up.
+var errNoAnswer = errors.New("the server accepted the request and did not answer in time")
 
-// because returns an error with the reason for the end of its context, if that was ours.
+// because returns err, or errNoAnswer if that is why the request's context ended.
 func because(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errNoAnswer) {
 		return fmt.Errorf("%w: %w", errNoAnswer, context.DeadlineExceeded)

@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// expired answers as a server does whose history ends after the version that is asked for.
+// expired answers as a server does whose history no longer has the requested version.
 func expired(made *request) {
 	made.refuse(http.StatusGone, metav1.StatusReasonExpired, "too old")
 }
@@ -45,7 +45,7 @@ func TestWhatChangesWhileAListStreamsInIsInTheList(t *testing.T) {
 		connection.send(t, "ADDED", configMap("a", "z", "4"))
 		connection.send(t, "DELETED", configMap("a", "z", "5"))
 		connection.listed(t, "5")
-		same(t, "the list", seen.told(), []string{"ListStart @", "Listed a/x @3", "Listed a/y @2", "ListEnd @5"})
+		same(t, "the list", seen.emitted(), []string{"ListStart @", "Listed a/x @3", "Listed a/y @2", "ListEnd @5"})
 		same(t, "failures", seen.failures(), nil)
 		seen.stop(t)
 	})
@@ -61,9 +61,9 @@ func TestOnlyTheBookmarkThatSaysSoEndsAListThatStreamsIn(t *testing.T) {
 		no := configMap("", "", "3")
 		no.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "false"}
 		connection.send(t, "BOOKMARK", no)
-		same(t, "before the end", seen.told(), nil)
+		same(t, "before the end", seen.emitted(), nil)
 		connection.listed(t, "4")
-		same(t, "the list", seen.told(), []string{"ListStart @", "Listed a/x @1", "ListEnd @4"})
+		same(t, "the list", seen.emitted(), []string{"ListStart @", "Listed a/x @1", "ListEnd @4"})
 		seen.stop(t)
 	})
 }
@@ -74,12 +74,12 @@ func TestAListThatBreaksOffWhileItStreamsInIsAskedForAnewAndNoPartOfItTold(t *te
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		broken := server.next(t).has(t, "sendInitialEvents", "true").open()
 		broken.send(t, "ADDED", configMap("a", "gone", "1"))
-		pass(t, 2*time.Second) // One that ends at once is taken for a server that cannot stream.
+		pass(t, 2*time.Second) // After a stream that ends at once, the reflector assumes that the server cannot stream.
 		broken.cut()
 		again := server.next(t).has(t, "watch", "true", "sendInitialEvents", "true", "resourceVersion", "").open()
 		again.send(t, "ADDED", configMap("a", "x", "3"))
 		again.listed(t, "3")
-		same(t, "the list", seen.told(), []string{"ListStart @", "Listed a/x @3", "ListEnd @3"})
+		same(t, "the list", seen.emitted(), []string{"ListStart @", "Listed a/x @3", "ListEnd @3"})
 		seen.stop(t)
 	})
 }
@@ -94,72 +94,73 @@ func TestABusyServerIsAskedForTheStreamAgain(t *testing.T) {
 		connection := server.next(t).has(t, "watch", "true", "sendInitialEvents", "true").open()
 		connection.send(t, "ADDED", configMap("a", "x", "1"))
 		connection.listed(t, "2")
-		same(t, "the list", seen.told(), []string{"ListStart @", "Listed a/x @1", "ListEnd @2"})
+		same(t, "the list", seen.emitted(), []string{"ListStart @", "Listed a/x @1", "ListEnd @2"})
 		seen.stop(t)
 	})
 }
 
-// Too many requests is an answer to wait for, not a reason to list all.
+// After a TooManyRequests error the watch has to wait, not relist.
 func TestAWatchThatIsEndedAsTooManyIsResumedAfterAWaitWithoutAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		connection := aged(t, server, configMap("a", "x", "5"))
-		seen.told()
+		seen.emitted()
 		before := time.Now()
 		connection.send(t, "ERROR", failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "busy"))
 		resumed := server.next(t)
-		if resumed.query.Get("watch") == "" { // The version that is current may be asked for.
+		if resumed.query.Get("watch") == "" { // The source may ask for the current version.
 			resumed.has(t, "limit", "1").list("9")
 			resumed = server.next(t)
 		}
 		resumed.has(t, "watch", "true", "sendInitialEvents", "", "resourceVersion", "8")
 		if waited := time.Since(before); waited < 200*time.Millisecond {
-			t.Errorf("it was resumed after %v, want a wait", waited)
+			t.Errorf("it resumed after %v, want a wait", waited)
 		}
 		resumed.open().send(t, "MODIFIED", configMap("a", "x", "9"))
-		told := seen.told()
-		if slices.Contains(told, "ListStart @") || !slices.Contains(told, "Applied a/x @9") {
-			t.Errorf("the events are %q, want no list, and what has happened since", told)
+		emitted := seen.emitted()
+		if slices.Contains(emitted, "ListStart @") || !slices.Contains(emitted, "Applied a/x @9") {
+			t.Errorf("the events are %q, want no list, and the missed event", emitted)
 		}
 		seen.stop(t)
 	})
 }
 
-// A state that cannot be decoded in the API server's storage, and is deleted there unsafely,
-// ends a watch so: its deletion is in the list alone.
+// An object that cannot be decoded in the API server's storage, and is deleted there unsafely, ends
+// a watch this way. Only a relist shows its deletion.
 func TestAWatchThatIsEndedByAnErrorOfTheStorageListsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		connection := aged(t, server, configMap("a", "x", "5"), configMap("a", "corrupt", "6"))
-		seen.told()
+		seen.emitted()
 		connection.send(t, "ERROR", failure(http.StatusInternalServerError, metav1.StatusReasonStoreReadError, "corrupt object has been deleted"))
 		server.next(t).has(t, "watch", "", "limit", "1").list("9")
 		again := server.next(t).has(t, "sendInitialEvents", "true", "resourceVersion", "8").open()
 		again.send(t, "ADDED", configMap("a", "x", "5"))
 		again.listed(t, "9")
-		told := seen.told()
-		same(t, "the list", told[max(0, len(told)-3):], []string{"ListStart @9", "Listed a/x @5", "ListEnd @9"})
+		emitted := seen.emitted()
+		same(t, "the list", emitted[max(0, len(emitted)-3):], []string{"ListStart @9", "Listed a/x @5", "ListEnd @9"})
 		seen.stop(t)
 	})
 }
 
-// A server that is behind the one before it, as after a failover, is asked for what it has.
+// A server may be behind the one before it, for example after a failover. It is asked for a list
+// without a version.
 func TestAVersionThatTheServerHasNotSeenLeadsToAListOfWhatThereIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		connection := aged(t, server, configMap("a", "x", "5"))
-		seen.told()
+		seen.emitted()
 		connection.send(t, "ERROR", failure(http.StatusGone, metav1.StatusReasonExpired, "too old"))
 		server.next(t).has(t, "limit", "1").list("7")
 		tooLarge(server.next(t).has(t, "sendInitialEvents", "true", "resourceVersion", "8"))
 		again := server.next(t).has(t, "watch", "true", "sendInitialEvents", "true", "resourceVersion", "").open()
 		again.send(t, "ADDED", configMap("a", "x", "5"))
 		again.listed(t, "7")
-		told := seen.told()
-		same(t, "the list", told[max(0, len(told)-2):], []string{"Listed a/x @5", "ListEnd @7"})
+		emitted := seen.emitted()
+		same(t, "the list", emitted[max(0, len(emitted)-2):], []string{"Listed a/x @5", "ListEnd @7"})
 		seen.stop(t)
 	})
 }
@@ -179,8 +180,8 @@ func TestAListWhoseLaterPageHasExpiredIsAskedForWhole(t *testing.T) {
 				expired(server.next(t).has(t, "continue", "more"))
 				server.next(t).has(t, "watch", "", "continue", "", "limit", "").list("12", configMap("a", "x", "5"), configMap("a", "y", "11"))
 				server.next(t).has(t, "watch", "true", "resourceVersion", "12").open()
-				told := seen.told()
-				same(t, "the list", told[1:], []string{"Listed a/x @5", "Listed a/y @11", "ListEnd @12"})
+				emitted := seen.emitted()
+				same(t, "the list", emitted[1:], []string{"Listed a/x @5", "Listed a/y @11", "ListEnd @12"})
 				same(t, "failures", seen.failures(), nil)
 				seen.stop(t)
 			})
@@ -188,8 +189,8 @@ func TestAListWhoseLaterPageHasExpiredIsAskedForWhole(t *testing.T) {
 	}
 }
 
-// The API server ends a watch at the time that it is asked for: different ones, or all
-// watches of all clients that began together would end together, for ever.
+// A watch asks the API server for a random timeout. With equal timeouts, all watches of all clients
+// that began together would end together, again and again.
 func TestAWatchAsksToBeEndedAfterFiveToTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
@@ -199,7 +200,7 @@ func TestAWatchAsksToBeEndedAfterFiveToTenMinutes(t *testing.T) {
 			t.Helper()
 			seconds, err := strconv.Atoi(made.query.Get("timeoutSeconds"))
 			if err != nil || seconds < 300 || seconds > 600 {
-				t.Errorf("it asks for %q seconds, want 300 to 600", made.query.Get("timeoutSeconds"))
+				t.Errorf("it requests %q seconds, want 300 to 600", made.query.Get("timeoutSeconds"))
 			}
 			asked[seconds] = true
 			return made
@@ -213,7 +214,7 @@ func TestAWatchAsksToBeEndedAfterFiveToTenMinutes(t *testing.T) {
 			connection = check(server.next(t).has(t, "watch", "true")).open()
 		}
 		if len(asked) < 2 {
-			t.Errorf("ten watches ask for %v seconds, want different ones", asked)
+			t.Errorf("ten watches request %v seconds, want different timeouts", asked)
 		}
 		seen.stop(t)
 	})
@@ -224,13 +225,13 @@ func TestAnEventOfAnotherKindIsNotTold(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		connection := started(t, server, "8")
-		seen.told()
+		seen.emitted()
 		connection.send(t, "ADDED", &corev1.Service{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "other", ResourceVersion: "9"},
 		})
 		connection.send(t, "ADDED", configMap("a", "x", "10"))
-		same(t, "events", seen.told(), []string{"Applied a/x @10"})
+		same(t, "events", seen.emitted(), []string{"Applied a/x @10"})
 		seen.stop(t)
 	})
 }
@@ -247,8 +248,8 @@ func TestAnObservationThatEndsBeforeItBeginsAsksForNothing(t *testing.T) {
 	})
 }
 
-// What a list is decoded into is one piece of memory. An object of it that stays in the
-// cache must not keep those alive that are deleted.
+// A list is decoded into one piece of memory. An object that stays in the cache must not keep
+// deleted objects of the same list alive.
 func TestAnObjectOfAListDoesNotKeepTheOthersInMemory(t *testing.T) {
 	for name, options := range map[string]sources.WatchOptions{"in pages": {PageSize: 500}, "streamed": {}} {
 		t.Run(name, func(t *testing.T) {

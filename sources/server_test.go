@@ -16,16 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// server is an API server without a network. Each request waits until the test answers
-// it; so the test says what happens, step by step. It works in a bubble of synctest.
+// server is an API server without a network. Each request waits until the test answers it, so the
+// test decides what happens, step by step. It works in a synctest bubble.
 type server struct {
 	requests chan *request
-	stubborn bool // goes on with a request whose context has ended
+	stubborn bool // continues a request after its context has ended
 }
 
 func newServer() *server { return &server{requests: make(chan *request)} }
 
-// RoundTrip hands a request to the test and waits for its answer.
+// RoundTrip passes a request to the test and waits for its answer.
 func (s *server) RoundTrip(wanted *http.Request) (*http.Response, error) {
 	made := &request{path: wanted.URL.Path, query: wanted.URL.Query(), header: wanted.Header, ctx: wanted.Context(), answers: make(chan answer, 1)}
 	select {
@@ -48,8 +48,7 @@ func (s *server) RoundTrip(wanted *http.Request) (*http.Response, error) {
 	}
 }
 
-// next is the next request. In a bubble, a test waits no longer than there is something
-// that can happen.
+// next returns the next request. In a bubble, it waits only as long as something can still happen.
 func (s *server) next(t *testing.T) *request {
 	t.Helper()
 	select {
@@ -72,7 +71,7 @@ func (s *server) none(t *testing.T) {
 	}
 }
 
-// request is a request that waits for its answer.
+// request is a request waiting for its answer.
 type request struct {
 	path    string
 	query   url.Values
@@ -86,7 +85,7 @@ type answer struct {
 	err      error
 }
 
-// has fails the test unless parameters of the query are as wanted, in pairs.
+// has fails the test unless the query has these parameters, given in pairs.
 func (r *request) has(t *testing.T, pairs ...string) *request {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -104,10 +103,10 @@ func (r *request) answer(code int, body io.ReadCloser) {
 	}}
 }
 
-// unreachable answers as a machine does where no server listens.
+// unreachable answers as a machine without a listening server does.
 func (r *request) unreachable() { r.answers <- answer{err: syscall.ECONNREFUSED} }
 
-// list answers a list.
+// list answers with a list.
 func (r *request) list(version string, items ...*corev1.ConfigMap) {
 	list := &corev1.ConfigMapList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"},
@@ -131,7 +130,7 @@ func failure(code int, reason metav1.StatusReason, message string) *metav1.Statu
 	}
 }
 
-// open answers a watch.
+// open answers with an open watch.
 func (r *request) open() *connection {
 	read, write := io.Pipe()
 	stop := context.AfterFunc(r.ctx, func() { write.CloseWithError(r.ctx.Err()) })
@@ -139,7 +138,7 @@ func (r *request) open() *connection {
 	return &connection{write}
 }
 
-// body tells what reads it, as a connection does, when the request is over.
+// body gives its reader an error when the request is over, as a connection does.
 type body struct {
 	*io.PipeReader
 	stop func() bool
@@ -150,10 +149,10 @@ func (b *body) Close() error {
 	return b.PipeReader.Close()
 }
 
-// connection is a watch that is open.
+// connection is an open watch.
 type connection struct{ write *io.PipeWriter }
 
-// send sends an event, in the frames of the protocol, and waits until it is read.
+// send sends an event in the framing of the protocol, and waits until it is read.
 func (c *connection) send(t *testing.T, kind string, object runtime.Object) {
 	t.Helper()
 	frame := encoded(metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Object: object}})
@@ -196,7 +195,7 @@ func configMap(namespace, name, version string) *corev1.ConfigMap {
 	}
 }
 
-// page is a part of a list.
+// page returns one page of a list.
 func page(version, next string, item *corev1.ConfigMap) io.ReadCloser {
 	return io.NopCloser(bytes.NewReader(encoded(&corev1.ConfigMapList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"},

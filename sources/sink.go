@@ -8,11 +8,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// sink is the store of a reflector: what the reflector stores becomes events. It holds
-// nothing. The reflector calls it from one goroutine.
+// sink is the store of a reflector. It turns each call into events and stores nothing. The
+// reflector calls it from one goroutine.
 type sink struct {
 	watcher *watcher
-	ctx     context.Context // The reflector's interface has no place for it.
+	ctx     context.Context // The reflector's interface does not pass it.
 }
 
 var (
@@ -24,9 +24,9 @@ var (
 func (s *sink) Add(object any) error    { return s.put(streams.Applied, object) }
 func (s *sink) Update(object any) error { return s.put(streams.Applied, object) }
 func (s *sink) Delete(object any) error { return s.put(streams.Deleted, object) }
-func (s *sink) Resync() error           { return nil } // Not asked for: it would tell nothing new.
+func (s *sink) Resync() error           { return nil } // Never requested: it would emit nothing new.
 
-// Transformer is applied by the reflector to what it keeps while a list streams in.
+// Transformer returns the function that the reflector applies to each object of a streamed list.
 func (s *sink) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		s.watcher.fresh.alive()
@@ -47,14 +47,14 @@ func (s *sink) Bookmark(resourceVersion string) error {
 	event.ResourceVersion = resourceVersion
 	if !s.watcher.fresh.bookmarked(resourceVersion, event.Received) {
 		s.watcher.status.set(s.watcher, Listing)
-		s.watcher.fresh.stop() // What the server knows, it says in a list.
+		s.watcher.fresh.stop() // The list that follows has the server's state.
 		return nil
 	}
-	s.watcher.inlet.Put(s.ctx, event)
+	s.watcher.queue.Put(s.ctx, event)
 	return nil
 }
 
-// Replace is a complete list.
+// Replace emits a complete list.
 func (s *sink) Replace(objects []any, resourceVersion string) error {
 	events := make([]streams.Event, 0, len(objects)+2)
 	start := s.event(streams.ListStart)
@@ -71,13 +71,13 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 	end.ResourceVersion = resourceVersion
 	w := s.watcher
 	w.asked = false
-	w.speaking.Lock()
-	defer w.speaking.Unlock()
+	w.emitting.Lock()
+	defer w.emitting.Unlock()
 	events[0].Reset = w.fresh.replaced(resourceVersion, w.head, w.known, w.askedAt)
 	w.status.Lists.Add(1)
 	w.status.refuse(w, false)
-	w.inlet.Put(s.ctx, append(events, end)...)
-	w.status.set(w, Watching) // After that: a list that is under way is something that is held.
+	w.queue.Put(s.ctx, append(events, end)...)
+	w.status.set(w, Watching) // After Put: a list in flight still counts as held.
 	return nil
 }
 
@@ -87,15 +87,15 @@ func (s *sink) put(kind streams.EventType, object any) error {
 		return err
 	}
 	w := s.watcher
-	w.inlet.Put(s.ctx, event)
-	// After that: a bookmark of its version, whoever puts it, must not overtake it.
+	w.queue.Put(s.ctx, event)
+	// After Put: no bookmark of this version may overtake the event.
 	if w.fresh.saw(event.ResourceVersion, event.Received, w.options.patience()) {
-		w.inlet.Put(s.ctx, w.bookmark(event.ResourceVersion, event.Received))
+		w.queue.Put(s.ctx, w.bookmark(event.ResourceVersion, event.Received))
 	}
 	return nil
 }
 
-// of is an event with an object.
+// of returns an event with an object.
 func (s *sink) of(kind streams.EventType, object any) (streams.Event, error) {
 	kept, err := s.kept(object)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *sink) of(kind streams.EventType, object any) (streams.Event, error) {
 	return event, nil
 }
 
-// event is an event, or a bookmark, that came from the server.
+// event returns an event or a bookmark, and records that it came from the server.
 func (s *sink) event(kind streams.EventType) streams.Event {
 	event := s.watcher.event(kind)
 	s.watcher.status.came(event.Received, kind != streams.Bookmark)

@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// Status tells how a watch is doing. Read it from any goroutine.
+// Status reports how a watch is doing. It may be read from any goroutine.
 type Status struct {
-	Lists     atomic.Int64 // lists that were completed
-	Watches   atomic.Int64 // watches that were opened
-	Errors    atomic.Int64 // requests and watches that failed, but for those that had another take their place
-	Probes    atomic.Int64 // questions which version is current, of watches that were silent for long
+	Lists     atomic.Int64 // lists completed
+	Watches   atomic.Int64 // watches opened
+	Errors    atomic.Int64 // requests and watches that failed, except where a fallback took their place
+	Probes    atomic.Int64 // requests for the current version, made because a watch was silent for long
 	Last      atomic.Int64 // when the last event or bookmark came, in Unix nanoseconds
-	LastEvent atomic.Int64 // when the last event came, likewise
-	State     atomic.Int32 // a WatchState; of several namespaces the worst
+	LastEvent atomic.Int64 // when the last event came, in Unix nanoseconds
+	State     atomic.Int32 // a WatchState; the worst one of several namespaces
 
-	lastAt, lastEventAt atomic.Int64 // as Last and LastEvent, by a clock that does not jump: since epoch
+	lastAt, lastEventAt atomic.Int64 // as Last and LastEvent, since epoch, on the monotonic clock
 
-	// OnRefusal, if it is set before the watch begins, is called when the server begins to refuse
-	// the first list of a namespace (it does not serve the kind, or forbids it), with true, and
-	// when it refuses none any more. It must be fast, and must not call the status.
+	// OnRefusal, if set before the watch begins, is called with true when the server begins to
+	// refuse the first list of a namespace: it does not serve the kind, or forbids the list. It is
+	// called with false when no namespace is refused any more. OnRefusal must be fast, and must not
+	// call the status.
 	OnRefusal func(refused bool)
 
 	mu      sync.Mutex
@@ -28,7 +29,7 @@ type Status struct {
 	refused map[*watcher]bool
 }
 
-// refuse notes whether the server refuses the first list of a namespace.
+// refuse records whether the server refuses the first list of a namespace.
 func (s *Status) refuse(w *watcher, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +47,7 @@ func (s *Status) refuse(w *watcher, refused bool) {
 	}
 }
 
-// Held returns how many events the watch has put on its stream that nobody has taken yet.
+// Held returns how many events the watch has put on its stream that the reader has not taken yet.
 func (s *Status) Held() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,9 +58,9 @@ func (s *Status) Held() int {
 	return held
 }
 
-// RecordWrite notes that the server has answered a write to a namespace, with a version. If what it
-// says is current later is older than that, its versions went back. It may be called from any
-// goroutine.
+// RecordWrite records the version with which the server answered a write to a namespace. If the
+// server later reports an older version as current, its versions went back. RecordWrite may be
+// called from any goroutine.
 func (s *Status) RecordWrite(namespace, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,14 +71,15 @@ func (s *Status) RecordWrite(namespace, version string) {
 	}
 }
 
-// Silence returns how long ago the last event or bookmark came, and Quiet the last event;
-// false if there was none. A clock that is set does not matter.
+// Silence returns how long ago the last event or bookmark came, or false if none has come. It uses
+// the monotonic clock, so setting the system clock has no effect.
 func (s *Status) Silence() (since time.Duration, came bool) { return ago(s.lastAt.Load()) }
 
-// Quiet is as [Status.Silence], with bookmarks left out.
+// Quiet returns how long ago the last event came, or false if none has come. Unlike
+// [Status.Silence], it ignores bookmarks.
 func (s *Status) Quiet() (since time.Duration, came bool) { return ago(s.lastEventAt.Load()) }
 
-// came notes that something came from the server, which may be an event.
+// came records that an event or a bookmark came from the server.
 func (s *Status) came(at time.Time, isEvent bool) {
 	wall, steady := at.UnixNano(), int64(at.Sub(epoch))
 	s.Last.Store(wall)
@@ -92,23 +94,23 @@ func ago(at int64) (time.Duration, bool) {
 	return time.Since(epoch) - time.Duration(at), at != 0
 }
 
-// epoch is any time, with the reading of a clock that does not jump.
+// epoch is an arbitrary time with a reading of the monotonic clock.
 var epoch = time.Now()
 
-// WatchState is what a watch is doing.
+// WatchState is the current activity of a watch.
 type WatchState int32
 
-// The states of a watch. Worst is BackingOff, then Listing.
+// The states of a watch, the worst being BackingOff, then Listing.
 const (
 	Listing    WatchState = iota
-	Watching              // what it told is current, but for what is on its way
-	BackingOff            // it has lost the API server, or is refused: see streams.Disconnected
+	Watching              // the emitted events are current, except for events in flight
+	BackingOff            // the API server is lost, or refuses: see streams.Disconnected
 )
 
-// String is the state's name in metrics.
+// String returns the state's name in metrics.
 func (s WatchState) String() string { return [...]string{"listing", "watching", "backing_off"}[s] }
 
-// set notes what the watch of one namespace is doing.
+// set records the state of the watch of one namespace.
 func (s *Status) set(w *watcher, state WatchState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +127,7 @@ func (s *Status) set(w *watcher, state WatchState) {
 	s.State.Store(int32(worst))
 }
 
-// forget is for the end of an observation: the state stays as it was.
+// forget removes the watch of one namespace when its observation ends. State stays as it was.
 func (s *Status) forget(w *watcher) {
 	s.refuse(w, false)
 	s.mu.Lock()

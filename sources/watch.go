@@ -12,40 +12,38 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// retry is how the reflector waits after failures: 250 ms at first, and never more than
-// 10 s. Its default starts at 800 ms and reaches a minute; a resource definition that is
-// about to be installed should not cost that.
+// retry returns the backoff of the reflector after failures: 250 ms at first, and never more than
+// 10 s. The reflector's default starts at 800 ms and reaches a minute, which is too long to wait
+// for a resource definition that is about to be installed.
 func retry() *wait.Backoff {
 	return &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.25, Steps: 6, Cap: 8 * time.Second}
 }
 
-// Watch is the objects of a kind on an API server, as a stream that lists them and then
-// watches. Listing, resuming, bookmarks, expiry and backoff are those of client-go's
-// Reflector.
+// Watch returns a stream that lists the objects of a kind on an API server and then watches them.
+// Client-go's Reflector does the listing, resuming, bookmarks, expiry and backoff.
 //
-//   - ListStart of a list carries the resource version that the server reported as current
-//     when the list was asked for. It carries none if the list itself is current, as one is that
-//     is asked for without a version.
-//   - What is to be First is Applied before the first list.
-//   - Each namespace is a source of its own, with a name of its own, and all that the
-//     vocabulary says of a source is true of each: its list events and bookmarks carry the
-//     namespace in their key and speak for that alone.
-//   - A request that fails is a [streams.Error] on the stream. It is tried again within
-//     10 s, for as long as the observation lasts: also when the kind does not exist yet, or
-//     no more.
-//   - The first request that fails after a list was emitted is [streams.Disconnected] as
-//     well, just before its error. A version that is too old for the server is no failure: a
-//     new list follows at once.
-//   - A request that is not answered within 70 s fails. An answer that is not a list of the
-//     kind is a failure, and nothing counts as deleted.
-//   - A watch that has confirmed nothing for three quarters of MaxStaleness is probed: the
-//     server is asked which version is current. If that is the one up to which all was emitted, a
-//     Bookmark says so. Otherwise a list follows, whose ListStart is a Reset if the server's
+//   - ListStart carries the resource version that the server reported as current when the list was
+//     requested. It carries none if the list itself is current, as a list requested without a
+//     version is.
+//   - Objects selected by First are emitted as Applied before the first list.
+//   - Each namespace is a source of its own, with a name of its own. The guarantees of
+//     [streams.EventType] for a source hold for each: list events and bookmarks carry the namespace in
+//     their key, and cover only that namespace.
+//   - A request that fails is a [streams.Error] on the stream. It is retried within 10 s, for as
+//     long as the observation lasts, also while the kind does not exist, or no longer exists.
+//   - The first request that fails after a list was emitted also causes a [streams.Disconnected],
+//     just before its error. A version that is too old for the server is not a failure: a relist
+//     follows at once.
+//   - A request without an answer fails after 70 s. An answer that is not a list of the kind is a
+//     failure, and no object counts as deleted.
+//   - A watch that has confirmed nothing for three quarters of MaxStaleness is probed: the source
+//     asks the server which version is current. If everything up to that version was emitted, a
+//     Bookmark says so. Otherwise a relist follows; its ListStart is a Reset if the server's
 //     versions went back.
-//   - From a server that sends no bookmarks, events stand for them: where a version is to be
-//     reached, and where nothing was confirmed for long.
+//   - For a server that sends no bookmarks, the source emits a Bookmark after an event. It does so
+//     when a required version is reached, and when nothing was confirmed for long.
 //
-// It panics on options that do not validate.
+// Watch panics if the options are not valid.
 func Watch(client rest.Interface, kind Kind, options WatchOptions) streams.Stream[streams.Event] {
 	if err := options.Validate(); err != nil {
 		panic(err)
@@ -63,7 +61,7 @@ func Watch(client rest.Interface, kind Kind, options WatchOptions) streams.Strea
 	return streams.Merge(each...)
 }
 
-// observe is the watch of one namespace, or of all, if it is empty.
+// observe returns the watch of one namespace, or of all namespaces if namespace is empty.
 func observe(client rest.Interface, kind Kind, options WatchOptions, namespace string) streams.Stream[streams.Event] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[streams.Event]) {
 		w := &watcher{
@@ -73,10 +71,10 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 			options:   options,
 			status:    options.Status,
 			name:      "watch of " + kind.GroupKind().String(),
-			inlet:     streams.NewQueue[streams.Event](),
+			queue:     streams.NewQueue[streams.Event](),
 			listing:   make(chan struct{}, 1),
 		}
-		w.inlet.Held = &w.held
+		w.queue.Held = &w.held
 		w.fresh.woken = make(chan struct{}, 1)
 		if namespace != "" {
 			w.name += " in " + namespace
@@ -86,7 +84,7 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 		group := lifecycle.New(ctx)
 		group.Go(w.name, w.reflect)
 		group.Go(w.name+" guard", w.guard)
-		w.inlet.Drain(group.Context(), out)
+		w.queue.Drain(group.Context(), out)
 		group.Stop()
 		if err := group.Wait(); err != nil {
 			out.Error(&streams.Error{Source: w.name, Err: err})
@@ -104,25 +102,25 @@ func (w *watcher) reflect(ctx context.Context) error {
 	})
 	reflector.WatchListPageSize = int64(w.options.PageSize)
 	for ctx.Err() == nil {
-		// It returns at the end of ctx only, and panics where the decoding of an object, its
-		// projection or Transform does: the stream must not end of one object that is bad.
+		// RunWithContext returns only when ctx ends. It panics if decoding an object, its
+		// projection or Transform does. One bad object must not end the stream.
 		err := lifecycle.Guard(func() error { reflector.RunWithContext(ctx); return nil })
 		if err != nil {
 			w.asked = false
-			w.tell(ctx, err)
+			w.report(ctx, err)
 			pause(ctx, panicPause)
 		}
 	}
-	// When ctx ends the reflector does not wait for a plain list that is under way.
+	// When ctx ends, the reflector does not wait for a plain list in flight.
 	w.listing <- struct{}{}
 	<-w.listing
 	return nil
 }
 
-// panicPause is the wait after a panic, which is likely to come again.
+// panicPause is the wait after a panic, because the same panic is likely to recur.
 const panicPause = 10 * time.Second
 
-// pause waits for a time, or for the end of ctx.
+// pause waits for a duration, or until ctx ends.
 func pause(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -132,9 +130,9 @@ func pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// RequestError is a request of a source that failed. The API server's answer is in Err.
+// RequestError is a failed request of a source. Err holds the API server's answer.
 type RequestError struct {
-	Verb      string // list, also for a list that was to stream in, or watch
+	Verb      string // list, also for a list that was to be streamed, or watch
 	Kind      Kind
 	Namespace string
 	Err       error
@@ -151,5 +149,5 @@ func (e *RequestError) Error() string {
 	return fmt.Sprintf("cannot %s %s %s: %v", e.Verb, e.Kind.Resource, where, e.Err)
 }
 
-// Unwrap is the API server's answer, or what came instead of one.
+// Unwrap returns the API server's answer, or the error that took its place.
 func (e *RequestError) Unwrap() error { return e.Err }

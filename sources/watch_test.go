@@ -21,9 +21,9 @@ func TestAWatchListsByStreamingAndGoesOnWithEvents(t *testing.T) {
 			"resourceVersionMatch", "NotOlderThan", "resourceVersion", "").open()
 		connection.send(t, "ADDED", configMap("a", "y", "3"))
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
-		same(t, "before the list is complete", seen.told(), nil)
+		same(t, "before the list is complete", seen.emitted(), nil)
 		connection.listed(t, "8")
-		same(t, "the list", seen.told(), []string{"ListStart @", "Listed a/x @5", "Listed a/y @3", "ListEnd @8"})
+		same(t, "the list", seen.emitted(), []string{"ListStart @", "Listed a/x @5", "Listed a/y @3", "ListEnd @8"})
 
 		pass(t, time.Minute)
 		connection.send(t, "ADDED", configMap("b", "z", "9"))
@@ -32,13 +32,13 @@ func TestAWatchListsByStreamingAndGoesOnWithEvents(t *testing.T) {
 		connection.send(t, "BOOKMARK", configMap("", "", "12"))
 		for _, event := range seen.events {
 			if event.Key.Kind != "ConfigMap" || event.Key.Group != "" || event.Source != "watch of ConfigMap" {
-				t.Errorf("an event is of %v from %q", event.Key, event.Source)
+				t.Errorf("an event has the key %v and the source %q", event.Key, event.Source)
 			}
 			if !event.Received.Equal(time.Now()) {
 				t.Errorf("%v was received at %v, want %v", event.Type, event.Received, time.Now())
 			}
 		}
-		same(t, "events", seen.told(), []string{"Applied b/z @9", "Applied a/x @10", "Deleted a/y @11", "Bookmark @12"})
+		same(t, "events", seen.emitted(), []string{"Applied b/z @9", "Applied a/x @10", "Deleted a/y @11", "Bookmark @12"})
 		same(t, "failures", seen.failures(), nil)
 		seen.stop(t)
 	})
@@ -53,15 +53,15 @@ func TestAWatchListsPlainlyWhereTheServerCannotStream(t *testing.T) {
 		server.next(t).has(t, "watch", "", "limit", "1", "resourceVersion", "").list("7")
 		server.next(t).has(t, "watch", "", "resourceVersion", "0").list("6", configMap("a", "x", "5"))
 		connection := server.next(t).has(t, "watch", "true", "sendInitialEvents", "", "resourceVersion", "6").open()
-		same(t, "the list", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @6"})
+		same(t, "the list", seen.emitted(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @6"})
 		connection.send(t, "BOOKMARK", configMap("", "", "8"))
-		same(t, "events", seen.told(), []string{"Bookmark @8"})
-		same(t, "failures", seen.failures(), nil) // A plain list is no worse.
+		same(t, "events", seen.emitted(), []string{"Bookmark @8"})
+		same(t, "failures", seen.failures(), nil) // Falling back to a plain list is not a failure.
 		seen.stop(t)
 	})
 }
 
-// What takes the place of a stream is served from a cache, which may be old.
+// The list that replaces a broken stream comes from the server's cache, which may be stale.
 func TestBeforeThePlainListThatTakesThePlaceOfABrokenStreamTheVersionIsAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
@@ -72,7 +72,7 @@ func TestBeforeThePlainListThatTakesThePlaceOfABrokenStreamTheVersionIsAskedFor(
 		server.next(t).has(t, "watch", "", "limit", "1", "resourceVersion", "").list("7")
 		server.next(t).has(t, "watch", "", "resourceVersion", "0").list("6", configMap("a", "x", "5"))
 		server.next(t).has(t, "watch", "true", "sendInitialEvents", "", "resourceVersion", "6").open()
-		same(t, "the list", seen.told(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @6"})
+		same(t, "the list", seen.emitted(), []string{"ListStart @7", "Listed a/x @5", "ListEnd @6"})
 		same(t, "failures", seen.failures(), nil)
 		seen.stop(t)
 	})
@@ -89,7 +89,7 @@ func TestALongPlainListComesInPagesAndIsOneList(t *testing.T) {
 		second := server.next(t).has(t, "limit", "500", "continue", "more")
 		second.answer(http.StatusOK, page("9", "", configMap("a", "y", "6")))
 		server.next(t).has(t, "watch", "true", "resourceVersion", "9").open()
-		same(t, "the list", seen.told(), []string{"ListStart @7", "Listed a/x @5", "Listed a/y @6", "ListEnd @9"})
+		same(t, "the list", seen.emitted(), []string{"ListStart @7", "Listed a/x @5", "Listed a/y @6", "ListEnd @9"})
 		seen.stop(t)
 	})
 }
@@ -113,11 +113,11 @@ func TestByOptionAListComesInPagesAndIsNotStreamed(t *testing.T) {
 		next().answer(http.StatusOK, page("19", "more", configMap("a", "x", "5")))
 		next().answer(http.StatusOK, page("19", "", configMap("a", "y", "6")))
 		connection := next().open()
-		same(t, "the list", seen.told(), []string{"ListStart @", "Listed a/x @5", "Listed a/y @6", "ListEnd @19"})
+		same(t, "the list", seen.emitted(), []string{"ListStart @", "Listed a/x @5", "Listed a/y @6", "ListEnd @19"})
 		connection.send(t, "ERROR", failure(http.StatusGone, metav1.StatusReasonExpired, "too old"))
 		next().list("21", configMap("a", "y", "6"))
 		next().open()
-		same(t, "the new list", seen.told(), []string{"ListStart @", "Listed a/y @6", "ListEnd @21"})
+		same(t, "the new list", seen.emitted(), []string{"ListStart @", "Listed a/y @6", "ListEnd @21"})
 		same(t, "requests", log, []string{
 			" limit=2", " limit=2 continue=more", " watch=true resourceVersion=19",
 			" limit=2", " watch=true resourceVersion=21"})
@@ -131,8 +131,8 @@ func TestAConnectionThatIsCutIsResumedWithoutAList(t *testing.T) {
 		server := newServer()
 		seen := observe(t, watching(t, server, sources.WatchOptions{}))
 		connection := started(t, server, "8", configMap("a", "x", "5"))
-		seen.told()
-		for _, step := range []struct{ kind, version, told string }{
+		seen.emitted()
+		for _, step := range []struct{ kind, version, emitted string }{
 			{"MODIFIED", "9", "Applied a/x @9"},
 			{"BOOKMARK", "20", "Bookmark @20"},
 			{"DELETED", "21", "Deleted a/x @21"},
@@ -146,9 +146,9 @@ func TestAConnectionThatIsCutIsResumedWithoutAList(t *testing.T) {
 			before := time.Now()
 			connection = server.next(t).has(t, "watch", "true", "resourceVersion", step.version, "sendInitialEvents", "").open()
 			if time.Since(before) > 0 {
-				t.Errorf("it was resumed after %v, want at once", time.Since(before))
+				t.Errorf("it resumed after %v, want at once", time.Since(before))
 			}
-			same(t, "events", seen.told(), []string{step.told})
+			same(t, "events", seen.emitted(), []string{step.emitted})
 		}
 		same(t, "failures", seen.failures(), nil)
 		seen.stop(t)
@@ -171,25 +171,25 @@ func TestAVersionThatIsGoneLeadsToANewList(t *testing.T) {
 				seen := observe(t, watching(t, server, sources.WatchOptions{}))
 				connection := started(t, server, "8", configMap("a", "x", "5"), configMap("a", "y", "6"))
 				connection.send(t, "MODIFIED", configMap("a", "x", "9"))
-				seen.told()
+				seen.emitted()
 				gone(t, server, connection)
 
 				server.next(t).has(t, "watch", "", "limit", "1").list("29")
 				again := server.next(t).has(t, "sendInitialEvents", "true", "resourceVersion", "9").open()
 				again.send(t, "ADDED", configMap("a", "x", "30"))
 				again.listed(t, "31")
-				same(t, "the list", seen.told(), []string{"ListStart @29", "Listed a/x @30", "ListEnd @31"})
-				same(t, "failures", seen.failures(), nil) // It is how versions go.
+				same(t, "the list", seen.emitted(), []string{"ListStart @29", "Listed a/x @30", "ListEnd @31"})
+				same(t, "failures", seen.failures(), nil) // An expired version is normal.
 				again.send(t, "ADDED", configMap("a", "z", "32"))
-				same(t, "events", seen.told(), []string{"Applied a/z @32"})
+				same(t, "events", seen.emitted(), []string{"Applied a/z @32"})
 				seen.stop(t)
 			})
 		})
 	}
 }
 
-// Where the server does not even know the version that the list should reach, the list
-// takes what there is.
+// If the server does not have the version that the list should reach, the watch lists again without
+// a version.
 func TestANewListThatIsRefusedAsExpiredIsAskedForAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
@@ -200,7 +200,7 @@ func TestANewListThatIsRefusedAsExpiredIsAskedForAnew(t *testing.T) {
 			refuse(http.StatusGone, metav1.StatusReasonExpired, "too old")
 		again := server.next(t).has(t, "sendInitialEvents", "true", "resourceVersion", "").open()
 		again.listed(t, "40")
-		same(t, "events", seen.told(), []string{"ListStart @", "ListEnd @8", "ListStart @", "ListEnd @40"})
+		same(t, "events", seen.emitted(), []string{"ListStart @", "ListEnd @8", "ListStart @", "ListEnd @40"})
 		same(t, "failures", seen.failures(), nil)
 		seen.stop(t)
 	})
@@ -221,7 +221,7 @@ func TestKeepIsAppliedToAllThatEntersTheStream(t *testing.T) {
 				t.Errorf("%v of %v holds %v", event.Type, event.Key, data)
 			}
 			if len(event.Object.GetManagedFields()) != 1 {
-				t.Errorf("a Transform of the user's comes on top of the default")
+				t.Errorf("the default is applied in addition to the caller's Transform")
 			}
 		}
 		if objects != want {
@@ -271,7 +271,7 @@ func TestManagedFieldsAreDroppedByDefault(t *testing.T) {
 		}
 		own, err := sources.AsWatched(kind, sources.WatchOptions{}, configMap("a", "x", "10"))
 		if err != nil || len(own.GetManagedFields()) > 0 {
-			t.Errorf("Kept does not do what the watch does: %v", err)
+			t.Errorf("AsWatched differs from the watch: %v", err)
 		}
 		seen.stop(t)
 	})
@@ -281,15 +281,15 @@ func TestEachObservationIsAWatchOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
 		stream := watching(t, server, sources.WatchOptions{})
-		server.none(t) // Nobody observes it yet.
+		server.none(t) // The stream is not observed yet.
 		first := observe(t, stream)
 		started(t, server, "8", configMap("a", "x", "5"))
 		second := observe(t, stream)
 		connection := started(t, server, "18", configMap("a", "x", "15"))
 		first.stop(t)
 		connection.send(t, "DELETED", configMap("a", "x", "19"))
-		same(t, "the first", first.told(), []string{"ListStart @", "Listed a/x @5", "ListEnd @8"})
-		same(t, "the second", second.told(), []string{"ListStart @", "Listed a/x @15", "ListEnd @18", "Deleted a/x @19"})
+		same(t, "the first", first.emitted(), []string{"ListStart @", "Listed a/x @5", "ListEnd @8"})
+		same(t, "the second", second.emitted(), []string{"ListStart @", "Listed a/x @15", "ListEnd @18", "Deleted a/x @19"})
 		second.stop(t)
 	})
 }
@@ -303,7 +303,7 @@ func TestARequestNamesTheNamespaceAndTheSelectors(t *testing.T) {
 		check := func(made *request) *request {
 			t.Helper()
 			if made.path != "/api/v1/namespaces/a/configmaps" {
-				t.Errorf("it goes to %s", made.path)
+				t.Errorf("the path is %s", made.path)
 			}
 			return made.has(t, "labelSelector", "app=red", "fieldSelector", "metadata.name=x")
 		}

@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watcher is the state of one observation of a watch: what the reflector calls, and where
-// that goes.
+// watcher is the state of one observation of a watch. The reflector calls its methods, and its
+// events go to a queue.
 //
-// An attempt of the reflector's is a list that streams (a watch with sendInitialEvents), a
-// plain list instead if that fails, and watches from there on, one after the other.
+// An attempt of the reflector begins with a streamed list (a watch with sendInitialEvents), or a
+// plain list if streaming fails. From there the reflector opens one watch after another.
 type watcher struct {
 	client    rest.Interface
 	kind      Kind
@@ -29,22 +29,22 @@ type watcher struct {
 	options   WatchOptions
 	status    *Status
 	name      string
-	inlet     *streams.Queue[streams.Event]
-	listing   chan struct{} // is full while a plain list is under way
+	queue     *streams.Queue[streams.Event]
+	listing   chan struct{} // full while a plain list is in flight
 
 	fresh    freshness
-	speaking sync.Mutex   // is held while what fresh knows and what was put of it change together
-	held     atomic.Int64 // events that nobody has taken from the inlet
+	emitting sync.Mutex   // held while fresh and the events that depend on it change together
+	held     atomic.Int64 // events that the reader has not taken from the queue
 
-	// The rest belongs to the reflector, which calls one thing at a time.
-	head    string    // the version that the server reported before the list that is under way; empty if that is current
-	asked   bool      // head is of the list that is under way
-	askedAt time.Time // when the list that is under way was asked for
-	known   string    // what fresh knew then
-	failed  error     // why the attempt has failed, and the plain list that follows need not try
+	// The remaining fields belong to the reflector, which makes one call at a time.
+	head    string    // the version that the server reported before the list in flight; empty if the list is current
+	asked   bool      // head belongs to the list in flight
+	askedAt time.Time // when the list in flight was requested
+	known   string    // the newest version in fresh at that time
+	failed  error     // why the attempt has failed; the plain list that follows returns it instead of asking again
 }
 
-// lister is a watcher as the reflector wants it.
+// lister is a watcher in the form that the reflector needs.
 type lister struct {
 	cache.ListWatch
 	paged bool
@@ -54,7 +54,7 @@ func (w *watcher) lister() *lister {
 	return &lister{cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}, w.options.PageSize > 0}
 }
 
-// IsWatchListSemanticsUnSupported is how the reflector is told not to stream lists.
+// IsWatchListSemanticsUnSupported reports whether the reflector must not stream lists.
 func (l *lister) IsWatchListSemanticsUnSupported() bool { return l.paged }
 
 func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -65,13 +65,13 @@ func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.
 	return w.resume(ctx, options)
 }
 
-// stream asks for a list that streams in, and goes on as a watch. Without a version, it is as
-// current as a quorum read at the time of the request (sendInitialEvents in metav1.ListOptions),
-// so that there is no version to ask for.
+// stream requests a list that is streamed and continues as a watch. Without a version, the list is
+// as current as a quorum read at the time of the request (sendInitialEvents in metav1.ListOptions).
+// In that case stream does not need to ask for the current version.
 func (w *watcher) stream(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w.status.set(w, Listing)
 	w.head, w.asked, w.askedAt, w.known = "", false, time.Now(), w.fresh.known()
-	if options.ResourceVersion != "" { // What streams in then may be as old as that.
+	if options.ResourceVersion != "" { // The streamed list may be as old as this version.
 		head, err := w.askHead(ctx, maxAnswer)
 		if err != nil {
 			return nil, w.giveUp(ctx, err)
@@ -79,34 +79,33 @@ func (w *watcher) stream(ctx context.Context, options metav1.ListOptions) (watch
 		w.head, w.asked = head, true
 	}
 	stream, err := w.open(ctx, options, "")
-	if err == nil || isTooOld(err) || cannotStream(err) { // A plain list takes its place where the server cannot stream.
+	if err == nil || isTooOld(err) || cannotStream(err) { // If the server cannot stream, the reflector requests a plain list instead.
 		return stream, err
 	}
 	return nil, w.giveUp(ctx, err)
 }
 
-// giveUp ends an attempt to list: the plain list that the reflector asks for now would fail as
-// well. It must not see why, or it would wait where the end of the observation does not end
-// that.
+// giveUp ends an attempt to list, because the plain list that the reflector requests next would
+// fail as well. The returned error hides its cause from the reflector. The reflector waits after
+// some causes, and the end of the observation would not interrupt that wait.
 func (w *watcher) giveUp(ctx context.Context, err error) error {
 	w.asked = false
 	w.failed = errors.New(w.fail(ctx, "list", err).Error())
 	return w.failed
 }
 
-// cannotStream says whether an answer is that of a server which may still list plainly: it
-// does not know how to stream, or refuses to watch.
+// cannotStream reports whether the server may still answer a plain list: it does not support
+// streaming, or refuses to watch.
 func cannotStream(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// isTooOld says whether a version is too old for the server, or too new: it leads to a list
-// of what there is.
+// isTooOld reports whether a version is too old for the server, or too new. Both lead to a relist.
 func isTooOld(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// list asks for a plain list, or a page of one.
+// list requests a plain list, or a page of one.
 func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	w.listing <- struct{}{}
 	defer func() { <-w.listing }()
@@ -119,7 +118,7 @@ func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime
 	}
 	w.fresh.closed()
 	w.status.set(w, Listing)
-	if w.options.PageSize > 0 { // From its cache, at a version, a server would send all at once.
+	if w.options.PageSize > 0 { // With a version, the server would answer from its cache, and send everything at once.
 		options.ResourceVersion = ""
 	}
 	list, err := w.page(ctx, options)
@@ -127,7 +126,7 @@ func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime
 	case err == nil:
 		return list, nil
 	case isTooOld(err) && (options.ResourceVersion != "" || options.Continue != ""):
-		return nil, err // The reflector asks for what there is.
+		return nil, err // The reflector lists again without a version.
 	}
 	w.asked = false
 	return nil, w.fail(ctx, "list", err)
@@ -155,7 +154,7 @@ func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*intern
 	return w.kept(list)
 }
 
-// resume opens a watch from where the last one ended.
+// resume opens a watch from the version at which the last one ended.
 func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if w.fresh.takeRelist() {
 		return nil, errRelist
@@ -168,7 +167,7 @@ func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch
 		if err != nil {
 			return nil, w.fail(ctx, "watch", err)
 		}
-		if streams.OlderVersion(head, known) { // Its versions went back.
+		if streams.OlderVersion(head, known) { // The server's versions went back.
 			return nil, errRelist
 		}
 		connected.ResourceVersion = head
@@ -183,24 +182,24 @@ func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch
 	}
 	w.status.set(w, Watching)
 	if lost {
-		w.speaking.Lock()
-		defer w.speaking.Unlock()
+		w.emitting.Lock()
+		defer w.emitting.Unlock()
 		connected.Received = time.Now()
-		w.inlet.Put(ctx, connected)
+		w.queue.Put(ctx, connected)
 		if w.fresh.found(connected.ResourceVersion, connected.Received) {
-			w.inlet.Put(ctx, w.bookmark(connected.ResourceVersion, connected.Received))
+			w.queue.Put(ctx, w.bookmark(connected.ResourceVersion, connected.Received))
 		}
 	}
 	return stream, nil
 }
 
-// errRelist has the reflector list: as a version that is too old does.
-var errRelist = apierrors.NewResourceExpired("the watch does not go on from where it was; listing anew")
+// errRelist makes the reflector relist, as an expired version does.
+var errRelist = apierrors.NewResourceExpired("the watch cannot resume; relisting")
 
 func (w *watcher) request(options metav1.ListOptions) *rest.Request {
 	options.LabelSelector, options.FieldSelector = w.options.LabelSelector, both(w.options.FieldSelector, options.FieldSelector)
 	return w.client.Get().
-		MaxRetries(1). // With more, a server that asks for patience again and again is not known to be lost.
+		MaxRetries(1). // With more retries, a server that keeps answering Retry-After would not count as lost.
 		NamespaceIfScoped(w.namespace, w.namespace != "").
 		Resource(w.kind.Resource).
 		VersionedParams(&options, metav1.ParameterCodec)
@@ -222,47 +221,47 @@ func (w *watcher) get(ctx context.Context, options metav1.ListOptions) (runtime.
 	return list, w.kind.isListOf(list, result)
 }
 
-// fail tells of a request that failed, unless the end of the observation is why, and waits as
-// long as the server wishes.
+// fail reports a request that failed, and waits as long as the server asks for. It reports nothing
+// if the end of the observation is the cause.
 func (w *watcher) fail(ctx context.Context, verb string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return err
 	}
 	err = &RequestError{Verb: verb, Kind: w.kind, Namespace: w.namespace, Err: err}
-	w.tell(ctx, err)
+	w.report(ctx, err)
 	if seconds, wishes := apierrors.SuggestsClientDelay(err); wishes {
 		pause(ctx, min(time.Duration(seconds)*time.Second, maxWait))
 	}
 	return err
 }
 
-// tell reports a failure: after it, what was emitted before may be outdated. A watch that is
-// open ends.
-func (w *watcher) tell(ctx context.Context, err error) {
-	w.speaking.Lock()
-	defer w.speaking.Unlock()
+// report reports a failure and ends the open watch. Everything emitted before may be stale from then
+// on.
+func (w *watcher) report(ctx context.Context, err error) {
+	w.emitting.Lock()
+	defer w.emitting.Unlock()
 	w.status.Errors.Add(1)
 	w.status.set(w, BackingOff)
 	refused := apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
-	if refused && !w.fresh.isListed() { // It stays so until the first list, whatever else fails.
+	if refused && !w.fresh.isListed() { // The watch counts as refused until the first list, whatever else fails.
 		w.status.refuse(w, true)
 	}
 	lost := w.fresh.lose()
-	w.fresh.stop() // When the reflector goes on, it finds that the server is lost.
+	w.fresh.stop() // When the reflector resumes, it sees that the server is lost.
 	if lost {
-		w.inlet.Put(ctx, w.event(streams.Disconnected))
+		w.queue.Put(ctx, w.event(streams.Disconnected))
 	}
-	w.inlet.Error(ctx, &streams.Error{Source: w.name, Err: err})
+	w.queue.Error(ctx, &streams.Error{Source: w.name, Err: err})
 }
 
-// bookmark returns an event that says that all up to a version was emitted.
+// bookmark returns an event saying that everything up to a version was emitted.
 func (w *watcher) bookmark(version string, at time.Time) streams.Event {
 	mark := w.event(streams.Bookmark)
 	mark.ResourceVersion, mark.Received = version, at
 	return mark
 }
 
-// event is an event without an object: its key says what it speaks for.
+// event returns an event without an object. Its key says which kind and namespace it covers.
 func (w *watcher) event(kind streams.EventType) streams.Event {
 	event := streams.Event{Type: kind, Source: w.name, Received: time.Now()}
 	event.Key.GroupKind, event.Key.Namespace = w.kind.GroupKind(), w.namespace
