@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// clients makes a client past a proxy and one through it.
+// clients creates a client that bypasses a proxy, and a client of that proxy.
 func clients(t *testing.T) (proxy *faultproxy.Proxy, past, through kubernetes.Interface) {
 	t.Helper()
 	cluster := clustertest.Shared(t)
@@ -46,10 +46,10 @@ func TestAWriteWhoseAnswerIsLostIsDoneOnARealServer(t *testing.T) {
 	namespace := clustertest.Namespace(t)
 	must(t, proxy.Inject(faultproxy.Fault{Action: faultproxy.LoseAnswer, Match: faultproxy.Match{Verb: "create", Resource: "configmaps"}}))
 	if made, err := through.CoreV1().ConfigMaps(namespace).Create(t.Context(), named("x"), metav1.CreateOptions{}); err == nil {
-		t.Errorf("creating was answered with %v", made)
+		t.Errorf("Create returned %v", made)
 	}
 	if _, err := past.CoreV1().ConfigMaps(namespace).Get(t.Context(), "x", metav1.GetOptions{}); err != nil {
-		t.Errorf("past the proxy: %v", err)
+		t.Errorf("without the proxy: %v", err)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestARefusalIsAStatusForClientGo(t *testing.T) {
 	must(t, proxy.Inject(faultproxy.Fault{Action: faultproxy.Refuse, Code: http.StatusForbidden}))
 	_, err := through.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) {
-		t.Errorf("it fails with %v", err)
+		t.Errorf("List returned %v", err)
 	}
 }
 
@@ -85,14 +85,14 @@ func TestAWatchOfARealServerStallsAndAnotherOneGoesOn(t *testing.T) {
 	select {
 	case event := <-healthy.ResultChan():
 		if made, is := event.Object.(*corev1.ConfigMap); !is || made.Name != "x" {
-			t.Errorf("the healthy watch brought %v", event)
+			t.Errorf("the healthy watch received %v", event)
 		}
 	case <-ctx.Done():
-		t.Error("the healthy watch brought nothing")
+		t.Error("the healthy watch received nothing")
 	}
 	select {
 	case event, open := <-stalled.ResultChan():
-		t.Errorf("the stalled watch brought %v (open: %t)", event, open)
+		t.Errorf("the stalled watch received %v (open: %t)", event, open)
 	case <-time.After(short):
 	}
 }

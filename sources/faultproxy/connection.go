@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// connections are the open connections of clients.
+// connections holds the open connections of clients.
 type connections struct {
 	mu     sync.Mutex
 	open   map[*connection]struct{}
-	thawed chan struct{} // is closed while bytes flow
+	thawed chan struct{} // closed while bytes flow
 }
 
 func newConnections() *connections {
@@ -43,7 +43,7 @@ func (p *Proxy) Freeze() {
 	}
 }
 
-// Thaw ends a Freeze. Nothing is lost: the bytes that were held up follow.
+// Thaw ends a Freeze. No bytes are lost: the held bytes follow.
 func (p *Proxy) Thaw() {
 	p.connections.mu.Lock()
 	defer p.connections.mu.Unlock()
@@ -95,7 +95,7 @@ type connection struct {
 	closed chan struct{}
 }
 
-// wait returns when bytes flow, or when the connection is closed.
+// wait blocks until bytes flow, or the connection is closed.
 func (c *connection) wait() {
 	for {
 		flow := c.all.flow()
@@ -110,7 +110,7 @@ func (c *connection) wait() {
 	}
 }
 
-// Read implements net.Conn. What came just before a freeze is held up too.
+// Read implements net.Conn. It also holds bytes that came just before a freeze.
 func (c *connection) Read(into []byte) (int, error) {
 	c.wait()
 	n, err := c.Conn.Read(into)
@@ -135,7 +135,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// reset closes the connection without a farewell: the client gets a TCP reset.
+// reset closes the connection without a TLS or HTTP/2 message: the client gets a TCP reset.
 func (c *connection) reset() {
 	if tcp, is := c.Conn.(*net.TCPConn); is {
 		_ = tcp.SetLinger(0) // If it fails, the connection closes in the ordinary way.

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// dialled are the connections to the API server. An HTTP/2 transport leaves one open whose
-// last stream is ending just when it closes those that are idle.
+// dialled holds the connections to the API server. When an HTTP/2 transport closes its idle
+// connections, it misses one whose last stream is just ending.
 type dialled struct {
 	mu   sync.Mutex
 	open map[*dialledConn]struct{}
@@ -28,7 +28,7 @@ func (c *dialledConn) Close() error {
 
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// through returns a dial function that keeps what it opens.
+// through returns a dial function that records the connections it opens.
 func (d *dialled) through(inner dial) dial {
 	if inner == nil {
 		inner = (&net.Dialer{}).DialContext
@@ -49,7 +49,7 @@ func (d *dialled) through(inner dial) dial {
 	}
 }
 
-// close closes what is still open.
+// close closes the connections that are still open.
 func (d *dialled) close() {
 	d.mu.Lock()
 	var open []*dialledConn
@@ -58,6 +58,6 @@ func (d *dialled) close() {
 	}
 	d.mu.Unlock()
 	for _, one := range open {
-		_ = one.Close() // Nothing is sent on it any more.
+		_ = one.Close() // Nothing more is sent on the connection.
 	}
 }

@@ -1,24 +1,23 @@
-// Package faultproxy is a reverse proxy for tests that stands in front of a real API server
-// and fails in the ways in which networks, load balancers and API servers fail.
+// Package faultproxy is a reverse proxy for tests. It stands in front of a real API server and
+// fails as networks, load balancers and API servers do.
 //
 //	proxy, err := faultproxy.New(cluster.AdminConfig())
 //	defer proxy.Close()
 //	manager, err := controller.NewManager(proxy.Config(), scheme.Scheme, controller.Options{})
 //	err = proxy.Inject(faultproxy.Fault{Action: faultproxy.Hang, Match: faultproxy.Match{Verb: "list", Resource: "pods"}})
 //
-// A [Fault] strikes requests that are still to come. [Proxy.Cut] and [Proxy.Stall] strike
-// streams that are open, [Proxy.Drop] and [Proxy.Freeze] the connections. [Proxy.Heal] ends
-// the script. Tests write and read past the proxy, with the configuration that it was given.
+// A [Fault] applies to future requests. [Proxy.Cut] and [Proxy.Stall] apply to open streams, and
+// [Proxy.Drop] and [Proxy.Freeze] to the connections. [Proxy.Heal] ends the script. Tests bypass
+// the proxy for their own reads and writes, with the configuration given to New.
 //
 // # Guarantees
 //
-//   - Without faults it changes nothing but the address: bodies pass byte by byte, and each
-//     piece of a watch at once. Clients use TLS and HTTP/2, as with an API server.
-//   - It listens on loopback only. Config has a token without which every request is refused,
-//     because the proxy acts with the credentials that it was given.
-//   - A request that a fault holds up ends with its client or with Close. Heal does not
-//     release it.
+//   - Without faults the proxy changes only the address. Bodies pass unchanged, and each piece of a
+//     watch passes at once. Clients use TLS and HTTP/2, as with an API server.
+//   - The proxy listens on loopback only. Because it acts with the credentials given to New, it
+//     refuses every request without the token in Config.
+//   - A request held up by a fault ends with its client or with Close. Heal does not release it.
 //   - Close returns when no request is being served and all connections are closed.
 //
-// A test without a real API server is simpler with package sourcestest, in virtual time.
+// Tests that do not need a real API server are simpler with package sourcestest, in virtual time.
 package faultproxy

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An API server of the test's stands in for a real one here.
+// A test server stands in for a real API server here.
 func Example() {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

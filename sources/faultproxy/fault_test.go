@@ -13,7 +13,7 @@ import (
 
 const configMaps = "/api/v1/namespaces/a/configmaps"
 
-// counting serves a constant and counts its requests.
+// counting serves a constant answer and counts its requests.
 func counting(served chan<- string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		served <- r.Method
@@ -53,22 +53,22 @@ func TestWithoutFaultsRequestsPassUnchangedOverHTTP2(t *testing.T) {
 }
 
 func TestARequestWithoutTheTokenIsRefused(t *testing.T) {
-	_, client := in(t, func(http.ResponseWriter, *http.Request) { t.Error("it was passed on") })
+	_, client := in(t, func(http.ResponseWriter, *http.Request) { t.Error("the request was forwarded") })
 	client.config.BearerToken = "another"
 	answer, _, err := client.read(http.MethodGet, configMaps)
 	must(t, err)
 	if answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("it is answered with %s", answer.Status)
+		t.Errorf("the answer is %s", answer.Status)
 	}
 }
 
 func TestEachFaultOfARequest(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault    faultproxy.Fault
-		code     int // 0 if there is no answer
+		code     int // 0 if no answer comes
 		header   string
 		body     string
-		failed   bool // while its body is read
+		failed   bool // while the body is read
 		isServed bool
 	}{
 		"refuse":              {faultproxy.Fault{Action: faultproxy.Refuse}, 503, "", "refused by the test", false, false},
@@ -89,7 +89,7 @@ func TestEachFaultOfARequest(t *testing.T) {
 			must(t, proxy.Inject(test.fault))
 			for _, path := range []string{configMaps + "/y", "/api/v1/namespaces/b/configmaps/x", "/api/v1/namespaces/a/secrets/x"} {
 				if _, body, err := client.read(http.MethodDelete, path); err != nil || body != "0123456789" {
-					t.Errorf("%s, which is none of the fault's: %q, %v", path, body, err)
+					t.Errorf("the fault does not match %s, which got: %q, %v", path, body, err)
 				}
 				<-served
 			}
@@ -97,18 +97,18 @@ func TestEachFaultOfARequest(t *testing.T) {
 			switch {
 			case test.code == 0:
 				if err == nil {
-					t.Errorf("it is answered with %s", answer.Status)
+					t.Errorf("the answer is %s", answer.Status)
 				}
 			case answer == nil || answer.StatusCode != test.code || answer.Header.Get("Retry-After") != test.header || (err != nil) != test.failed:
-				t.Errorf("it is answered with %v and failed with %v", answer, err)
+				t.Errorf("the answer is %v, and the error is %v", answer, err)
 			case test.failed && body != test.body || !strings.Contains(body, test.body):
 				t.Errorf("the body is %q, want %q", body, test.body)
 			}
 			if got := len(served) == 1; got != test.isServed {
-				t.Errorf("it reached the server: %t, want %t", got, test.isServed)
+				t.Errorf("the request reached the server: %t, want %t", got, test.isServed)
 			}
 			if got := proxy.Counts().Faults[test.fault.Action]; got != 1 {
-				t.Errorf("it struck %d times, want 1", got)
+				t.Errorf("the fault applied %d times, want 1", got)
 			}
 			if _, body, err := client.read(http.MethodDelete, configMaps+"/x"); err != nil || body != "0123456789" {
 				t.Errorf("the request after it: %q, %v", body, err)
@@ -142,7 +142,7 @@ func TestTheNthMatchIsStruckAndSoManyTimes(t *testing.T) {
 	}
 	for i, want := range []int{200, 503, 503, 500, 500, 500} {
 		if codes[i] != want {
-			t.Fatalf("the answers are %v, want %d as the one with index %d", codes, want, i)
+			t.Fatalf("the answers are %v, want %d at index %d", codes, want, i)
 		}
 	}
 }
@@ -150,23 +150,23 @@ func TestTheNthMatchIsStruckAndSoManyTimes(t *testing.T) {
 func TestFaultsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	proxy, client := in(t, counting(make(chan string, 10)))
 	for want, fault := range map[string]faultproxy.Fault{
-		"fault 2: Action(0): Action is none":           {},
-		`Verb is "put"; allowed is one of`:             {Action: faultproxy.Hang, Match: faultproxy.Match{Verb: "put"}},
-		"Nth is -1":                                    {Action: faultproxy.Hang, Nth: -1},
-		"Times is -2":                                  {Action: faultproxy.Hang, Times: -2},
-		"Slow: For is 0s":                              {Action: faultproxy.Slow},
-		"Hang: For is 1s":                              {Action: faultproxy.Hang, For: time.Second},
-		"Bytes is 1; allowed is 0 and above, for Cut":  {Action: faultproxy.Hang, Bytes: 1},
-		"Hang: Code and RetryAfter are of Refuse only": {Action: faultproxy.Hang, Code: 500},
-		"Code is 200; allowed is 400 to 599":           {Action: faultproxy.Refuse, Code: 200},
-		"RetryAfter is 1ms; allowed are whole seconds": {Action: faultproxy.Refuse, RetryAfter: time.Millisecond},
-		"Cut: Body and ContentType are of Answer only": {Action: faultproxy.Cut, Body: "x"},
+		"fault 2: Action(0): Action is unknown":       {},
+		`Verb is "put"; allowed is one of`:            {Action: faultproxy.Hang, Match: faultproxy.Match{Verb: "put"}},
+		"Nth is -1":                                   {Action: faultproxy.Hang, Nth: -1},
+		"Times is -2":                                 {Action: faultproxy.Hang, Times: -2},
+		"Slow: For is 0s":                             {Action: faultproxy.Slow},
+		"Hang: For is 1s":                             {Action: faultproxy.Hang, For: time.Second},
+		"Bytes is 1; allowed is 0 and above, for Cut": {Action: faultproxy.Hang, Bytes: 1},
+		"Hang: Code and RetryAfter are allowed for Refuse only": {Action: faultproxy.Hang, Code: 500},
+		"Code is 200; allowed is 400 to 599":                    {Action: faultproxy.Refuse, Code: 200},
+		"RetryAfter is 1ms; allowed are whole seconds":          {Action: faultproxy.Refuse, RetryAfter: time.Millisecond},
+		"Cut: Body and ContentType are allowed for Answer only": {Action: faultproxy.Cut, Body: "x"},
 	} {
 		if err := proxy.Inject(faultproxy.Fault{Action: faultproxy.Hang}, fault); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("it fails with %v, want %q in it", err, want)
+			t.Errorf("Inject returned %v, want %q in it", err, want)
 		}
 	}
-	if _, _, err := client.read(http.MethodGet, configMaps); err != nil { // None of a list with a wrong one counts.
+	if _, _, err := client.read(http.MethodGet, configMaps); err != nil { // A rejected list adds none of its faults.
 		t.Error(err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
-// long bounds what has to happen, short what must not.
+// long bounds the wait for an event that has to happen, short the wait for one that must not.
 const (
 	long  = 20 * time.Second
 	short = 200 * time.Millisecond
@@ -30,7 +30,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// in starts a proxy in front of a server of the test's, with a client of the proxy.
+// in starts a proxy in front of a test server, and creates a client of the proxy.
 func in(t *testing.T, handler http.HandlerFunc) (*faultproxy.Proxy, *client) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -47,7 +47,7 @@ func in(t *testing.T, handler http.HandlerFunc) (*faultproxy.Proxy, *client) {
 	return proxy, made
 }
 
-// client is a client of a proxy over HTTP/2, with connections of its own.
+// client is an HTTP/2 client of a proxy, with connections of its own.
 type client struct {
 	t         *testing.T
 	config    *rest.Config
@@ -85,18 +85,18 @@ func (c *client) read(method, path string) (*http.Response, string, error) {
 	return answer, string(body), err
 }
 
-// hangs fails the test if a call returns within a short time. It ends the call and waits for
-// its return.
+// hangs fails the test if a call returns within a short time. It then ends the call and waits until
+// it returns.
 func hangs(t *testing.T, call func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), short)
 	defer cancel()
 	if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it ended with %v, want it to hang", err)
+		t.Errorf("the call returned %v, want it to hang", err)
 	}
 }
 
-// streaming serves a watch that sends what comes from a channel, and ends with the client.
+// streaming serves a watch that sends the lines from a channel, and ends with the client.
 func streaming(lines <-chan string, ended chan<- struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" {
@@ -152,12 +152,12 @@ func (r *reader) want(t *testing.T, want string) {
 	select {
 	case got := <-r.pieces:
 		if got != want {
-			t.Errorf("the stream brought %q, want %q", got, want)
+			t.Errorf("the stream sent %q, want %q", got, want)
 		}
 	case err := <-r.end:
 		t.Fatalf("the stream ended with %v, want %q", err, want)
 	case <-time.After(long):
-		t.Fatalf("the stream brought nothing, want %q", want)
+		t.Fatalf("the stream sent nothing, want %q", want)
 	}
 }
 
@@ -166,13 +166,13 @@ func (r *reader) wantEnd(t *testing.T) {
 	t.Helper()
 	select {
 	case got := <-r.pieces:
-		t.Errorf("the stream brought %q, want its end", got)
+		t.Errorf("the stream sent %q, want its end", got)
 	case err := <-r.end:
 		if errors.Is(err, io.EOF) {
 			t.Error("the stream ended as if it were complete")
 		}
 	case <-time.After(long):
-		t.Fatal("the stream goes on, want its end")
+		t.Fatal("the stream continues, want its end")
 	}
 }
 
@@ -181,7 +181,7 @@ func (r *reader) wantNothing(t *testing.T) {
 	t.Helper()
 	select {
 	case got := <-r.pieces:
-		t.Errorf("the stream brought %q, want nothing", got)
+		t.Errorf("the stream sent %q, want nothing", got)
 	case err := <-r.end:
 		t.Errorf("the stream ended with %v, want nothing", err)
 	case <-time.After(short):

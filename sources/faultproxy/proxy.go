@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// quiet discards what the server and the forwarder log about requests that faults end.
+// quiet discards the log messages of the server and the forwarder about requests that faults end.
 var quiet = log.New(io.Discard, "", 0)
 
 var paths = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
@@ -47,13 +47,13 @@ type Proxy struct {
 	forward *httputil.ReverseProxy
 	server  *http.Server
 	group   *lifecycle.Group
-	serving sync.RWMutex   // is held for reading by each request that is being served
+	serving sync.RWMutex   // read-locked by each request in flight
 	held    sync.WaitGroup // connections of clients
 	closed  sync.Once
 }
 
-// New starts a proxy on a free loopback port, in front of the API server of a client
-// configuration, with the credentials of that configuration. It runs until Close.
+// New starts a proxy on a free loopback port, in front of the API server in a client configuration.
+// The proxy uses the credentials of that configuration, and runs until Close.
 func New(config *rest.Config) (*Proxy, error) {
 	p := &Proxy{script: newScript(), streams: newStreams(), connections: newConnections(), token: rand.Text()}
 	if err := p.connect(config); err != nil {
@@ -65,7 +65,7 @@ func New(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// connect prepares the way to the API server.
+// connect prepares the connection to the API server.
 func (p *Proxy) connect(config *rest.Config) error {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *Proxy) connect(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	// A transport of its own, since those of client-go are shared and stay.
+	// A separate transport, because client-go's transports are shared and stay open.
 	p.onward = &http.Transport{TLSClientConfig: security, ForceAttemptHTTP2: true, DisableCompression: true, DialContext: p.dialled.through(config.Dial)}
 	authenticated, err := rest.HTTPWrappersForConfig(config, p.onward)
 	if err != nil {
@@ -85,10 +85,10 @@ func (p *Proxy) connect(config *rest.Config) error {
 		Transport: authenticated, ErrorLog: quiet, FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			r.Out.Header.Del("Authorization") // The proxy's own token means nothing there.
+			r.Out.Header.Del("Authorization") // The proxy's own token is not valid there.
 		},
 		ModifyResponse: answered,
-		// A failure behind the proxy looks like one of the network, not like an answer.
+		// A failure behind the proxy must look like a failure of the network, not like an answer.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	return nil
@@ -104,7 +104,7 @@ func (p *Proxy) listen() error {
 	if err != nil {
 		return err
 	}
-	_, p.authority = pem.Decode(certificates) // It follows the certificate.
+	_, p.authority = pem.Decode(certificates) // It comes after the server's certificate.
 	loopback, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -136,22 +136,22 @@ func (p *Proxy) listen() error {
 	return nil
 }
 
-// Config returns a new configuration for clients, which leads through the proxy. They have
-// the rights of the configuration that the proxy was made with, and no limit of their rate.
+// Config returns a new client configuration for the proxy. Its clients have the rights of the
+// configuration given to New, and no rate limit.
 func (p *Proxy) Config() *rest.Config {
 	return &rest.Config{Host: p.address, BearerToken: p.token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: p.authority}}
 }
 
-// Close ends all requests and connections, and returns when they are over. It may be called
-// more than once.
+// Close ends all requests and connections, and returns when they have ended. It may be called more
+// than once.
 func (p *Proxy) Close() (err error) {
 	p.closed.Do(func() {
-		p.Thaw() // The end of a TLS connection is a message, too.
+		p.Thaw() // The end of a TLS connection is a message, too, and must not freeze.
 		p.group.Stop()
 		err = errors.Join(p.server.Close(), p.group.Wait())
 		p.held.Wait()
-		p.serving.Lock()   // Until the last request is over.
-		p.serving.Unlock() //nolint:staticcheck // It was taken to wait.
+		p.serving.Lock()   // Waits until the last request has ended.
+		p.serving.Unlock() //nolint:staticcheck // It is taken only to wait.
 		p.onward.CloseIdleConnections()
 		p.dialled.close()
 	})
@@ -166,7 +166,7 @@ type (
 	streamKey     struct{}
 )
 
-// serve passes one request on, unless a fault strikes it.
+// serve forwards one request, unless a fault applies to it.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.serving.RLock()
 	defer p.serving.RUnlock()
@@ -188,7 +188,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	switch s.fault.Action {
 	case Hang:
 		_ = s.hang()
-		panic(http.ErrAbortHandler) // Also if it was the test that cut it.
+		panic(http.ErrAbortHandler) // Also if the test cut the stream.
 	case Refuse:
 		refuse(w, s.fault, s.request)
 		return
@@ -207,16 +207,16 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		case <-ctx.Done():
 		}
 	case GoAway:
-		w.Header().Set("Connection", "close") // The HTTP/2 server makes a GOAWAY of it.
+		w.Header().Set("Connection", "close") // The HTTP/2 server sends a GOAWAY for it.
 	}
 	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(ctx, streamKey{}, s)))
 }
 
-// answered puts the faults of a stream into its answer.
+// answered applies the fault of a stream to its answer.
 func answered(response *http.Response) error {
 	s := response.Request.Context().Value(streamKey{}).(*stream)
 	if s.fault.Action == LoseAnswer {
-		if s.request.Verb == "watch" { // It has no end that one could wait for.
+		if s.request.Verb == "watch" { // A watch has no end to wait for.
 			return errCut
 		}
 		_, err := io.Copy(io.Discard, response.Body)
@@ -228,7 +228,7 @@ func answered(response *http.Response) error {
 	return nil
 }
 
-// disconnect resets the connection that a request came on.
+// disconnect resets the connection on which a request came.
 func disconnect(r *http.Request) {
 	came, _ := r.Context().Value(connectionKey{}).(net.Conn)
 	if secured, is := came.(*tls.Conn); is {

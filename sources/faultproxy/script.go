@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// script decides which request a fault strikes, and counts.
+// script decides which fault applies to a request, and counts both.
 type script struct {
 	mu       sync.Mutex
 	faults   []*scripted
@@ -15,7 +15,7 @@ type script struct {
 	struck   map[Action]int
 }
 
-// scripted is a fault of the script with what it has matched and struck so far.
+// scripted is a fault of the script, with the numbers of its matches and applications so far.
 type scripted struct {
 	Fault
 	matched, struck int
@@ -25,7 +25,8 @@ func newScript() *script {
 	return &script{requests: map[string]int{}, struck: map[Action]int{}}
 }
 
-// Inject appends faults to the script. If one of them is not valid, it appends none and fails.
+// Inject appends faults to the script. If one of them is not valid, Inject appends none and returns
+// an error.
 func (p *Proxy) Inject(faults ...Fault) error {
 	var added []*scripted
 	for i, fault := range faults {
@@ -41,8 +42,8 @@ func (p *Proxy) Inject(faults ...Fault) error {
 	return nil
 }
 
-// Heal removes all faults of the script and thaws the connections. Requests that hang and
-// streams that are stalled stay so, as they do after an outage.
+// Heal removes all faults from the script and thaws the connections. Requests that hang and streams
+// that are stalled stay so, as after a real outage.
 func (p *Proxy) Heal() {
 	p.script.mu.Lock()
 	p.script.faults = nil
@@ -50,15 +51,15 @@ func (p *Proxy) Heal() {
 	p.Thaw()
 }
 
-// Counts says what has happened at a proxy so far.
+// Counts holds numbers of requests, faults, streams and connections of a proxy.
 type Counts struct {
 	Requests    map[string]int // by verb and resource, such as "list configmaps"
-	Faults      map[Action]int // of the script, and by Cut and Stall
-	Streams     int            // requests that are being served now
-	Connections int            // connections of clients that are open now
+	Faults      map[Action]int // faults of the script, and streams hit by Proxy.Cut and Proxy.Stall
+	Streams     int            // requests in flight
+	Connections int            // open connections of clients
 }
 
-// Counts returns what has happened so far.
+// Counts returns the counts so far.
 func (p *Proxy) Counts() Counts {
 	p.script.mu.Lock()
 	requests, struck := maps.Clone(p.script.requests), maps.Clone(p.script.struck)
@@ -66,7 +67,7 @@ func (p *Proxy) Counts() Counts {
 	return Counts{Requests: requests, Faults: struck, Streams: p.streams.count(), Connections: p.connections.count()}
 }
 
-// decide counts a request and returns the fault that strikes it, if any.
+// decide counts a request and returns the fault that applies to it, if any.
 func (s *script) decide(request Match) (fault Fault, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 // errCut ends a body that a fault cuts.
 var errCut = errors.New("cut by the test")
 
-// stream is one request and its answer while they pass.
+// stream is one request and its answer in flight.
 type stream struct {
 	request Match
 	fault   Fault
-	ctx     context.Context // ends with the request; the body has no other way to it
+	ctx     context.Context // ends with the request; body has no other access to it
 	cancel  context.CancelFunc
 	stalled atomic.Bool
 }
 
-// streams are the requests that are being served.
+// streams holds the requests in flight.
 type streams struct {
 	mu   sync.Mutex
 	open map[*stream]struct{}
@@ -51,8 +51,8 @@ func (p *Proxy) Cut(match Match) int {
 	return p.strike(Cut, match, func(s *stream) bool { s.cancel(); return true })
 }
 
-// Stall lets no more of the open streams that match pass, neither data nor their end, and
-// returns how many there were. Streams that are stalled already do not count.
+// Stall stops the open streams that match: neither data nor their end passes. It returns how many
+// it stopped; streams that are already stalled do not count.
 func (p *Proxy) Stall(match Match) int {
 	return p.strike(Stall, match, func(s *stream) bool { return !s.stalled.Swap(true) })
 }
@@ -70,13 +70,13 @@ func (p *Proxy) strike(action Action, match Match, do func(*stream) bool) int {
 	return struck
 }
 
-// hang returns when the client is gone, or at Close.
+// hang blocks until the client is gone, or Close is called.
 func (s *stream) hang() error {
 	<-s.ctx.Done()
 	return s.ctx.Err()
 }
 
-// body is the body of an answer, with the faults that strike it.
+// body is the body of an answer, with the fault that applies to it.
 type body struct {
 	io.ReadCloser
 	stream *stream
@@ -101,7 +101,7 @@ func (b *body) Read(into []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(into)
 	b.passed += int64(n)
-	if b.stream.stalled.Load() { // It was stalled while it waited for the server.
+	if b.stream.stalled.Load() { // Stall was called while the read waited for the server.
 		return 0, b.stream.hang()
 	}
 	return n, err

@@ -82,7 +82,7 @@ func TestAStalledStreamBringsNothingWhileOthersOfItsConnectionGoOn(t *testing.T)
 			t.Errorf("%d streams were stalled, want 1, once", struck)
 		}
 		lines <- "two"
-		proxy.Heal() // What was lost stays lost.
+		proxy.Heal() // A stalled stream stays stalled.
 		seen.wantNothing(t)
 		if counts := proxy.Counts(); counts.Faults[faultproxy.Stall] != 1 || counts.Streams != 1 {
 			t.Errorf("counted %v", counts)
@@ -99,7 +99,7 @@ func TestACloseEndsWhatHangs(t *testing.T) {
 	must(t, proxy.Close())
 	seen.wantEnd(t)
 	if counts := proxy.Counts(); counts.Streams != 0 || counts.Connections != 0 {
-		t.Errorf("left are %v", counts)
+		t.Errorf("the remaining counts are %v", counts)
 	}
 }
 
@@ -108,15 +108,15 @@ func TestAFrozenProxyHoldsUpAllBytesUntilItThaws(t *testing.T) {
 	proxy, client := in(t, streaming(lines, make(chan struct{}, 3)))
 	seen := opened(t, client, watching)
 	proxy.Freeze()
-	proxy.Freeze() // Twice is as once.
+	proxy.Freeze() // A second Freeze changes nothing.
 	lines <- "one"
 	seen.wantNothing(t)
 	hangs(t, func(ctx context.Context) error { _, err := client.do(ctx, http.MethodGet, configMaps); return err })
-	fresh := newClient(t, proxy) // Its connection hangs in the handshake.
+	fresh := newClient(t, proxy) // The new connection hangs in the handshake.
 	hangs(t, func(ctx context.Context) error { _, err := fresh.do(ctx, http.MethodGet, configMaps); return err })
 	fresh.transport.CloseIdleConnections()
 	if passed := proxy.Counts().Requests["list configmaps"]; passed != 0 {
-		t.Errorf("%d requests came in while it was frozen", passed)
+		t.Errorf("%d requests came in while the connections were frozen", passed)
 	}
 	proxy.Thaw()
 	proxy.Thaw()
@@ -157,11 +157,11 @@ func TestAConnectionThatGoesAwayKeepsItsStreamsAndTakesNoMore(t *testing.T) {
 	}
 }
 
-// A client has to see that the network failed, not an answer of somebody in between.
+// A client has to see a failure of the network, not an answer from a proxy.
 func TestAServerThatIsGoneIsNoAnswer(t *testing.T) {
 	proxy, client := in(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	if answer, _, err := client.read(http.MethodGet, configMaps); err == nil {
-		t.Errorf("it is answered with %s", answer.Status)
+		t.Errorf("the answer is %s", answer.Status)
 	}
 	if struck := len(proxy.Counts().Faults); struck != 0 {
 		t.Errorf("%d faults were counted", struck)
