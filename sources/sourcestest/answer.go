@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// errNoPage is the answer for kinds that are not served. Those are no objects of the API
-// yet, so it is no Status.
+// errNoPage is the answer for kinds that are not served. API servers answer such paths with plain
+// text, not with a Status.
 var errNoPage = errors.New("404 page not found")
 
 // RoundTrip answers a request, or fails as a network does.
@@ -68,7 +68,7 @@ func (s *Server) RoundTrip(raw *http.Request) (*http.Response, error) {
 	return respond(raw, code, body), nil
 }
 
-// receive counts a request and says what goes wrong with it.
+// receive counts a request and returns the fault that applies to it.
 func (s *Server) receive(made *request) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *Server) receive(made *request) Fault {
 	return fault
 }
 
-// refusal is the failure of a Refuse or a Fail.
+// refusal returns the error with which a Refuse or a Fail answers.
 func (f Fault) refusal(verb string, resource schema.GroupResource, name string) error {
 	const message = "refused by the test"
 	if f.Code == http.StatusGone {
@@ -111,7 +111,7 @@ func refuse(raw *http.Request, err error) *http.Response {
 
 func jsonBody(value any) io.ReadCloser { return io.NopCloser(bytes.NewReader(encoded(value))) }
 
-// statusOf is a failure as an object of the API.
+// statusOf returns an error as a Status of the API.
 func statusOf(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {

@@ -28,7 +28,7 @@ var (
 	heroes      = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "heroes"}
 )
 
-// api is a client of all kinds, over HTTP.
+// api returns a client for all kinds, over HTTP.
 func api(t *testing.T, server *sourcestest.Server) dynamic.Interface {
 	t.Helper()
 	made, err := dynamic.NewForConfig(server.Config())
@@ -36,7 +36,7 @@ func api(t *testing.T, server *sourcestest.Server) dynamic.Interface {
 	return made
 }
 
-// object is an object with fields, whose paths and values are in pairs.
+// object returns an object with fields, given as pairs of a path and a value.
 func object(apiVersion, kind, namespace, name string, fields ...any) *unstructured.Unstructured {
 	made := &unstructured.Unstructured{Object: map[string]any{}}
 	made.SetAPIVersion(apiVersion)
@@ -51,7 +51,7 @@ func object(apiVersion, kind, namespace, name string, fields ...any) *unstructur
 	return made
 }
 
-// failsWith fails the test unless a request was refused for a reason.
+// failsWith fails the test unless a request was refused with a reason.
 func failsWith(t *testing.T, what string, err error, reason metav1.StatusReason) {
 	t.Helper()
 	if got := apierrors.ReasonForError(err); err == nil || got != reason {
@@ -78,7 +78,7 @@ func TestAnObjectLivesAsOnARealServer(t *testing.T) {
 	status, err = client.UpdateStatus(ctx, status, metav1.UpdateOptions{})
 	must(t, err)
 	if replicas, _, _ := unstructured.NestedInt64(status.Object, "spec", "replicas"); replicas != 1 || status.GetGeneration() != 1 {
-		t.Errorf("updating the status made it %v", status)
+		t.Errorf("after the update of the status, the object is %v", status)
 	}
 	_, err = client.Update(ctx, made, metav1.UpdateOptions{})
 	failsWith(t, "updating an old version", err, metav1.StatusReasonConflict)
@@ -89,12 +89,12 @@ func TestAnObjectLivesAsOnARealServer(t *testing.T) {
 	patched, err := patch(`{"spec":{"replicas":2},"status":{"replicas":7}}`)
 	must(t, err)
 	if replicas, _, _ := unstructured.NestedInt64(patched.Object, "status", "replicas"); replicas != 3 || patched.GetGeneration() != 2 {
-		t.Errorf("patching the spec made it %v", patched)
+		t.Errorf("after the patch of the spec, the object is %v", patched)
 	}
 	same, err := patch(`{"spec":{"replicas":2}}`)
 	must(t, err)
 	if same.GetResourceVersion() != patched.GetResourceVersion() {
-		t.Errorf("a patch of nothing made version %s of %s", same.GetResourceVersion(), patched.GetResourceVersion())
+		t.Errorf("a patch that changes nothing returned version %s, want %s", same.GetResourceVersion(), patched.GetResourceVersion())
 	}
 	_, err = patch(fmt.Sprintf(`{"metadata":{"resourceVersion":%q}}`, made.GetResourceVersion()), "status")
 	failsWith(t, "patching an old version", err, metav1.StatusReasonConflict)
@@ -120,7 +120,7 @@ func TestTheServerMakesNames(t *testing.T) {
 	must(t, server.Create(first))
 	must(t, server.Create(second))
 	if first.Name == second.Name || !strings.HasPrefix(first.Name, "x-") {
-		t.Errorf("it made %q and %q", first.Name, second.Name)
+		t.Errorf("the generated names are %q and %q", first.Name, second.Name)
 	}
 	failsWith(t, "creating without a name", server.Create(nameless), metav1.StatusReasonInvalid)
 	failsWith(t, "creating with a version", server.Create(first), metav1.StatusReasonBadRequest)
@@ -151,7 +151,7 @@ func TestRequestsThatAreNotUnderstoodAreRefused(t *testing.T) {
 		must(t, err)
 		must(t, answer.Body.Close())
 		if answer.StatusCode != test.want {
-			t.Errorf("%s %s is answered with %s, want %d", test.method, test.path, answer.Status, test.want)
+			t.Errorf("the answer to %s %s is %s, want %d", test.method, test.path, answer.Status, test.want)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestAnObjectGoesWithItsLastFinalizer(t *testing.T) {
 	must(t, server.Delete(held))
 	must(t, server.Get(held))
 	if held.DeletionTimestamp == nil {
-		t.Error("it is not marked")
+		t.Error("the object has no deletion timestamp")
 	}
 	client := api(t, server).Resource(configMaps).Namespace("a")
 	_, err := client.Patch(t.Context(), "x", types.JSONPatchType, []byte(`[{"op":"remove","path":"/metadata/finalizers"}]`), metav1.PatchOptions{})
@@ -197,7 +197,7 @@ func TestAListIsOfOneVersionWhateverHappensBetweenItsPages(t *testing.T) {
 		failsWith(t, "a page of what is forgotten", err, metav1.StatusReasonExpired)
 		_, err = client.List(t.Context(), metav1.ListOptions{ResourceVersion: "1000"})
 		if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-			t.Errorf("a list of the future: %v", err)
+			t.Errorf("a list at a future version: %v", err)
 		}
 	})
 }
@@ -240,13 +240,13 @@ func TestSelectorsSelectListsAndWatches(t *testing.T) {
 		opened, err := client.Watch(t.Context(), metav1.ListOptions{LabelSelector: "name=x", ResourceVersion: now.GetResourceVersion()})
 		must(t, err)
 		moved := configMap("x")
-		must(t, server.Update(moved)) // Without the label it is gone.
+		must(t, server.Update(moved)) // Without the label, the object is gone for the watch.
 		moved.Labels = map[string]string{"name": "x"}
 		must(t, server.Update(moved))
 		must(t, server.Update(configMap("y", "unselected")))
 		for _, want := range []watch.EventType{watch.Deleted, watch.Added} {
 			if got := <-opened.ResultChan(); got.Type != want {
-				t.Errorf("the watch brought %v, want %s", got, want)
+				t.Errorf("the watch sent %v, want %s", got, want)
 			}
 		}
 		opened.Stop()
@@ -266,7 +266,7 @@ func TestAWatchEndsAtItsTimeout(t *testing.T) {
 			}
 		}
 		if took := time.Since(begin); took != 50*time.Second || bookmarks != 2 {
-			t.Errorf("it brought %d bookmarks and ended after %v", bookmarks, took)
+			t.Errorf("the watch sent %d bookmarks and ended after %v", bookmarks, took)
 		}
 	})
 }
@@ -327,7 +327,7 @@ func TestKindsMayHaveNoTypeAndAnIrregularPlural(t *testing.T) {
 	}
 }
 
-// What the reconciler of a test did may have been done although it failed.
+// A write of a reconciler may have been done although its request failed.
 func TestAnAnswerThatIsLostLeavesTheWriteDone(t *testing.T) {
 	server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{{Action: sourcestest.LoseAnswer, Verb: "create", Resource: "deployments"}}})
 	_, err := api(t, server).Resource(deployments).Namespace("a").Create(t.Context(), object("apps/v1", "Deployment", "", "x"), metav1.CreateOptions{})

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// DefaultRates are those of a seed where nothing else is said: 0.05 of each fault from
-// Duplicate to LoseAnswer. Drop is left out, as it alone loses events for ever. So are Hang,
-// Silence, Answer and Fail: a client overcomes the first two only with deadlines of its own.
+// DefaultRates returns the default rates of a seed: 0.05 for each fault from Duplicate to
+// LoseAnswer. Drop is left out, because it alone loses events for good. Hang, Silence, Answer and
+// Fail are left out, too. A client overcomes Hang and Silence only with deadlines of its own.
 func DefaultRates() map[Action]float64 {
 	rates := map[Action]float64{}
 	for action := Duplicate; action <= LoseAnswer; action++ {
@@ -29,9 +29,9 @@ func checkRates(rates map[Action]float64) error {
 	for action, rate := range rates {
 		switch {
 		case !action.known():
-			return fmt.Errorf("sourcestest: Rates has %v; it is none of the package's actions", action)
+			return fmt.Errorf("sourcestest: Rates has %v; give constants of the package, such as Cut", action)
 		case math.IsNaN(rate) || rate < 0 || rate > 1:
-			return fmt.Errorf("sourcestest: Rates of %v is %v; allowed is 0 to 1", action, rate)
+			return fmt.Errorf("sourcestest: the rate of %v is %v; allowed is 0 to 1", action, rate)
 		case action.ofEvent():
 			ofEvents += rate
 		default:
@@ -40,19 +40,19 @@ func checkRates(rates map[Action]float64) error {
 	}
 	const rounding = 1e-9
 	if ofEvents > 1+rounding || ofRequests > 1+rounding {
-		return fmt.Errorf("sourcestest: Rates of events are %v in all, and those of requests %v; allowed is up to 1 each", ofEvents, ofRequests)
+		return fmt.Errorf("sourcestest: the rates add up to %v for events and %v for requests; allowed is up to 1 each", ofEvents, ofRequests)
 	}
 	return nil
 }
 
-// occasion is when something may go wrong: an event that is about to be sent, or a request
-// that has come.
+// occasion is a possible occasion of a fault: an event about to be sent, or a request that has
+// come.
 type occasion struct {
 	resource string
 	key      types.NamespacedName
-	event    watch.EventType // of an event
-	verb     string          // of a request
-	stream   string          // names what number counts, for chance
+	event    watch.EventType // if it is an event
+	verb     string          // if it is a request
+	stream   string          // names the sequence that number counts, for chance
 	number   int
 }
 
@@ -65,13 +65,13 @@ func (f Fault) matches(o occasion) bool {
 		(f.Namespace == "" || f.Namespace == o.key.Namespace) && (f.Name == "" || f.Name == o.key.Name)
 }
 
-// scripted is a fault of the script with what it has matched and done so far.
+// scripted is a fault of the script, with the numbers of its matches and occurrences so far.
 type scripted struct {
 	Fault
 	matched, happened int
 }
 
-// due counts an occasion and says whether it is the fault's turn.
+// due counts an occasion and reports whether the fault is due on it.
 func (s *scripted) due(o occasion) bool {
 	if !s.matches(o) {
 		return false
@@ -86,15 +86,15 @@ var nonsense = []string{
 	`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`,
 }
 
-// chance is the seeded part of faults.
+// chance chooses faults by the seed.
 type chance struct {
 	seed    uint64
 	rates   map[Action]float64
 	maxWait time.Duration
 }
 
-// of draws the fault of an occasion. What it draws depends on the seed and the occasion
-// alone, so that goroutines may take turns as they like.
+// of draws the fault of an occasion. The result depends only on the seed and the occasion, so
+// goroutines may run in any order.
 func (c *chance) of(o occasion) (Fault, bool) {
 	if o.event == watch.Bookmark {
 		return Fault{}, false

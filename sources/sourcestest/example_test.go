@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A watch whose second event comes twice. That a whole manager runs over the server, in
-// virtual time, shows the example of package controller.
+// The watch in this example sends its second event twice. The example in package controller runs a
+// whole manager on the server, in virtual time.
 func ExampleServer() {
 	server, err := sourcestest.New(sourcestest.Options{
 		Scheme: scheme.Scheme,

@@ -10,54 +10,54 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Action is what goes wrong.
+// Action is the kind of a fault.
 type Action int
 
-// What goes wrong with an event on a watch. It concerns that one watch: others, and those
-// that the client opens later, may get the event.
+// These are faults of an event on a watch. They affect only that watch: other watches, including
+// later ones of the same client, may get the event.
 const (
-	// Drop leaves the event out, and the watch goes on. A client that resumes behind the
-	// event never learns of it; its next list shows the truth.
+	// Drop omits the event, and the watch continues. A client that resumes after the event never
+	// receives it; only its next list shows the missed change.
 	Drop Action = iota + 1
 	// Duplicate sends the event twice.
 	Duplicate
-	// Delay sends the event after a time, and what follows it after it.
+	// Delay sends the event, and the events after it, after a time.
 	Delay
-	// Reorder sends the event after the one that follows it, if that is of another object
-	// and comes in time. Bookmarks do not overtake it. If the watch ends before, the event is
-	// left to the one with which the client resumes.
+	// Reorder sends the event after the next one, if that is about another object and comes in
+	// time. Bookmarks do not overtake the event. If the watch ends before, the next watch of a
+	// client that resumes sends the event.
 	Reorder
-	// Cut ends the watch in the middle of the event, as a connection that breaks.
+	// Cut ends the watch in the middle of the event, as a broken connection does.
 	Cut
 	// End ends the watch before the event, as a server that shuts down does.
 	End
 	// Expire sends an error of code 410 instead of the event, and ends the watch.
 	Expire
 
-	// What goes wrong with a request.
+	// These are faults of a request.
 
-	// Refuse answers with a failure, and nothing is done.
+	// Refuse answers with a failure, and the server does nothing.
 	Refuse
-	// Disconnect refuses the connection, and nothing is done.
+	// Disconnect refuses the connection, and the server does nothing.
 	Disconnect
 	// Slow answers after a time.
 	Slow
-	// LoseAnswer does what is asked for, and breaks the connection before the answer.
+	// LoseAnswer handles the request, and breaks the connection before the answer.
 	LoseAnswer
 
-	// The actions below are outside DefaultRates. They stand behind the others, so that seeds
-	// keep their meaning.
+	// The actions below are not in DefaultRates. They come after the others, so that existing seeds
+	// draw the same faults.
 
-	// Hang takes the request and never answers it: the request ends with its context.
+	// Hang accepts the request and never answers it: the request ends with its context.
 	Hang
-	// Answer answers with code 200 and with Body, whatever was asked for, and nothing is done.
+	// Answer responds to any request with code 200 and Body, and the server does nothing.
 	Answer
 
-	// Silence stops the watch before the event: neither events nor bookmarks follow, nor the
-	// end that timeoutSeconds asked for. A fault of events.
+	// Silence stops the watch before the event. No events or bookmarks follow, and no end at
+	// timeoutSeconds. It is a fault of events.
 	Silence
-	// Fail sends an ERROR event of Code instead of the event, and ends the watch. A fault of
-	// events.
+	// Fail sends an ERROR event with Code instead of the event, and ends the watch. It is a fault
+	// of events.
 	Fail
 )
 
@@ -79,38 +79,38 @@ func (a Action) known() bool { return a >= Drop && a <= Fail }
 // ofEvent reports whether the action is a fault of events, not of requests.
 func (a Action) ofEvent() bool { return a < Refuse || a >= Silence }
 
-// Always is the Times of a fault that is never over.
+// Always is the value of Times for a fault that never ends.
 const Always = -1
 
-// DefaultWait is how long Delay, Reorder and Slow wait where nothing else is said.
+// DefaultWait is the default wait of Delay, Reorder and Slow.
 const DefaultWait = time.Second
 
-// Fault is one thing that goes wrong, and when. Fields that are empty match all. Each fault
-// counts what it matches by itself. Of those that are due at once the first of the script
-// happens, and the others have their turn at the next match.
+// Fault describes a fault and the occasions on which it happens. Empty fields match everything.
+// Each fault counts its own matches. If several faults are due at once, the first one of the script
+// happens, and the others wait for their next match.
 type Fault struct {
 	Action Action
 
 	Resource  string // the plural, such as "configmaps"
-	Namespace string // of the object, or of the request's path
-	Name      string // of the object, or of the path: lists, watches and creations have none
+	Namespace string // of the object, or in the request's path
+	Name      string // of the object, or in the path: lists, watches and creations have none
 
-	// Type is that of the event: ADDED, MODIFIED, DELETED or BOOKMARK. Bookmarks match only
-	// if it says so. A list that is streamed consists of ADDED events.
+	// Type is the type of the event: ADDED, MODIFIED, DELETED or BOOKMARK. Bookmarks match only if
+	// Type is BOOKMARK. A streamed list consists of ADDED events.
 	Type watch.EventType
-	// Verb is that of the request: get, list, watch, create, update, patch or delete.
+	// Verb is the verb of the request: get, list, watch, create, update, patch or delete.
 	Verb string
 
-	Nth   int // the match with which it begins; default 1
-	Times int // how many matches; default 1, or Always
+	Nth   int // the first match on which it happens; default 1
+	Times int // the number of matches on which it happens; default 1, or Always
 
-	For        time.Duration // of Delay, Slow, and at most of Reorder; default DefaultWait
-	WithinKey  bool          // of Reorder: also after an event of the same object, as no good server does
-	Code       int           // of Refuse and Fail: the HTTP status, 400 to 599; default 503 and 500
-	RetryAfter time.Duration // of Refuse: in whole seconds; default 1 s for code 429, else none
+	For        time.Duration // the wait of Delay and Slow, and the longest wait of Reorder; default DefaultWait
+	WithinKey  bool          // for Reorder: also after an event of the same object, which no correct server does
+	Code       int           // for Refuse and Fail: the HTTP status, 400 to 599; default 503 and 500
+	RetryAfter time.Duration // for Refuse: in whole seconds; default 1 s for code 429, else none
 
-	Body        string // of Answer; may be empty
-	ContentType string // of Answer; default application/json
+	Body        string // for Answer; may be empty
+	ContentType string // for Answer; default application/json
 }
 
 var (
@@ -118,7 +118,7 @@ var (
 	eventTypes = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}
 )
 
-// withDefaults checks a fault and fills in what it leaves open.
+// withDefaults validates a fault and sets the defaults of its empty fields.
 func (f Fault) withDefaults() (Fault, error) {
 	waits := f.Action == Delay || f.Action == Reorder || f.Action == Slow
 	wrong := func(format string, details ...any) (Fault, error) {
@@ -126,11 +126,11 @@ func (f Fault) withDefaults() (Fault, error) {
 	}
 	switch {
 	case !f.Action.known():
-		return wrong("Action is none of the package's; name one, such as Drop")
+		return wrong("Action is unknown; give a constant of the package, such as Drop")
 	case f.Action.ofEvent() && f.Verb != "":
-		return wrong("Verb is %q, but this is a fault of events; leave it empty, or name a Type", f.Verb)
+		return wrong("Verb is %q, but this is a fault of events; leave it empty, or give a Type", f.Verb)
 	case !f.Action.ofEvent() && f.Type != "":
-		return wrong("Type is %q, but this is a fault of requests; leave it empty, or name a Verb", f.Type)
+		return wrong("Type is %q, but this is a fault of requests; leave it empty, or give a Verb", f.Type)
 	case f.Verb != "" && !slices.Contains(verbs, f.Verb):
 		return wrong("Verb is %q; allowed is one of %q", f.Verb, verbs)
 	case f.Type != "" && !slices.Contains(eventTypes, f.Type):
@@ -142,15 +142,15 @@ func (f Fault) withDefaults() (Fault, error) {
 	case f.For < 0:
 		return wrong("For is %v; allowed is above 0", f.For)
 	case f.For > 0 && !waits:
-		return wrong("For is %v; it is of Delay, Reorder and Slow only", f.For)
+		return wrong("For is %v; it is allowed for Delay, Reorder and Slow only", f.For)
 	case f.WithinKey && f.Action != Reorder:
-		return wrong("WithinKey is of Reorder only")
+		return wrong("WithinKey is allowed for Reorder only")
 	case f.Action != Refuse && f.Action != Fail && f.Code != 0:
-		return wrong("Code is of Refuse and Fail only")
+		return wrong("Code is allowed for Refuse and Fail only")
 	case f.Action != Refuse && f.RetryAfter != 0:
-		return wrong("RetryAfter is of Refuse only")
+		return wrong("RetryAfter is allowed for Refuse only")
 	case f.Action != Answer && (f.Body != "" || f.ContentType != ""):
-		return wrong("Body and ContentType are of Answer only")
+		return wrong("Body and ContentType are allowed for Answer only")
 	case f.Code != 0 && (f.Code < 400 || f.Code > 599):
 		return wrong("Code is %d; allowed is 400 to 599", f.Code)
 	case f.RetryAfter < 0 || f.RetryAfter%time.Second != 0:
@@ -174,7 +174,7 @@ func (f Fault) withDefaults() (Fault, error) {
 	return f, nil
 }
 
-// either is a value, or what stands for it where it is left open.
+// either returns value, or otherwise if value is the zero value.
 func either[T comparable](value, otherwise T) T {
 	if value == *new(T) {
 		return otherwise

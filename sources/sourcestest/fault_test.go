@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Each fault is injected when the watch is open, and then b is created at 0 s, c at 0 s, b
-// is changed at 20 s. What the stream tells is recorded before and after that.
+// Each fault is injected when the watch is open. Then b is created at 0 s, c is created at 0 s, and
+// b is changed at 20 s. The events of the stream are recorded before and after the change.
 func TestAWatchTellsOfEachFault(t *testing.T) {
 	const created, other, changed = "Applied b=1", "Applied c=1", "Applied b=2"
 	relist := []string{"ListStart ", "Listed a=1", "Listed b=1", "Listed c=1", "ListEnd "}
@@ -21,7 +21,7 @@ func TestAWatchTellsOfEachFault(t *testing.T) {
 		atOnce      []string
 		inTenth     []string // within the first 10 s
 		afterChange []string
-		opened      int // watches, in all
+		opened      int // all watches opened during the test
 	}{
 		"no fault": {
 			fault: sourcestest.Fault{Action: sourcestest.Drop, Name: "nobody"}, atOnce: []string{created, other},
@@ -73,20 +73,20 @@ func TestAWatchTellsOfEachFault(t *testing.T) {
 				server := newServer(t, sourcestest.Options{})
 				must(t, server.Create(configMap("a", "1")))
 				seen := observe(t, server)
-				same(t, "list", seen.told(t, time.Millisecond), "ListStart ", "Listed a=1", "ListEnd ")
+				same(t, "list", seen.emitted(t, time.Millisecond), "ListStart ", "Listed a=1", "ListEnd ")
 				must(t, server.Inject(test.fault))
 				must(t, server.Create(configMap("b", "1")))
 				must(t, server.Create(configMap("c", "1")))
-				same(t, "at once", seen.told(t, time.Millisecond), test.atOnce...)
-				same(t, "in 10 s", sorted(seen.told(t, 10*time.Second)), test.inTenth...)
+				same(t, "at once", seen.emitted(t, time.Millisecond), test.atOnce...)
+				same(t, "in 10 s", sorted(seen.emitted(t, 10*time.Second)), test.inTenth...)
 				must(t, server.Update(configMap("b", "2")))
-				same(t, "after a change", seen.told(t, 10*time.Second), test.afterChange...)
+				same(t, "after a change", seen.emitted(t, 10*time.Second), test.afterChange...)
 				counts := server.Counts()
 				if got := counts.Requests["watch configmaps"]; got != test.opened {
 					t.Errorf("%d watches were opened, want %d", got, test.opened)
 				}
 				if want := map[bool]int{true: 0, false: 1}[name == "no fault"]; counts.Faults[test.fault.Action] != want {
-					t.Errorf("faults are %v, want %d of %v", counts.Faults, want, test.fault.Action)
+					t.Errorf("the faults are %v, want %d of %v", counts.Faults, want, test.fault.Action)
 				}
 				seen.stop(t)
 				if open := server.Counts().Watches; open != 0 {
@@ -97,7 +97,7 @@ func TestAWatchTellsOfEachFault(t *testing.T) {
 	}
 }
 
-// sorted is a list as told, in order of names: that within a list does not count.
+// sorted returns a list with its objects sorted by name, because their order has no meaning.
 func sorted(lines []string) []string {
 	for i := range lines {
 		for j := i; j > 0 && strings.HasPrefix(lines[j-1], "Listed") && strings.HasPrefix(lines[j], "Listed") && lines[j] < lines[j-1]; j-- {
@@ -121,10 +121,10 @@ func TestEventsOfOneObjectAreReorderedOnlyOnDemand(t *testing.T) {
 					{Action: sourcestest.Reorder, WithinKey: test.within},
 				}})
 				seen := observe(t, server)
-				seen.told(t, time.Millisecond)
+				seen.emitted(t, time.Millisecond)
 				must(t, server.Create(configMap("a", "1")))
 				must(t, server.Update(configMap("a", "2")))
-				same(t, "events", seen.told(t, time.Minute/2), test.want...)
+				same(t, "events", seen.emitted(t, time.Minute/2), test.want...)
 				seen.stop(t)
 			})
 		})
@@ -137,28 +137,28 @@ func TestTheEndOfAListDoesNotOvertakeItsObjects(t *testing.T) {
 		must(t, server.Create(configMap("a", "1")))
 		must(t, server.Create(configMap("b", "1")))
 		seen := observe(t, server)
-		same(t, "list", sorted(seen.told(t, time.Minute/2)), "ListStart ", "Listed a=1", "Listed b=1", "ListEnd ")
+		same(t, "list", sorted(seen.emitted(t, time.Minute/2)), "ListStart ", "Listed a=1", "Listed b=1", "ListEnd ")
 		seen.stop(t)
 	})
 }
 
-// A watch that brings bookmarks only is one that drops all else. As bookmarks tell that
-// the client has seen all, only a list shows what was lost.
+// If all events except bookmarks are dropped, the bookmarks say that the client has everything.
+// Only a list shows the lost events.
 func TestAWatchOfBookmarksAloneLosesAllUntilItExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, sourcestest.Options{Script: []sourcestest.Fault{
 			{Action: sourcestest.Drop, Times: sourcestest.Always},
 		}})
 		seen := observe(t, server)
-		seen.told(t, time.Millisecond)
+		seen.emitted(t, time.Millisecond)
 		must(t, server.Create(configMap("a", "1")))
-		same(t, "in 2 min", seen.told(t, 2*time.Minute), "Bookmark ", "Bookmark ")
+		same(t, "in 2 min", seen.emitted(t, 2*time.Minute), "Bookmark ", "Bookmark ")
 		server.Heal()
 		server.Break()
-		same(t, "after the watch was resumed", seen.told(t, 10*time.Second))
+		same(t, "after the watch was resumed", seen.emitted(t, 10*time.Second))
 		must(t, server.Inject(sourcestest.Fault{Action: sourcestest.Expire}))
 		must(t, server.Create(configMap("b", "1")))
-		same(t, "after it expired", sorted(seen.told(t, 10*time.Second)), "ListStart ", "Listed a=1", "Listed b=1", "ListEnd ")
+		same(t, "after it expired", sorted(seen.emitted(t, 10*time.Second)), "ListStart ", "Listed a=1", "Listed b=1", "ListEnd ")
 		seen.stop(t)
 	})
 }
@@ -167,38 +167,38 @@ func TestAWatchThatResumesBehindTheHistoryExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, sourcestest.Options{})
 		seen := observe(t, server)
-		seen.told(t, time.Millisecond)
+		seen.emitted(t, time.Millisecond)
 		must(t, server.Inject(sourcestest.Fault{Action: sourcestest.Disconnect, Verb: "watch"}))
 		server.Break()
 		must(t, server.Create(configMap("a", "1")))
 		server.Compact()
-		same(t, "events", seen.told(t, 10*time.Second), "Disconnected ", "ListStart ", "Listed a=1", "ListEnd ")
+		same(t, "events", seen.emitted(t, 10*time.Second), "Disconnected ", "ListStart ", "Listed a=1", "ListEnd ")
 		seen.stop(t)
 	})
 }
 
-// noStream has a list not stream, so that a plain list takes its place.
+// noStream refuses streamed lists, so that a plain list follows.
 var noStream = sourcestest.Fault{Action: sourcestest.Refuse, Verb: "watch", Code: 422}
 
 func TestRefusedRequestsAreReportedAndTriedAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		script []sourcestest.Fault
-		errs   []string      // what the failures say
-		late   time.Duration // that the list is, at least
+		errs   []string      // a part of each failure
+		late   time.Duration // the shortest time until the list
 	}{
 		"503": {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch"}}, []string{"cannot list configmaps in all namespaces"}, 0},
 		"503 of a plain list": {
 			[]sourcestest.Fault{noStream, {Action: sourcestest.Refuse, Verb: "list"}}, []string{"cannot list configmaps in all namespaces"}, 0,
 		},
 		"500":                  {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", Code: 500}}, []string{"refused by the test"}, 0},
-		"410":                  {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", Code: 410}}, nil, 0}, // A list takes its place.
+		"410":                  {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", Code: 410}}, nil, 0}, // A list follows.
 		"503 with Retry-After": {[]sourcestest.Fault{{Action: sourcestest.Refuse, Verb: "watch", RetryAfter: 3 * time.Second}}, nil, 3 * time.Second},
 		"no connection": {
 			[]sourcestest.Fault{{Action: sourcestest.Disconnect, Verb: "watch", Times: 2}}, []string{"connection refused", "connection refused"}, 300 * time.Millisecond,
 		},
-		// client-go takes this for a watch that has ended.
+		// Client-go takes this for a watch that has ended.
 		"no answer": {[]sourcestest.Fault{{Action: sourcestest.LoseAnswer, Verb: "watch"}}, nil, 0},
-		// client-go waits and tries again by itself.
+		// Client-go itself waits and retries.
 		"429":                 {[]sourcestest.Fault{{Action: sourcestest.Refuse, Code: 429, RetryAfter: 3 * time.Second}}, nil, 3 * time.Second},
 		"429 of a plain list": {[]sourcestest.Fault{noStream, {Action: sourcestest.Refuse, Verb: "list", Code: 429, RetryAfter: 3 * time.Second}}, nil, 3 * time.Second},
 	} {
@@ -208,15 +208,15 @@ func TestRefusedRequestsAreReportedAndTriedAgain(t *testing.T) {
 				must(t, server.Create(configMap("a", "1")))
 				seen := observe(t, server)
 				if test.late > 0 {
-					same(t, "before", seen.told(t, test.late-time.Millisecond))
+					same(t, "before", seen.emitted(t, test.late-time.Millisecond))
 				}
-				same(t, "in the end", seen.told(t, 20*time.Second), "ListStart ", "Listed a=1", "ListEnd ")
+				same(t, "in the end", seen.emitted(t, 20*time.Second), "ListStart ", "Listed a=1", "ListEnd ")
 				if len(seen.errs) != len(test.errs) {
-					t.Fatalf("failures are %q, want %q", seen.errs, test.errs)
+					t.Fatalf("the failures are %q, want %q", seen.errs, test.errs)
 				}
 				for i, want := range test.errs {
 					if !strings.Contains(seen.errs[i], want) {
-						t.Errorf("failure is %q, want %q in it", seen.errs[i], want)
+						t.Errorf("the failure is %q, want %q in it", seen.errs[i], want)
 					}
 				}
 				want := map[sourcestest.Action]int{}
@@ -244,8 +244,8 @@ func TestASlowListComesLate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newServer(t, sourcestest.Options{Script: script})
 				seen := observe(t, server)
-				same(t, "before", seen.told(t, 39*time.Second))
-				same(t, "then", seen.told(t, 2*time.Second), "ListStart ", "ListEnd ")
+				same(t, "before", seen.emitted(t, 39*time.Second))
+				same(t, "then", seen.emitted(t, 2*time.Second), "ListStart ", "ListEnd ")
 				seen.stop(t)
 			})
 		})
@@ -257,19 +257,19 @@ func TestAKindThatVanishesComesBack(t *testing.T) {
 		server := newServer(t, sourcestest.Options{})
 		must(t, server.Create(configMap("a", "1")))
 		seen := observe(t, server)
-		seen.told(t, time.Millisecond)
+		seen.emitted(t, time.Millisecond)
 		must(t, server.Uninstall(configMap("")))
-		same(t, "at the end of the kind", seen.told(t, time.Minute), "Deleted a", "Disconnected ")
+		same(t, "at the end of the kind", seen.emitted(t, time.Minute), "Deleted a", "Disconnected ")
 		if len(seen.errs) == 0 || !strings.Contains(seen.errs[0], "could not find the requested resource") {
-			t.Errorf("failures are %q", seen.errs)
+			t.Errorf("the failures are %q", seen.errs)
 		}
 		if err := server.Create(configMap("b")); err == nil || !strings.Contains(err.Error(), "call Install first") {
 			t.Errorf("creating an object without its kind: %v", err)
 		}
 		must(t, server.Install(configMap("")))
 		must(t, server.Create(configMap("b", "1")))
-		if got := seen.told(t, time.Minute); seen.state["b"] != "1" || len(seen.state) != 1 {
-			t.Errorf("after its return the state is %v, after %q", seen.state, got)
+		if got := seen.emitted(t, time.Minute); seen.state["b"] != "1" || len(seen.state) != 1 {
+			t.Errorf("after the kind's return the state is %v, the events are %q", seen.state, got)
 		}
 		seen.stop(t)
 	})
@@ -283,12 +283,13 @@ func TestTheScriptTakesMatchesInOrder(t *testing.T) {
 		}})
 		must(t, server.Create(configMap("a", "0")))
 		seen := observe(t, server)
-		seen.told(t, time.Millisecond)
+		seen.emitted(t, time.Millisecond)
 		for _, value := range []string{"1", "2", "3", "4", "5"} {
 			must(t, server.Update(configMap("a", value)))
 		}
-		// The duplicate's turn, at 3, is the second one of the drop: it waits for the next match.
-		same(t, "events", seen.told(t, time.Second), "Applied a=1", "Applied a=4", "Applied a=4", "Applied a=5")
+		// Both faults are due at 3. The drop happens, its second time, and the duplicate waits for
+		// the next match.
+		same(t, "events", seen.emitted(t, time.Second), "Applied a=1", "Applied a=4", "Applied a=4", "Applied a=5")
 		seen.stop(t)
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// handle does what a request asks for.
+// handle executes a request.
 func (s *Server) handle(made *request) (code int, body io.ReadCloser, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *request) part() part {
 	return allButStatus
 }
 
-// decode reads the object of a body, for the place of the path.
+// decode reads the object in a body, and checks it against the path.
 func (s *Server) decode(place *served, made *request) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	if media, _, _ := mime.ParseMediaType(made.Header.Get("Content-Type")); media != runtime.ContentTypeProtobuf {
@@ -132,7 +132,7 @@ func (s *Server) patch(place *served, made *request) (*unstructured.Unstructured
 		}
 	default:
 		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, made.verb, place.GroupResource(), made.key.Name,
-			fmt.Sprintf("the fake API server knows no patches of type %s; use a merge patch or a JSON patch, or test with a real API server", media), 0, true)
+			fmt.Sprintf("the fake API server does not support patches of type %s; use a merge patch or a JSON patch, or test with a real API server", media), 0, true)
 	}
 	after := &unstructured.Unstructured{}
 	if err == nil {

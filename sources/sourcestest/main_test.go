@@ -21,8 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// client-go slows down the handling of errors by the time since the last one, which
-// means nothing between bubbles of synctest: each has a clock of its own.
+// TestMain turns off client-go's error handlers. They slow down the handling of errors by the time
+// since the last one. That time has no meaning between synctest bubbles, because each bubble has a
+// clock of its own.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
 	goleak.VerifyTestMain(m)
@@ -51,7 +52,7 @@ func configMap(name string, data ...string) *corev1.ConfigMap {
 	return made
 }
 
-// client is a client for config maps, as a manager makes it.
+// client returns a client for config maps, as a manager creates it.
 func client(t *testing.T, server *sourcestest.Server) (*rest.RESTClient, sources.Kind) {
 	t.Helper()
 	kind, err := sources.KindOf(scheme.Scheme, &corev1.ConfigMap{})
@@ -61,10 +62,10 @@ func client(t *testing.T, server *sourcestest.Server) (*rest.RESTClient, sources
 	return made, kind
 }
 
-// observation is what a watch of config maps has brought so far. Its fields may be read
-// when the bubble rests.
+// observation holds what a watch of config maps has received so far. Its fields may be read when
+// all goroutines of the bubble are blocked.
 type observation struct {
-	mu    sync.Mutex // A timer orders no accesses for the race detector.
+	mu    sync.Mutex // The race detector does not take a timer for synchronization.
 	lines []string
 	state map[string]string // the value of each object
 	errs  []string
@@ -105,8 +106,8 @@ func (o *observation) fold(event streams.Event) {
 	o.lines = append(o.lines, line)
 }
 
-// told is what came since the last call, after a time.
-func (o *observation) told(t *testing.T, after time.Duration) []string {
+// emitted waits for a time and returns the events since the last call.
+func (o *observation) emitted(t *testing.T, after time.Duration) []string {
 	t.Helper()
 	pass(t, after)
 	o.mu.Lock()
@@ -122,7 +123,7 @@ func (o *observation) stop(t *testing.T) {
 	must(t, o.group.Wait())
 }
 
-// pass lets time pass, in a bubble.
+// pass waits until the time of the bubble has advanced by duration.
 func pass(t *testing.T, duration time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), duration)

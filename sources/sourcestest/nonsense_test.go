@@ -29,12 +29,12 @@ func TestAnAnswerOfTheTestTakesThePlaceOfTheServers(t *testing.T) {
 			body, err := io.ReadAll(answer.Body)
 			must(t, err)
 			if answer.StatusCode != http.StatusOK || string(body) != want.body || answer.Header.Get("Content-Type") != want.contentType {
-				t.Errorf("%s is answered with %s %v %q, want %q", method, answer.Status, answer.Header, body, want.body)
+				t.Errorf("the answer to %s is %s %v %q, want %q", method, answer.Status, answer.Header, body, want.body)
 			}
 		}
-		must(t, server.Get(configMap("x"))) // Nothing was done.
+		must(t, server.Get(configMap("x"))) // The object was not changed.
 		if got := server.Counts().Faults[sourcestest.Answer]; got != 2 {
-			t.Errorf("%d requests were answered so, want 2", got)
+			t.Errorf("%d requests got this answer, want 2", got)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestARefusalSaysWhenToTryAgain(t *testing.T) {
 			must(t, err)
 			must(t, answer.Body.Close())
 			if got := answer.Header.Get("Retry-After"); answer.StatusCode != code || got != "1" {
-				t.Errorf("it is refused with %s and Retry-After %q, want %d and 1", answer.Status, got, code)
+				t.Errorf("the answer is %s with Retry-After %q, want %d and 1", answer.Status, got, code)
 			}
 		}
 	}
@@ -70,16 +70,16 @@ func TestAWatchFailsWithTheCodeOfTheTest(t *testing.T) {
 				got = append(got, event)
 			}
 			if len(got) != 2 || got[0].Type != watch.Added || got[1].Type != watch.Error {
-				t.Fatalf("the watch brought %v", got)
+				t.Fatalf("the watch sent %v", got)
 			}
 			if status, is := got[1].Object.(*metav1.Status); !is || status.Code != want || status.Status != metav1.StatusFailure {
-				t.Errorf("it failed with %v, want code %d", got[1].Object, want)
+				t.Errorf("the error is %v, want code %d", got[1].Object, want)
 			}
 		})
 	}
 }
 
-// Each seed draws from the new faults too, if Rates name them.
+// Each seed also draws the faults outside DefaultRates, if Rates has them.
 func TestTheSeedDrawsTheFaultsThatDefaultRatesLeaveOut(t *testing.T) {
 	rates := map[sourcestest.Action]float64{
 		sourcestest.Hang: 0.3, sourcestest.Answer: 0.3, sourcestest.Silence: 0.3, sourcestest.Fail: 0.3,
@@ -97,7 +97,7 @@ func TestTheSeedDrawsTheFaultsThatDefaultRatesLeaveOut(t *testing.T) {
 				answer, err := client.Get("http://sourcestest/api/v1/configmaps" + query)
 				if err == nil {
 					must(t, server.Create(configMap(fmt.Sprint(i, query != ""))))
-					_, _ = io.ReadAll(answer.Body) // It may end by any of the faults.
+					_, _ = io.ReadAll(answer.Body) // The body may end by any of the faults.
 					must(t, answer.Body.Close())
 				}
 			}

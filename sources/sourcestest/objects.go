@@ -15,22 +15,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Create creates an object, with its status, and reads back what is stored. It fails as an
-// API server does: test errors with the functions of k8s.io/apimachinery/pkg/api/errors.
+// Create creates an object, with its status, and reads the stored object back. It fails as an API
+// server does: check errors with the functions of k8s.io/apimachinery/pkg/api/errors.
 func (s *Server) Create(object streams.Object) error {
 	return s.write("create", object, s.create)
 }
 
-// Update replaces an object, with its status, and reads back what is stored. If it has a
-// resource version, and that is not the current one, it is a conflict.
+// Update replaces an object, with its status, and reads the stored object back. If the object has a
+// resource version that is not the current one, Update fails with a conflict.
 func (s *Server) Update(object streams.Object) error {
 	return s.write("update", object, func(place *served, given *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return s.update(place, keyOf(given), given, whole)
 	})
 }
 
-// Delete deletes the object of that namespace and name. One with finalizers is marked, and
-// goes with the last of them.
+// Delete deletes the object with that namespace and name. An object with finalizers is marked, and
+// deleted when the last finalizer is removed.
 func (s *Server) Delete(object streams.Object) error {
 	return s.do("delete", object, func(place *served) error {
 		_, err := s.remove(place, keyOf(object), metav1.Preconditions{})
@@ -38,7 +38,7 @@ func (s *Server) Delete(object streams.Object) error {
 	})
 }
 
-// Get reads the object of that namespace and name into it.
+// Get reads the object with that namespace and name into object.
 func (s *Server) Get(object streams.Object) error {
 	return s.do("get", object, func(place *served) error {
 		found := place.objects[keyOf(object)]
@@ -49,7 +49,7 @@ func (s *Server) Get(object streams.Object) error {
 	})
 }
 
-// List reads all objects of a kind into a list, such as a *corev1.ConfigMapList, by
+// List reads all objects of a kind into a list, such as a *corev1.ConfigMapList, ordered by
 // namespace and name.
 func (s *Server) List(list runtime.Object) error {
 	kinds, _, err := s.options.Scheme.ObjectKinds(list)
@@ -61,14 +61,14 @@ func (s *Server) List(list runtime.Object) error {
 	defer s.mu.Unlock()
 	place := s.places[kind]
 	if place == nil {
-		return fmt.Errorf("listing %v: the fake API server does not serve it; add it to the scheme or to Kinds", kind)
+		return fmt.Errorf("listing %v: the fake API server does not serve this kind; add it to the scheme or to Kinds", kind)
 	}
 	all := selection{place: place, labels: labels.Everything(), fields: fields.Everything()}
 	return into(list, form{}.list(place, s.version, "", all.of(place.objects)))
 }
 
-// Uninstall ends the kind of an object, as the deletion of its resource definition does:
-// its objects are deleted, its watches end, and requests find nothing.
+// Uninstall removes the kind of an object, as the deletion of its resource definition does. The
+// kind's objects are deleted, its watches end, and requests are answered with 404.
 func (s *Server) Uninstall(object streams.Object) error {
 	return s.do("uninstall", object, func(place *served) error {
 		s.uninstall(place)
@@ -76,7 +76,7 @@ func (s *Server) Uninstall(object streams.Object) error {
 	})
 }
 
-// Install brings the kind of an object back, without objects.
+// Install restores the kind of an object, without objects.
 func (s *Server) Install(object streams.Object) error {
 	return s.at("install", object, func(place *served) error {
 		place.gone = false
@@ -84,7 +84,7 @@ func (s *Server) Install(object streams.Object) error {
 	})
 }
 
-// at does something in the place of an object's kind, under the lock.
+// at calls do with the kind of an object, under the lock.
 func (s *Server) at(verb string, object streams.Object, do func(*served) error) error {
 	failed := func(err error) error { return fmt.Errorf("cannot %s %T %s: %w", verb, object, keyOf(object), err) }
 	kinds, _, err := s.options.Scheme.ObjectKinds(object)
@@ -103,7 +103,7 @@ func (s *Server) at(verb string, object streams.Object, do func(*served) error) 
 	return nil
 }
 
-// do is at for kinds that are installed.
+// do calls at, and fails for kinds that are uninstalled.
 func (s *Server) do(verb string, object streams.Object, do func(*served) error) error {
 	return s.at(verb, object, func(place *served) error {
 		if place.gone {
@@ -129,8 +129,8 @@ func (s *Server) write(verb string, object streams.Object, write func(*served, *
 	})
 }
 
-// into reads what is stored into an object or a list.
+// into decodes stored content into an object or a list.
 func into(target runtime.Object, content map[string]any) error {
-	reflect.ValueOf(target).Elem().SetZero() // What is stored may have no such field.
+	reflect.ValueOf(target).Elem().SetZero() // Fields that the stored content does not have must become zero.
 	return json.Unmarshal(encoded(content), target)
 }

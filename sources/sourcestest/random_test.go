@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// write does a number of random writes with pauses, the same for each seed.
+// write makes random writes with pauses, the same ones for each seed.
 func write(t *testing.T, server *sourcestest.Server, seed uint64, times int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -41,7 +41,7 @@ func write(t *testing.T, server *sourcestest.Server, seed uint64, times int) {
 	}
 }
 
-// stored is the state of the server as an observation folds it.
+// stored returns the state of the server in the form of an observation's state.
 func stored(t *testing.T, server *sourcestest.Server) map[string]string {
 	t.Helper()
 	var list corev1.ConfigMapList
@@ -53,15 +53,15 @@ func stored(t *testing.T, server *sourcestest.Server) map[string]string {
 	return state
 }
 
-// No fault of the default rates loses anything for ever: what a watch has seen comes to
-// what the server holds. Each seed is a run of its own, with hundreds of faults in all.
+// The faults of DefaultRates lose nothing for good: the state of a watch converges to the server's
+// state. Each seed is a run of its own, and all seeds together have hundreds of faults.
 func TestUnderSeededFaultsTheStreamComesToTheStateOfTheServer(t *testing.T) {
 	happened := map[sourcestest.Action]int{}
 	for seed := uint64(1); seed <= 60; seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			rates := sourcestest.DefaultRates()
 			for action := range rates {
-				rates[action] *= float64(1 + seed%3) // Up to one event of a bit more than one fails.
+				rates[action] *= float64(1 + seed%3) // At the highest factor, 0.9 of the events and 0.6 of the requests have a fault.
 			}
 			server := newServer(t, sourcestest.Options{Seed: seed, Rates: rates, History: 20})
 			seen := observe(t, server)
@@ -69,7 +69,7 @@ func TestUnderSeededFaultsTheStreamComesToTheStateOfTheServer(t *testing.T) {
 			server.Heal()
 			pass(t, time.Minute)
 			if want := stored(t, server); !maps.Equal(seen.state, want) {
-				t.Errorf("seed %d: the stream comes to %v, the server holds %v", seed, seen.state, want)
+				t.Errorf("seed %d: the stream converges to %v, the server has %v", seed, seen.state, want)
 			}
 			seen.stop(t)
 			for action, times := range server.Counts().Faults {
@@ -85,7 +85,7 @@ func TestUnderSeededFaultsTheStreamComesToTheStateOfTheServer(t *testing.T) {
 	t.Logf("faults: %v", happened)
 }
 
-// The test above finds a loss where there is one.
+// This test shows that the test above would find a loss.
 func TestUnderDropsTheStreamDoesNotComeToTheStateOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, sourcestest.Options{Rates: map[sourcestest.Action]float64{sourcestest.Drop: 0.5}})
@@ -93,7 +93,7 @@ func TestUnderDropsTheStreamDoesNotComeToTheStateOfTheServer(t *testing.T) {
 		for i := range 10 {
 			must(t, server.Create(configMap(fmt.Sprint(i), "1")))
 		}
-		synctest.Wait() // All is sent.
+		synctest.Wait() // Everything has been sent.
 		server.Heal()
 		pass(t, time.Minute)
 		if held := len(seen.state); held == 10 || held == 0 {

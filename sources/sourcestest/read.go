@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// token is what a client continues a list with.
+// token is the continue token of a list.
 type token struct {
 	Version uint64
 	After   types.NamespacedName
@@ -47,7 +47,7 @@ func (s *Server) list(place *served, made *request) (any, error) {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
 		}
 	}
-	if from.Version > s.version { // The page of a list that was begun before a Restore.
+	if from.Version > s.version { // The list was begun before a Restore.
 		return nil, s.tooLarge(from.Version)
 	}
 	all, err := s.past(place, from.Version)
@@ -66,7 +66,7 @@ func (s *Server) list(place *served, made *request) (any, error) {
 	return made.form.list(place, from.Version, next, items), nil
 }
 
-// versionOf is the version that a request names; 0 if none.
+// versionOf returns the resource version in a request, or 0 if it has none.
 func (s *Server) versionOf(made *request) (uint64, error) {
 	version, err := made.number("resourceVersion")
 	if err == nil && version > s.version {
@@ -81,7 +81,7 @@ func (s *Server) tooLarge(version uint64) error {
 	return tooLarge
 }
 
-// noStreamedLists is the refusal of a server without the feature WatchList.
+// noStreamedLists returns the refusal of a server without the feature WatchList.
 func noStreamedLists() error {
 	return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", field.ErrorList{
 		field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
@@ -117,7 +117,7 @@ func (s *Server) open(place *served, made *request) (io.ReadCloser, error) {
 		pushed:    make(chan struct{}, 1), broken: make(chan struct{}), silent: make(chan struct{}),
 	}
 	switch {
-	case streamed && version > s.version: // Other watches may begin at a version that is still to come.
+	case streamed && version > s.version: // Other watches may begin at a future version.
 		w.buffer, w.end = failed(s.tooLarge(version)), io.EOF
 		return w, nil
 	case streamed || version == 0:

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// request is what a client wants.
+// request is a parsed request of a client.
 type request struct {
 	*http.Request
 	verb        string
@@ -31,7 +31,7 @@ type request struct {
 	form        form
 }
 
-// parse reads a request. What it does not understand is a bad request.
+// parse parses a request. A request that it does not support is an error.
 func parse(raw *http.Request) (*request, error) {
 	made := &request{Request: raw, query: raw.URL.Query()}
 	if raw.Body != nil {
@@ -65,20 +65,20 @@ func parse(raw *http.Request) (*request, error) {
 		return nil, apierrors.NewMethodNotSupported(made.resource.GroupResource(), raw.Method)
 	}
 	if made.query.Has("dryRun") {
-		return nil, apierrors.NewBadRequest("the fake API server knows no dry runs; leave dryRun out")
+		return nil, apierrors.NewBadRequest("the fake API server does not support dry runs; leave dryRun out")
 	}
 	var acceptable bool
 	made.form, acceptable = accepted(raw.Header.Values("Accept"))
 	if !acceptable {
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotAcceptable, made.verb, made.resource.GroupResource(), made.key.Name,
-			"the fake API server answers in JSON; accept application/json too", 0, false)
+			"the fake API server answers in JSON; accept application/json, too", 0, false)
 	}
 	return made, nil
 }
 
 func (r *request) verbOf(method string) string {
 	named := map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
-	watch, _ := strconv.ParseBool(r.query.Get("watch")) // A list, unless it says so.
+	watch, _ := strconv.ParseBool(r.query.Get("watch")) // An invalid value of watch means a list.
 	switch {
 	case r.key.Name != "":
 		return named[method]
@@ -92,17 +92,17 @@ func (r *request) verbOf(method string) string {
 	return ""
 }
 
-// occasion is the request as what may go wrong.
+// occasion returns the request as an occasion of a fault.
 func (r *request) occasion(number int) occasion {
 	return occasion{resource: r.resource.Resource, key: r.key, verb: r.verb, stream: r.stream(), number: number}
 }
 
-// stream names all requests that are alike.
+// stream returns a name that all equal requests share.
 func (r *request) stream() string {
 	return strings.Join([]string{r.verb, r.URL.Path, r.query.Get("labelSelector"), r.query.Get("fieldSelector")}, " ")
 }
 
-// selection is what a list or a watch is about.
+// selection returns the selection of a list or a watch.
 func (r *request) selection(place *served) (selection, error) {
 	made := selection{place: place, namespace: r.key.Namespace}
 	var err error
@@ -114,13 +114,13 @@ func (r *request) selection(place *served) (selection, error) {
 	}
 	for _, wanted := range made.fields.Requirements() {
 		if wanted.Field != "metadata.name" && wanted.Field != "metadata.namespace" {
-			return made, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s; the fake API server knows metadata.name and metadata.namespace", wanted.Field))
+			return made, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s; the fake API server supports metadata.name and metadata.namespace", wanted.Field))
 		}
 	}
 	return made, nil
 }
 
-// number is a number of the query; 0, if it is not there.
+// number parses a number in the query. It returns 0 if the parameter is missing.
 func (r *request) number(name string) (uint64, error) {
 	text := r.query.Get(name)
 	if text == "" {
@@ -133,10 +133,10 @@ func (r *request) number(name string) (uint64, error) {
 	return number, nil
 }
 
-// form is how objects are shown to a client.
+// form is the form in which a client gets objects.
 type form struct{ metadataOnly, unversioned bool }
 
-// accepted is the first form of an Accept header that the server knows.
+// accepted returns the first form in an Accept header that the server supports.
 func accepted(headers []string) (form, bool) {
 	wanted := strings.Join(headers, ",")
 	if wanted == "" {
@@ -157,7 +157,7 @@ func accepted(headers []string) (form, bool) {
 	return form{}, false
 }
 
-// of is an object in the form.
+// of returns an object in the form.
 func (f form) of(object *unstructured.Unstructured) *unstructured.Unstructured {
 	if f.metadataOnly {
 		partial := &unstructured.Unstructured{Object: map[string]any{"metadata": object.Object["metadata"]}}
@@ -171,7 +171,7 @@ func (f form) of(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return object
 }
 
-// list is a list in the form.
+// list returns a list in the form.
 func (f form) list(place *served, version uint64, next string, items []*unstructured.Unstructured) map[string]any {
 	kind := place.kind.GroupVersion().WithKind(place.kind.Kind + "List")
 	if f.metadataOnly {

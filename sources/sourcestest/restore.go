@@ -8,7 +8,7 @@ type Snapshot struct {
 	kinds   map[*served]stored
 }
 
-// stored is a kind within a snapshot.
+// stored is the state of one kind in a snapshot.
 type stored struct {
 	objects objects
 	gone    bool
@@ -25,13 +25,13 @@ func (s *Server) Snapshot() *Snapshot {
 	return taken
 }
 
-// Restore sets the server back to a snapshot of its own, as an etcd that is restored from a
-// backup. Objects and resource versions are those of the snapshot, and versions are used a
-// second time for other states. All history is gone, and open watches break.
+// Restore sets the server back to one of its own snapshots, as a restore of etcd from a backup
+// does. Objects and resource versions are taken from the snapshot, so versions are used a second
+// time, for other states. The history is dropped, and open watches break.
 //
-// Requests that name a version above the current one are answered as a real API server
-// does. A list, also a streamed one, fails with "Too large resource version". A watch opens,
-// and skips events and bookmarks up to that version.
+// Requests with a version above the current one are answered as by a real API server. A list, also
+// a streamed one, fails with "Too large resource version". A watch opens, and skips events and
+// bookmarks up to its version.
 func (s *Server) Restore(snapshot *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

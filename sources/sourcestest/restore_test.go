@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// versionAt reads the version of a list, as a number.
+// versionAt returns the current version of the server as a number, from a list.
 func versionAt(t *testing.T, server *sourcestest.Server) uint64 {
 	t.Helper()
 	list, err := api(t, server).Resource(configMaps).List(t.Context(), metav1.ListOptions{})
@@ -43,7 +43,7 @@ func TestARestoredServerIsAsAtItsSnapshotWithLowerVersions(t *testing.T) {
 
 		server.Restore(taken)
 		if event, open := <-opened.ResultChan(); open {
-			t.Errorf("a watch of before brought %v", event)
+			t.Errorf("a watch from before the restore sent %v", event)
 		}
 		if now := versionAt(t, server); now != then || now >= before {
 			t.Errorf("the version is %d, was %d at the snapshot and %d before the restore", now, then, before)
@@ -64,27 +64,27 @@ func TestARestoredServerIsAsAtItsSnapshotWithLowerVersions(t *testing.T) {
 		})
 		must(t, err)
 		if event := <-failing.ResultChan(); event.Type != watch.Error || !apierrors.HasStatusCause(apierrors.FromObject(event.Object), metav1.CauseTypeResourceVersionTooLarge) {
-			t.Errorf("a streamed list of the future brought %v", event)
+			t.Errorf("a streamed list at a future version sent %v", event)
 		}
 		failing.Stop()
 		old, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: strconv.FormatUint(then-1, 10)})
 		must(t, err)
 		if event := <-old.ResultChan(); event.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
-			t.Errorf("a watch of before the snapshot brought %v", event)
+			t.Errorf("a watch from before the snapshot sent %v", event)
 		}
 		old.Stop()
 
-		// The snapshot itself is not changed by what follows.
+		// Later writes do not change the snapshot.
 		must(t, server.Update(configMap("kept", "3")))
 		server.Restore(taken)
 		if got := stored(t, server)["kept"]; got != "1" {
-			t.Errorf("the second restore brought %q", got)
+			t.Errorf("the state after the second restore is %q", got)
 		}
 	})
 }
 
-// A client that resumes where it was gets nothing until versions have caught up: it does not
-// learn from the watch that the server was set back.
+// A client that resumes from its version gets nothing until the server's versions have caught up.
+// The watch does not show that the server was set back.
 func TestAWatchOfTheFutureSkipsEventsAndBookmarksUpToItsVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, sourcestest.Options{Bookmarks: time.Second})
@@ -97,17 +97,17 @@ func TestAWatchOfTheFutureSkipsEventsAndBookmarksUpToItsVersion(t *testing.T) {
 		pass(t, time.Minute)
 		select {
 		case event := <-opened.ResultChan():
-			t.Errorf("before its version it brought %v", event)
+			t.Errorf("before its version the watch sent %v", event)
 		default:
 		}
 		must(t, server.Create(configMap("skipped too")))
 		must(t, server.Create(configMap("seen")))
 		event := <-opened.ResultChan()
 		if read, is := event.Object.(*unstructured.Unstructured); !is || event.Type != watch.Added || read.GetName() != "seen" {
-			t.Errorf("the watch brought %v", event)
+			t.Errorf("the watch sent %v", event)
 		}
 		if event := <-opened.ResultChan(); event.Type != watch.Bookmark {
-			t.Errorf("then it brought %v", event)
+			t.Errorf("the next event is %v", event)
 		}
 		opened.Stop()
 	})
@@ -136,12 +136,12 @@ func TestAServerWithoutBookmarksHasNoStreamedLists(t *testing.T) {
 		pass(t, time.Hour-time.Second)
 		must(t, server.Create(configMap("a")))
 		if event := <-opened.ResultChan(); event.Type != watch.Added {
-			t.Errorf("it brought %v", event)
+			t.Errorf("the watch sent %v", event)
 		}
 		opened.Stop()
 
-		seen := observe(t, server) // client-go lists instead.
-		same(t, "stream", seen.told(t, time.Second), "ListStart ", "Listed a=", "ListEnd ")
+		seen := observe(t, server) // Client-go lists instead.
+		same(t, "stream", seen.emitted(t, time.Second), "ListStart ", "Listed a=", "ListEnd ")
 		seen.stop(t)
 	})
 }

@@ -17,37 +17,37 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Defaults of [Options].
+// These are the defaults of [Options].
 const (
 	DefaultHistory   = 1000
 	DefaultBookmarks = time.Minute
 	DefaultMaxWait   = time.Second
 )
 
-// Options set up a [Server]. Only the scheme is needed; without a script, a seed and rates
-// nothing goes wrong.
+// Options configures a [Server]. Only the scheme is required. Without a script, a seed and rates
+// there are no faults.
 type Options struct {
-	// Scheme has the kinds that are served: those that it has a list of, by their regular
-	// plurals. Required.
+	// Scheme has the kinds to serve. Each kind with a list type in the scheme is served, under its
+	// regular plural. Required.
 	Scheme *runtime.Scheme
-	// Kinds are served as well, or by other plurals. They need no type in the scheme if all
-	// that talks to the server talks JSON.
+	// Kinds are served in addition, or under other plurals. They need no type in the scheme if all
+	// clients of the server use JSON.
 	Kinds []sources.Kind
 
-	History   int           // how many events watches can resume over; default DefaultHistory, at least 1
-	Bookmarks time.Duration // between bookmarks; default DefaultBookmarks, at least 1 ms
+	History   int           // the number of events over which watches can resume; default DefaultHistory, at least 1
+	Bookmarks time.Duration // the time between bookmarks; default DefaultBookmarks, at least 1 ms
 
-	// NoBookmarks serves watches without bookmarks, as many aggregated API servers do. Such
-	// servers have no streamed lists either: a watch with sendInitialEvents is refused with
-	// code 422, and client-go lists instead.
+	// NoBookmarks serves watches without bookmarks, as many aggregated API servers do. Such servers
+	// do not stream lists either: they refuse a watch with sendInitialEvents with code 422, and
+	// client-go lists instead.
 	NoBookmarks bool
-	// NoResourceVersions are kinds whose objects and lists are served without a resource
-	// version, as metrics.k8s.io does. They have neither bookmarks nor streamed lists.
+	// NoResourceVersions holds kinds whose objects and lists have no resource version, as in
+	// metrics.k8s.io. These kinds have neither bookmarks nor streamed lists.
 	NoResourceVersions []schema.GroupVersionKind
 
 	Script  []Fault
-	Seed    uint64             // if set, Rates are DefaultRates unless they are set too
-	Rates   map[Action]float64 // how probable a fault is, 0 to 1; those of events, and those of requests, 1 in all
+	Seed    uint64             // if set, the default of Rates is DefaultRates
+	Rates   map[Action]float64 // the probability of each fault, 0 to 1; at most 1 in all for faults of events, and for faults of requests
 	MaxWait time.Duration      // bounds the waits that the seed chooses; default DefaultMaxWait, at least 1 ms
 }
 
@@ -71,15 +71,14 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	for _, kind := range o.Kinds {
 		if kind.Kind == "" || kind.Version == "" || kind.Resource == "" {
-			return o, fmt.Errorf("sourcestest: Kinds has %v with the plural %q; it needs a kind, a version and a plural", kind.GroupVersionKind, kind.Resource)
+			return o, fmt.Errorf("sourcestest: Kinds has %v with the plural %q; give a kind, a version and a plural", kind.GroupVersionKind, kind.Resource)
 		}
 	}
 	o.Bookmarks = either(o.Bookmarks, DefaultBookmarks)
 	return o, checkRates(o.Rates)
 }
 
-// Server is a fake API server. Make it with [New]. Its functions may be called from any
-// goroutine.
+// Server is a fake API server. Create it with [New]. Its methods may be called from any goroutine.
 type Server struct {
 	options Options
 	codecs  serializer.CodecFactory
@@ -88,13 +87,13 @@ type Server struct {
 	kinds    map[schema.GroupVersionResource]*served
 	places   map[schema.GroupVersionKind]*served
 	version  uint64   // the resource version of the last write
-	made     uint64   // how many uids there are
-	history  []change // the last ones
-	forgot   uint64   // the version up to which history is lost
+	made     uint64   // the number of uids given out
+	history  []change // the most recent changes
+	forgot   uint64   // the version up to which history was dropped
 	watches  map[*watching]struct{}
 	script   []*scripted
 	chance   chance
-	numbers  map[string]int // of requests, for chance
+	numbers  map[string]int // of requests in each stream, for chance
 	requests map[string]int
 	faults   map[Action]int
 }
@@ -109,7 +108,7 @@ type served struct {
 	unversioned bool // see Options.NoResourceVersions
 }
 
-// New makes a server without objects.
+// New creates a server without objects.
 func New(options Options) (*Server, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -159,12 +158,13 @@ func (s *Server) serve(kind schema.GroupVersionKind, place schema.GroupVersionRe
 	s.kinds[place], s.places[kind] = made, made
 }
 
-// Config is a configuration for clients of the server. Each call makes a new one.
+// Config returns a new client configuration for the server.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: "http://sourcestest", Transport: s, QPS: -1}
 }
 
-// Inject appends faults to the script. It is all or none: if one is not valid, it fails.
+// Inject appends faults to the script. If one of them is not valid, Inject appends none and returns
+// an error.
 func (s *Server) Inject(faults ...Fault) error {
 	var added []*scripted
 	for i, fault := range faults {
@@ -180,15 +180,15 @@ func (s *Server) Inject(faults ...Fault) error {
 	return nil
 }
 
-// Heal ends all faults, also those that the seed would choose. What is on its way late
-// stays late, requests that hang stay so, and so do watches that are silent.
+// Heal ends all faults, including faults that the seed would choose. Delayed events stay delayed,
+// requests that hang stay so, and silent watches stay silent.
 func (s *Server) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.script, s.chance.rates = nil, nil
 }
 
-// Break breaks the connections of all watches that are open, between two events.
+// Break breaks the connections of all open watches, between two events.
 func (s *Server) Break() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,8 +197,8 @@ func (s *Server) Break() {
 	}
 }
 
-// Silence stops all watches that are open, as the fault of that name does. Watches that are
-// opened later are not concerned.
+// Silence silences all open watches, as the action Silence does. Watches opened later are not
+// affected.
 func (s *Server) Silence() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,29 +207,29 @@ func (s *Server) Silence() {
 	}
 }
 
-// Compact forgets the history: a watch that resumes from before now gets an error of code
-// 410, and so does the next page of a list that has begun. Watches that are open stay so.
+// Compact drops the history. A watch that resumes from an earlier version gets an error of code
+// 410, and so does the next page of a list in progress. Open watches stay open.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.history, s.forgot = nil, s.version
 }
 
-// Counts is what has happened at a server since it was made.
+// Counts holds what has happened at a server since its creation.
 type Counts struct {
 	Requests map[string]int // by verb and resource, such as "list configmaps" or "watch deployments.apps"
-	Faults   map[Action]int // a Reorder counts also if no other event came in time
-	Watches  int            // that are open now
+	Faults   map[Action]int // a Reorder counts even if no other event came in time
+	Watches  int            // open watches
 }
 
-// Counts is what has happened so far.
+// Counts returns the counts so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Counts{maps.Clone(s.requests), maps.Clone(s.faults), len(s.watches)}
 }
 
-// decide says what goes wrong on an occasion, if anything. The caller holds the lock.
+// decide returns the fault that applies on an occasion, if any. The caller holds the lock.
 func (s *Server) decide(o occasion) (fault Fault, found bool) {
 	for _, candidate := range s.script {
 		if candidate.due(o) && !found {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// A server that takes a request and does not answer looks like this to a client: only the
-// client's own deadline ends the request.
+// For a client, the server accepts the request and does not answer. Only the client's own deadline
+// ends the request.
 func TestAHungRequestEndsWithItsContextAndDoesNothing(t *testing.T) {
 	type call func(ctx context.Context, client dynamic.ResourceInterface) error
 	for verb, do := range map[string]call{
@@ -60,14 +60,14 @@ func TestAHungRequestEndsWithItsContextAndDoesNothing(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				if err := do(ctx, client); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Hour {
-					t.Errorf("it failed with %v after %v", err, time.Since(begin))
+					t.Errorf("the request failed with %v after %v", err, time.Since(begin))
 				}
 				read := configMap("x")
 				must(t, server.Get(read))
 				if read.Data["value"] != "1" || server.Get(configMap("y")) == nil {
-					t.Errorf("it was done: %v", read)
+					t.Errorf("the request was executed: %v", read)
 				}
-				must(t, do(t.Context(), client)) // Only the first one hangs.
+				must(t, do(t.Context(), client)) // Only the first request hangs.
 			})
 		})
 	}
@@ -93,12 +93,12 @@ func TestTheSecondPageOfAListCanHang(t *testing.T) {
 	})
 }
 
-// The list that follows an expired watch is a request like any other.
+// The list after an expired watch can get the same faults as any other request.
 func TestTheListAfterAnExpiredWatchCanHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, sourcestest.Options{NoBookmarks: true})
 		seen := observe(t, server)
-		same(t, "list", seen.told(t, time.Second), "ListStart ", "ListEnd ")
+		same(t, "list", seen.emitted(t, time.Second), "ListStart ", "ListEnd ")
 		must(t, server.Inject(sourcestest.Fault{Action: sourcestest.Expire}, sourcestest.Fault{Action: sourcestest.Hang, Verb: "list"}))
 		must(t, server.Create(configMap("a", "1")))
 		pass(t, 10*time.Second)
@@ -137,16 +137,16 @@ func TestASilentWatchBringsNothingNotEvenItsEnd(t *testing.T) {
 				pass(t, 24*time.Hour)
 				select {
 				case event, open := <-opened.ResultChan():
-					t.Errorf("it brought %v (open: %t)", event, open)
+					t.Errorf("the watch sent %v (open: %t)", event, open)
 				default:
 				}
 				if counts := server.Counts(); counts.Watches != 1 {
 					t.Errorf("%d watches are open, want 1", counts.Watches)
 				}
-				// Nothing is known of it: only the client, or the network, ends it.
+				// The watch still counts as open: only the client, or the network, ends it.
 				server.Break()
 				if event, open := <-opened.ResultChan(); open {
-					t.Errorf("it brought %v when its connection broke", event)
+					t.Errorf("the watch sent %v when its connection broke", event)
 				}
 			})
 		})
@@ -157,12 +157,12 @@ func TestAWatchThatIsOpenedAfterASilenceBringsWhatWasMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, sourcestest.Options{})
 		seen := observe(t, server)
-		seen.told(t, time.Millisecond)
+		seen.emitted(t, time.Millisecond)
 		server.Silence()
 		must(t, server.Create(configMap("a", "1")))
-		same(t, "while it is silent", seen.told(t, time.Hour))
+		same(t, "while it is silent", seen.emitted(t, time.Hour))
 		server.Break()
-		same(t, "after a new one", seen.told(t, time.Minute/2), "Applied a=1")
+		same(t, "after a new one", seen.emitted(t, time.Minute/2), "Applied a=1")
 		seen.stop(t)
 	})
 }
@@ -183,7 +183,7 @@ func TestASilentWatchEndsWithItsClient(t *testing.T) {
 		pass(t, time.Hour)
 		must(t, answer.Body.Close())
 		if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("reading ended with %v", err)
+			t.Errorf("Read returned %v", err)
 		}
 		if open := server.Counts().Watches; open != 0 {
 			t.Errorf("%d watches are open", open)

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// objects are the objects of a kind. Those that are in are never changed.
+// objects holds the objects of a kind. An object in the map is never changed.
 type objects map[types.NamespacedName]*unstructured.Unstructured
 
-// change is a write. Before and after are nil where there was nothing.
+// change is a write. Before is nil for a creation, and after is nil for a deletion.
 type change struct {
 	place         *served
 	key           types.NamespacedName
@@ -27,7 +27,7 @@ type change struct {
 	before, after *unstructured.Unstructured
 }
 
-// event is what a watch sends.
+// event is an event that a watch sends.
 type event struct {
 	Type   watch.EventType `json:"type"`
 	Object any             `json:"object"`
@@ -44,8 +44,8 @@ func at(object *unstructured.Unstructured, version uint64) *unstructured.Unstruc
 	return object
 }
 
-// commit writes one object, or deletes it if after is nil, and tells the watches. It
-// returns what is stored then, or what was deleted. The caller holds the lock.
+// commit writes one object, or deletes it if after is nil, and pushes the event to the watches. It
+// returns the object as stored, or as deleted. The caller holds the lock.
 func (s *Server) commit(place *served, key types.NamespacedName, after *unstructured.Unstructured) *unstructured.Unstructured {
 	s.version++
 	made := change{place: place, key: key, version: s.version, before: place.objects[key]}
@@ -71,7 +71,8 @@ func (s *Server) commit(place *served, key types.NamespacedName, after *unstruct
 	return made.after
 }
 
-// past is the objects of a kind as they were at a version that is not forgotten.
+// past returns the objects of a kind as they were at a version. It fails if the history no longer
+// reaches back to that version.
 func (s *Server) past(place *served, version uint64) (objects, error) {
 	if version < s.forgot {
 		return nil, expired(version, s.forgot)
@@ -95,7 +96,7 @@ func expired(version, forgot uint64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, forgot))
 }
 
-// selection is what a list or a watch is about.
+// selection selects the objects of a list or a watch.
 type selection struct {
 	place     *served
 	namespace string
@@ -111,7 +112,7 @@ func (s selection) selects(object *unstructured.Unstructured) bool {
 	return s.fields.Matches(set) && s.labels.Matches(labels.Set(object.GetLabels()))
 }
 
-// of is the objects that are selected, by namespace and name.
+// of returns the selected objects, by namespace and name.
 func (s selection) of(all objects) []*unstructured.Unstructured {
 	var selected []*unstructured.Unstructured
 	for _, object := range all {
@@ -127,8 +128,8 @@ func compare(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// event is what a change is to those who see only what is selected: an object that is no
-// longer selected is gone.
+// event returns the event for a change, as a client with this selection sees it. An object that is
+// no longer selected is deleted for that client.
 func (s selection) event(made change) (event, bool) {
 	if made.place != s.place {
 		return event{}, false

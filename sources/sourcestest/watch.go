@@ -14,32 +14,32 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watching is a watch that is open: the body of its answer. One goroutine reads it, which
-// is where all faults happen; others may push events and close it.
+// watching is an open watch, and the body of its answer. One goroutine reads it, and applies all
+// faults. Other goroutines may push events and close it.
 type watching struct {
 	server    *Server
 	selected  selection
-	stream    string // names the watch among all, for chance
+	stream    string // names the watch, for chance
 	form      form
 	bookmarks bool
-	ctx       context.Context // of the request: an io.Reader has no other place for it
+	ctx       context.Context // of the request: an io.Reader does not get one
 	cancel    context.CancelFunc
-	until     time.Time // when it ends by itself
-	from      uint64    // the version that the client has; earlier events and bookmarks are not for it
+	until     time.Time // when the watch ends by itself
+	from      uint64    // the version that the client has; the watch sends only later events and bookmarks
 
-	// Of the lock of the server.
+	// The server's lock guards these fields.
 	pending []event
-	ending  bool          // it ends when nothing is pending
-	pushed  chan struct{} // has a token when something was pushed
-	broken  chan struct{} // is closed when the connection breaks
-	silent  chan struct{} // is closed when nothing more is sent, though the connection stays
+	ending  bool          // the watch ends when nothing is pending
+	pushed  chan struct{} // has a token when an event was pushed
+	broken  chan struct{} // closed when the connection breaks
+	silent  chan struct{} // closed when nothing more is sent while the connection stays open
 
-	// Of the reader.
+	// These fields belong to the reader.
 	buffer   []byte
 	end      error // what Read returns when the buffer is empty
-	number   int   // of events so far
+	number   int   // the number of events so far
 	held     *held
-	bookmark time.Time // when the next one is due
+	bookmark time.Time // when the next bookmark is due
 }
 
 // held is an event that waits until another one has overtaken it.
@@ -49,7 +49,7 @@ type held struct {
 	until     time.Time
 }
 
-// The functions with which others act on a watch. Their callers hold the lock.
+// Other goroutines call the functions below. The caller holds the lock.
 
 func (w *watching) push(pushed ...event) {
 	if isClosed(w.silent) {
@@ -96,7 +96,7 @@ func (w *watching) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends a Read that waits.
+// Close ends a blocked Read.
 func (w *watching) Close() error {
 	w.cancel()
 	w.forget()
@@ -109,14 +109,14 @@ func (w *watching) forget() {
 	delete(w.server.watches, w)
 }
 
-// over ends the watch behind what is in the buffer. What is held was not overtaken yet, so
-// that a client that resumes gets it.
+// over ends the watch after the buffer has been read. A held event is not sent, because nothing has
+// overtaken it yet. A client that resumes gets it.
 func (w *watching) over(end error) {
 	w.end = end
 	w.forget()
 }
 
-// advance sends the next event, ends, or waits until one of these may be due.
+// advance sends the next event, ends the watch, or waits until one of these may be due.
 func (w *watching) advance() {
 	next, found, ending := w.next()
 	now := time.Now()
@@ -148,8 +148,8 @@ func (w *watching) advance() {
 	}
 }
 
-// next takes what is pending, or a bookmark that is due: only where nothing is pending has
-// the client seen all up to the current version.
+// next takes a pending event, or a bookmark that is due. A bookmark is sent only if nothing is
+// pending, because it promises that the client has everything up to the current version.
 func (w *watching) next() (next event, found, ending bool) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
@@ -178,7 +178,7 @@ func isClosed(done <-chan struct{}) bool {
 	}
 }
 
-// wait returns after a time, or when there is something to do before.
+// wait returns after duration, or earlier if the watch has to act.
 func (w *watching) wait(duration time.Duration, early <-chan struct{}) {
 	timer := time.NewTimer(duration)
 	defer timer.Stop()
@@ -191,7 +191,7 @@ func (w *watching) wait(duration time.Duration, early <-chan struct{}) {
 	}
 }
 
-// send sends an event, unless something goes wrong with it.
+// send sends an event, or applies its fault.
 func (w *watching) send(sent event) {
 	fault, found := w.fault(sent)
 	if !found {
@@ -244,7 +244,7 @@ func (w *watching) fault(sent event) (Fault, bool) {
 	})
 }
 
-// emit puts an event into the buffer, with what it overtakes right behind it.
+// emit appends an event to the buffer, followed by the held event that it overtakes.
 func (w *watching) emit(sent event) {
 	if w.held != nil && (sent.Type == watch.Bookmark || sent.key == w.held.event.key && !w.held.withinKey) {
 		w.release()
@@ -267,12 +267,12 @@ func (w *watching) encode(sent event) []byte {
 	return encoded(sent)
 }
 
-// failed is a failure as an event.
+// failed returns an error as an encoded ERROR event.
 func failed(err error) []byte {
 	return encoded(event{Type: watch.Error, Object: statusOf(err)})
 }
 
-// bookmarkAt is a bookmark. One of them ends the list at the beginning of a watch.
+// bookmarkAt returns a bookmark, which may end the list at the beginning of a watch.
 func bookmarkAt(place *served, version uint64, endOfList bool) event {
 	metadata := map[string]any{"resourceVersion": strconv.FormatUint(version, 10)}
 	if endOfList {
@@ -283,11 +283,11 @@ func bookmarkAt(place *served, version uint64, endOfList bool) event {
 	return event{Type: watch.Bookmark, Object: object}
 }
 
-// encoded is an event as a frame of the protocol, or anything else as JSON.
+// encoded returns a value as JSON and a newline, which is the framing of watch events.
 func encoded(value any) []byte {
 	made, err := json.Marshal(value)
 	if err != nil {
-		panic(fmt.Sprintf("sourcestest: encoding %T: %v", value, err)) // All that is stored came from JSON.
+		panic(fmt.Sprintf("sourcestest: encoding %T: %v", value, err)) // All stored values came from JSON.
 	}
 	return append(made, '\n')
 }

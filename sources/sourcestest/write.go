@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// part is what of an object an update changes.
+// part is the part of an object that an update changes.
 type part int
 
 const (
@@ -23,8 +23,8 @@ const (
 	onlyStatus
 )
 
-// The functions below write objects as an API server does. Their callers hold the lock,
-// and give them objects that nobody else has.
+// The functions below write objects as an API server does. The caller holds the lock, and must not
+// keep a reference to the object.
 
 func (s *Server) create(place *served, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	s.made++
@@ -78,7 +78,7 @@ func (s *Server) update(place *served, key types.NamespacedName, object *unstruc
 	after.SetGeneration(before.GetGeneration())
 	after.SetManagedFields(nil)
 	if equality.Semantic.DeepEqual(before.Object, after.Object) {
-		return before, nil // Who changes nothing makes no event.
+		return before, nil // A write that changes nothing causes no event.
 	}
 	if !equality.Semantic.DeepEqual(before.Object["spec"], after.Object["spec"]) {
 		after.SetGeneration(before.GetGeneration() + 1)
@@ -97,8 +97,8 @@ func replace(in, from *unstructured.Unstructured, name string) {
 	}
 }
 
-// remove deletes an object, or marks it for deletion while it has finalizers. It returns
-// the object in its last state.
+// remove deletes an object, or marks it for deletion while it has finalizers. It returns the last
+// state of the object.
 func (s *Server) remove(place *served, key types.NamespacedName, conditions metav1.Preconditions) (*unstructured.Unstructured, error) {
 	before := place.objects[key]
 	if before == nil {
@@ -127,7 +127,7 @@ func (s *Server) remove(place *served, key types.NamespacedName, conditions meta
 	return s.commit(place, key, after), nil
 }
 
-// onCondition fails if an object is not the one, or not in the state, that a writer knows.
+// onCondition fails if uid or version is set and the object has another one.
 func onCondition(place *served, object *unstructured.Unstructured, uid types.UID, version string) error {
 	var why error
 	switch {
@@ -141,7 +141,7 @@ func onCondition(place *served, object *unstructured.Unstructured, uid types.UID
 	return apierrors.NewConflict(place.GroupResource(), object.GetName(), why)
 }
 
-// uninstall ends a kind: its objects are deleted, watches learn that and end.
+// uninstall removes a kind: its objects are deleted, and its watches send the deletions and end.
 func (s *Server) uninstall(place *served) {
 	for key := range maps.Clone(place.objects) {
 		s.commit(place, key, nil)
