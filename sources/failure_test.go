@@ -244,7 +244,7 @@ func TestAnObservationEndsNoSoonerThanItsPlainList(t *testing.T) {
 
 // A panic in the caller's Transform must end neither the process nor the stream. Otherwise other
 // objects of the kind would no longer be watched.
-func TestAfterAPanicInKeepTheWatchBeginsAnew(t *testing.T) {
+func TestAfterAPanicInTransformTheWatchBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
 		panics := true

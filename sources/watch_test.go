@@ -206,7 +206,7 @@ func TestANewListThatIsRefusedAsExpiredIsAskedForAnew(t *testing.T) {
 	})
 }
 
-func TestKeepIsAppliedToAllThatEntersTheStream(t *testing.T) {
+func TestTransformIsAppliedToAllThatEntersTheStream(t *testing.T) {
 	keep := func(object streams.Object) { delete(object.(*corev1.ConfigMap).Data, "dropped") }
 	check := func(t *testing.T, seen *observation, want int) {
 		t.Helper()
