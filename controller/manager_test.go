@@ -28,7 +28,7 @@ func TestOptionsOutOfRangeAreRefusedByName(t *testing.T) {
 	}{
 		{controller.Options{Window: time.Hour}, "manager: debounce: Window is 1h0m0s; allowed is 0 to 1m0s"},
 		{controller.Options{Namespaces: []string{"a", "a"}}, `manager: watch: Namespaces names "a" twice; name it once`},
-		{controller.Options{Namespaces: []string{""}}, "manager: watch: Namespaces[0] is empty; name a namespace, or none at all for all"},
+		{controller.Options{Namespaces: []string{""}}, "manager: watch: Namespaces[0] is empty; give a name, or leave Namespaces empty for all"},
 		{controller.Options{PageSize: 10_001}, "manager: PageSize is 10001; allowed is 1 to 10000, or negative to stream lists"},
 		{controller.Options{Workers: 2000}, "manager: reconcile: Workers is 2000; allowed is 1 to 1024"},
 		{controller.Options{Workers: -1}, "manager: reconcile: Workers is -1; allowed is 1 to 1024"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,12 +201,10 @@ func TestManyFollowTheOpenEndsOfAManager(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		followers := lifecycle.New(w.t.Context())
 		var events, changes []string
-		var results, levels int
+		var results, levels atomic.Int64
 		for range 3 {
 			followers.Go("results", func(ctx context.Context) error {
-				n := 0
-				defer func() { results = max(results, n) }()
-				return streams.ForEach(ctx, w.manager.Results(), func(batch []operators.Result) { n += len(batch) }, func(error) {})
+				return streams.ForEach(ctx, w.manager.Results(), func(batch []operators.Result) { results.Add(int64(len(batch))) }, func(error) {})
 			})
 		}
 		followers.Go("events", func(ctx context.Context) error {
@@ -227,7 +226,7 @@ func TestManyFollowTheOpenEndsOfAManager(t *testing.T) {
 		})
 		ctx, stop := context.WithCancel(w.t.Context())
 		followers.Go("levels", func(context.Context) error {
-			return streams.ForEach(ctx, w.manager.Levels(), func(batch []cache.Level) { levels += len(batch) }, func(error) {})
+			return streams.ForEach(ctx, w.manager.Levels(), func(batch []cache.Level) { levels.Add(int64(len(batch))) }, func(error) {})
 		})
 		synctest.Wait()
 		w.create("x")
@@ -246,8 +245,8 @@ func TestManyFollowTheOpenEndsOfAManager(t *testing.T) {
 		if err := followers.Wait(); err != nil {
 			t.Error(err)
 		}
-		if results != 3001 || levels < 3 {
-			t.Errorf("an observer got %d results and another %d levels, want 3001 and some", results, levels)
+		if results.Load() != 3*3001 || levels.Load() < 3 {
+			t.Errorf("three observers got %d results and another %d levels, want 9003 and some", results.Load(), levels.Load())
 		}
 		if !slices.Contains(events, "Listed x") || !slices.Contains(events, "Applied x") || changes[0] != "Added x" || len(changes) != 3001 {
 			t.Errorf("got %d events and %d changes, want all of them", len(events), len(changes))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,7 @@ type laid struct {
 	t      *testing.T
 	in     chan []streams.Event
 	group  *lifecycle.Group
+	mu     sync.Mutex
 	names  []string // of the objects that were reconciled
 	events int      // sent so far
 }
@@ -57,6 +59,8 @@ func lay(t *testing.T, run func(*laid), stages ...Stage) {
 			}
 		})
 		reconcile := func(_ context.Context, request operators.Request) (time.Duration, error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			l.names = append(l.names, request.Name)
 			return 0, nil
 		}
@@ -100,6 +104,8 @@ func (l *laid) send(names ...string) {
 func (l *laid) reconciled(want ...string) {
 	l.t.Helper()
 	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !slices.Equal(l.names, want) {
 		l.t.Errorf("%v were reconciled, want %v", l.names, want)
 	}
