@@ -18,22 +18,31 @@ const tombstonesRemembered = 4096
 // Store holds the objects of one kind. Get, List and ByIndex may be called from any goroutine, and
 // never wait. The objects that they return must not be changed.
 type Store struct {
-	kind      schema.GroupKind
-	since     time.Time   // events received earlier belong to a store that was removed; zero if there was none
-	optional  atomic.Bool // see SetOptional
-	refused   atomic.Bool // see SetRefused
-	limited   bool        // LimitTo has named what the sources cover
-	bound     time.Duration
-	loop      *Loop
-	log       *slog.Logger
-	published atomic.Pointer[state]
-	overlay   overlay
-	anomalies anomalies
-	mutations *mutations                  // nil unless mutations are to be detected
-	changed   func()                      // notifies the cache that the level may have changed
-	echoed    func(latency time.Duration) // notifies the cache that the watch has passed an own write
+	kind  schema.GroupKind
+	since time.Time // events received earlier belong to a store that was removed; zero if there was none
+	log   *slog.Logger
 
-	// Only the writer uses the rest.
+	published atomic.Pointer[state] // what readers see, without own writes
+	overlay   overlay               // own writes that the watch has not passed
+	anomalies anomalies
+	mutations *mutations // nil unless mutations are to be detected
+	syncing
+	writing
+}
+
+// syncing is the part of a store that the level of sync and the loop duration depend on.
+type syncing struct {
+	optional atomic.Bool // see SetOptional
+	refused  atomic.Bool // see SetRefused
+	limited  bool        // LimitTo has named what the sources cover
+	bound    time.Duration
+	loop     *Loop
+	changed  func()                      // notifies the cache that the level may have changed
+	echoed   func(latency time.Duration) // notifies the cache that the watch has passed an own write
+}
+
+// writing is the part of a store that only its writer uses, except for tombstones.
+type writing struct {
 	working    *view                          // the state that published is a copy of, with later changes
 	table      *table                         // the slots of working, except for the changes in fresh
 	fresh      map[types.NamespacedName]*slot // slots that the current batch has set; nil for a removal
@@ -66,17 +75,21 @@ func newStore(kind schema.GroupKind, indexers []Indexer, of *Cache, echoed func(
 		panic(err) // Only for a size below 1.
 	}
 	s := &Store{
-		kind:       kind,
-		bound:      of.bound,
-		loop:       of.loop,
-		log:        of.log.With("kind", kind.String()),
-		changed:    of.sync.changed,
-		echoed:     echoed,
-		working:    newView(indexers),
-		table:      newTable(),
-		fresh:      map[types.NamespacedName]*slot{},
-		relists:    map[string]*relist{},
-		tombstones: tombstones,
+		kind: kind,
+		log:  of.log.With("kind", kind.String()),
+		syncing: syncing{
+			bound:   of.bound,
+			loop:    of.loop,
+			changed: of.sync.changed,
+			echoed:  echoed,
+		},
+		writing: writing{
+			working:    newView(indexers),
+			table:      newTable(),
+			fresh:      map[types.NamespacedName]*slot{},
+			relists:    map[string]*relist{},
+			tombstones: tombstones,
+		},
 	}
 	s.published.Store(&state{s.working.copy(), s.table})
 	s.overlay.init(indexers)
