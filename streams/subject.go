@@ -7,19 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// Subject is a stream that is fed by calls (ReactiveX: PublishSubject). Create it with
-// [NewSubject]. Its methods may be called from any goroutine.
+// Subject is a stream whose values are sent by calls of Send (ReactiveX: PublishSubject). Create it
+// with [NewSubject]. Its methods may be called from any goroutine.
 //
-// A send never waits for an observer. An observer that falls behind the buffer loses its place:
-// it gets a [Lagged] and continues with the next value that is sent.
+// Send never waits for an observer. An observer that falls behind the buffer loses its place: it
+// gets a [Lagged] error and continues with the next value that is sent.
 type Subject[T any] struct {
 	run      *shareRun[T, struct{}]
 	observed atomic.Int64
 }
 
-// NewSubject creates a subject. buffer is how many values may wait for the slowest observer that
-// is not lagging, from 1 to 1048576; 0 is 1024. A batch that is larger waits alone. NewSubject
-// panics if buffer is out of its range.
+// NewSubject creates a subject. buffer is the number of values that may wait for the slowest
+// observer that does not lag: 1 to 1048576; 0 stands for 1024. A batch larger than that waits alone.
+// NewSubject panics if buffer is out of its range.
 func NewSubject[T any](buffer int) *Subject[T] {
 	if buffer == 0 {
 		buffer = defaultShareBuffer
@@ -30,27 +30,28 @@ func NewSubject[T any](buffer int) *Subject[T] {
 	return &Subject[T]{run: &shareRun[T, struct{}]{options: ShareOptions[T, struct{}]{Buffer: buffer}}}
 }
 
-// Observed reports whether the subject has an observer. A send without one does nothing.
+// Observed reports whether the subject has an observer. Without one, Send and Error do nothing.
 func (s *Subject[T]) Observed() bool { return s.observed.Load() > 0 }
 
-// Send sends a copy of a batch to the observers.
+// Send sends a copy of a batch to the observers. The batch stays the caller's.
 func (s *Subject[T]) Send(batch []T) {
 	if len(batch) > 0 && s.Observed() {
 		s.run.force(shareEntry[T]{batch: slices.Clone(batch)})
 	}
 }
 
-// Error sends a notification of a failure to the observers.
+// Error sends an error notification to the observers.
 func (s *Subject[T]) Error(err error) {
 	if s.Observed() {
 		s.run.force(shareEntry[T]{err: err})
 	}
 }
 
-// End ends all observations after what waits for them, and those that start later at once.
+// End ends each observation after the values that wait for it. Observations that start later end at
+// once.
 func (s *Subject[T]) End() { s.run.end() }
 
-// Stream returns what is sent while it is observed. Each observation gets every value and error,
+// Stream returns a hot stream: an observation gets every value and error that is sent while it lasts,
 // in order, unless it lags.
 //
 //	(send a) (observe) (send b) (send c) (end)  =>  [b] [c]

@@ -17,7 +17,8 @@ type follower struct {
 	done   chan struct{}
 }
 
-// follow observes a stream until it ends, and waits at each batch until pass is closed or sent to.
+// follow observes a stream until it ends. At each batch it waits until pass is closed, or receives
+// from pass.
 func follow(ctx context.Context, t *testing.T, stream streams.Stream[int], pass <-chan struct{}) *follower {
 	t.Helper()
 	made := &follower{done: make(chan struct{})}
