@@ -9,31 +9,30 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// SettleOptions set up [Settle].
+// SettleOptions configures [Settle].
 type SettleOptions struct {
-	// Quiet is how long nothing may come before all is quiet. It is asked whenever
-	// something comes and when the time is over, so that it can follow a measurement.
-	// Required; a result below 1 ms counts as 1 ms.
+	// Quiet returns the quiet period: how long the input must be silent before it has settled. It is
+	// called for each item and at the end of each period, so that the period can follow a
+	// measurement. Required; a result below 1 ms counts as 1 ms.
 	Quiet func() time.Duration
 
-	// Busy says whether something is still pending, queued or in flight: then nothing is
-	// quiet, however long nothing came. Optional. It must be fast, and safe to call from
-	// any goroutine.
+	// Busy reports whether anything is still pending, queued or in flight. While it does, the input
+	// has not settled, however long it has been silent. Optional. It must be fast, and safe to call
+	// from any goroutine.
 	Busy func() bool
 }
 
-// Settle tells when a stream has calmed down: true once nothing came for the time
-// Quiet and nothing is Busy, false when something comes after that. Errors count as
-// something that came, and go no further.
+// Settle emits false at the start. It emits true once no item has come for the quiet period and Busy
+// reports false, and false again when the next item comes. Errors count as items, and are dropped.
 //
-// With q the quiet time:
+// With q as the quiet period:
 //
 //	x x . x . . (q) . . x . (q)  =>  false . . . . true . . false . true
 //
 // It panics if Quiet is not set.
 func Settle[T any](in streams.Stream[T], options SettleOptions) streams.Stream[bool] {
 	if options.Quiet == nil {
-		panic(fmt.Errorf("settle: Quiet is not set; give the time that counts as quiet"))
+		panic(fmt.Errorf("settle: Quiet is not set; give the quiet period"))
 	}
 	quiet := func() time.Duration { return max(options.Quiet(), time.Millisecond) }
 	return streams.Lift(in, func(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[bool]) {
@@ -57,7 +56,7 @@ func Settle[T any](in streams.Stream[T], options SettleOptions) streams.Stream[b
 				last = time.Now()
 				timer.Reset(quiet())
 			case <-timer.C:
-				// Quiet may be longer by now than when the timer was set: see what is left.
+				// The quiet period may have grown since the timer was set.
 				left := quiet() - time.Since(last)
 				if left <= 0 && options.Busy != nil && options.Busy() {
 					left = quiet()

@@ -22,12 +22,12 @@ func TestSettleTellsWhenNothingCameForTheQuietTime(t *testing.T) {
 		"something comes after that":     {"3s a@1 | 3.9s a@2 | 9s", "0s false | 1s true | 3s false | 4.9s true"},
 		"what comes while it is quiet":   {"3s a@1 | 4.1s a@2 | 9s", "0s false | 1s true | 3s false | 4s true | 4.1s false | 5.1s true"},
 		"errors count and go no further": {"400ms !e | 3s !e | 9s", "0s false | 1.4s true | 3s false | 4s true"},
-		"the end is not told":            {"400ms a@1 | 500ms", "0s false"},
+		"the end emits nothing":          {"400ms a@1 | 500ms", "0s false"},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			stream := operators.Settle(scheduled(test.in), operators.SettleOptions{Quiet: quiet(time.Second)})
 			if got := logged(stream.Observe(t.Context()), plain[bool]); got != test.out {
-				t.Errorf("\nof   %s\ncame %s\nwant %s", test.in, got, test.out)
+				t.Errorf("input %s\ngot   %s\nwant  %s", test.in, got, test.out)
 			}
 		})
 	}
@@ -35,17 +35,17 @@ func TestSettleTellsWhenNothingCameForTheQuietTime(t *testing.T) {
 
 func TestNothingIsQuietWhileSomethingIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		flow := &operators.StageStats{}
-		flow.Running.Add(1)
+		stats := &operators.StageStats{}
+		stats.Running.Add(1)
 		parallel(t, func(ctx context.Context) {
 			wait(ctx, 4200*time.Millisecond)
-			flow.Running.Add(-1)
-			flow.Waiting.Add(1)
+			stats.Running.Add(-1)
+			stats.Waiting.Add(1)
 			wait(ctx, 2*time.Second)
-			flow.Waiting.Add(-1)
+			stats.Waiting.Add(-1)
 		})
-		stream := operators.Settle(scheduled("500ms a@1 | 20s"), operators.SettleOptions{Quiet: quiet(time.Second), Busy: flow.Busy})
-		// It asks again after each quiet time from 1.5 s on.
+		stream := operators.Settle(scheduled("500ms a@1 | 20s"), operators.SettleOptions{Quiet: quiet(time.Second), Busy: stats.Busy})
+		// Settle calls Busy after each quiet period, from 1.5 s on. The stage is busy until 6.2 s.
 		if got, want := logged(stream.Observe(t.Context()), plain[bool]), "0s false | 6.5s true"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -84,7 +84,7 @@ func TestTheQuietTimeMayChange(t *testing.T) {
 
 func TestSettleNeedsAQuietTime(t *testing.T) {
 	defer func() {
-		if got, want := fmt.Sprint(recover()), "settle: Quiet is not set; give the time that counts as quiet"; got != want {
+		if got, want := fmt.Sprint(recover()), "settle: Quiet is not set; give the quiet period"; got != want {
 			t.Errorf("panicked with %q, want %q", got, want)
 		}
 	}()
