@@ -25,15 +25,15 @@ func (c *causes) of(event *streams.Event) []streams.Cause {
 type batch struct {
 	causes  causes
 	changes []streams.Change
-	stir    func() // ends the quiet period
-	stirred bool
+	touch   func() // ends the quiet period
+	touched bool
 }
 
 // begin ends the quiet period, before readers can see the first change.
 func (b *batch) begin() {
-	if !b.stirred {
-		b.stirred = true
-		b.stir()
+	if !b.touched {
+		b.touched = true
+		b.touch()
 	}
 }
 

@@ -10,21 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Cache holds a [Store] for each kind, and the level of sync of them all. Make it with
-// [New]. Kinds may come and go while it is used.
+// Cache holds a [Store] for each kind, and the level of sync of all kinds. Create it with [New].
+// Kinds may be added and removed while it is used.
 type Cache struct {
 	log         *slog.Logger
-	registering sync.Mutex // of who changes registry
+	registering sync.Mutex // held while registry changes
 	registry    atomic.Pointer[registry]
 	loop        *Loop
 	sync        levels
 	work        Work          // nil for none
 	bound       time.Duration // see SetMaxStaleness
-	mutations   *mutations    // nil unless they are to be detected
+	mutations   *mutations    // nil unless mutations are detected
 	onEcho      func(kind schema.GroupKind, latency time.Duration)
 }
 
-// New makes an empty cache. A nil logger is slog's default.
+// New creates an empty cache. A nil logger stands for slog's default. New returns an error for a
+// loop option that is out of its range.
 func New(loop LoopOptions, log *slog.Logger) (*Cache, error) {
 	measured, err := newLoop(loop)
 	if err != nil {
@@ -38,27 +39,27 @@ func New(loop LoopOptions, log *slog.Logger) (*Cache, error) {
 	return made, nil
 }
 
-// OnEcho has a function called for each own write that the watch has passed, with the time
-// from the API server's answer to then; 0 if the watch was faster. It is called from many
-// goroutines and must be fast. Call OnEcho before the cache is used.
+// OnEcho sets a function that is called for each own write once the watch has passed it. latency is
+// the time since the API server's answer, or 0 if the watch was faster. The function is called from
+// many goroutines and must be fast. Call OnEcho before the cache is used.
 func (c *Cache) OnEcho(call func(kind schema.GroupKind, latency time.Duration)) { c.onEcho = call }
 
-// SetMaxStaleness bounds how long ago the server may have confirmed a version for it to count
-// as current: after that, the level of its kind is [Listed] until the server confirms one anew.
-// 0, the default, is no bound. Call it before the cache is used.
+// SetMaxStaleness sets how long a version counts as current after the server has confirmed it. After
+// that, the level of the kind is [Listed] until the server confirms a version again. 0, the default,
+// is no bound. Call it before the cache is used.
 func (c *Cache) SetMaxStaleness(bound time.Duration) { c.bound = bound }
 
-// Loop measures the loop duration.
+// Loop returns the measurement of the loop duration.
 func (c *Cache) Loop() *Loop { return c.loop }
 
-// Apply takes in events and returns what they changed, which readers can see by then. Events
-// of kinds that are not there are dropped. What changes nothing does not end the calm. One
-// goroutine calls it.
+// Apply applies events and returns what they changed. Readers see the changes before Apply returns.
+// Events of kinds that the cache does not have are dropped. An event that changes nothing leaves the
+// quiet period alone. Only one goroutine at a time may call Apply.
 func (c *Cache) Apply(events []streams.Event) []streams.Change {
 	made := batch{
 		causes:  causes{make([]streams.Cause, 0, len(events))},
 		changes: streams.NewBatch[streams.Change](len(events)),
-		stir:    c.MarkActive,
+		touch:   c.MarkActive,
 	}
 	touched := make([]*Store, 0, 4)
 	stores := c.registry.Load().stores
@@ -74,7 +75,7 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 			touched = addOnce(touched, store)
 		}
 		if !store.since.IsZero() && event.Received.Before(store.since) {
-			continue
+			continue // It was received before the kind was removed and added again.
 		}
 		store.apply(event, &made)
 	}
@@ -86,6 +87,7 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 	return made.changes
 }
 
+// addOnce appends a store, unless stores has it already.
 func addOnce(stores []*Store, store *Store) []*Store {
 	for _, known := range stores {
 		if known == store {

@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// Work is what the cache asks the pipeline around it. Its methods may be called from any
-// goroutine, often, and must be fast.
+// Work is the work of the pipeline around the cache, which the level depends on. Its methods are
+// called often and from any goroutine, so they must be fast.
 type Work interface {
-	// Busy reports whether anything that has come is not done yet, anywhere between the
-	// connections to the server and the last result.
+	// Busy reports whether anything received is not done yet, anywhere between the connections to
+	// the server and the last result.
 	Busy() bool
-	// Unfinished reports whether the last attempt of any key failed, or asked for another.
+	// Unfinished reports whether the last attempt of any key failed or asked for another one.
 	Unfinished() bool
-	// Stirred is called after each [Cache.MarkActive].
-	Stirred()
-	// Pending returns what keeps the pipeline from a level, for people.
+	// OnActivity is called after each [Cache.MarkActive].
+	OnActivity()
+	// Pending returns what keeps the pipeline from a level, as text for people.
 	Pending(level Level) []string
 }
 
-// Follow has the level take the work of a pipeline into account: no level above
-// [OwnWritesVisible] while it is busy, and none above [Settled] while it is unfinished.
-// Without it the level is [Settled] at best. Call it before the cache is used.
+// Follow makes the level depend on the work of a pipeline. While the work is busy, no level above
+// [OwnWritesVisible] is reached. While it is unfinished, no level above [Settled] is reached.
+// Without Follow the level is [Settled] at best. Call Follow before the cache is used.
 func (c *Cache) Follow(work Work) { c.work = work }
 
-// levels is what the level is made of, besides the stores.
+// levels is the part of the level that does not come from the stores.
 type levels struct {
-	mu      sync.Mutex
-	settled bool
-	stirred time.Time     // when something happened last
-	next    chan struct{} // is closed when the level may have changed; nil while nobody waits
+	mu         sync.Mutex
+	settled    bool          // the quiet period has passed, and nothing has happened since
+	lastActive time.Time     // when something happened last
+	next       chan struct{} // closed when the level may have changed; nil while no goroutine waits
 }
 
-// changed wakes whoever waits for a change of the level.
+// changed wakes the goroutines that wait for a change of the level.
 func (l *levels) changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,51 +52,52 @@ func (l *levels) await() <-chan struct{} {
 	return l.next
 }
 
-// MarkActive notes that something happened, which ends a calm. Apply does so itself, before
-// readers see what it applied; others call it for what the cache does not see, such as
-// the end of a reconcile. It may be called from any goroutine.
+// MarkActive records that something happened, so that the quiet period begins anew. Apply does this
+// itself, before readers see what it applied. Call MarkActive for what the cache does not see, such
+// as the end of a reconcile. It may be called from any goroutine.
 func (c *Cache) MarkActive() {
 	c.sync.mu.Lock()
-	calm := c.sync.settled
-	c.sync.settled, c.sync.stirred = false, time.Now()
+	wasSettled := c.sync.settled
+	c.sync.settled, c.sync.lastActive = false, time.Now()
 	c.sync.mu.Unlock()
-	if calm {
+	if wasSettled {
 		c.sync.changed()
 	}
 	if c.work != nil {
-		c.work.Stirred()
+		c.work.OnActivity()
 	}
 }
 
-// Settle notes that all has calmed down, unless something stirred less than quiet ago:
-// then it is false. Call it when nothing is pending, queued or in flight.
+// Settle records that the quiet period has passed. If anything happened less than quiet ago, it
+// records nothing and returns false. Call it when nothing is pending, queued or in flight.
 func (c *Cache) Settle(quiet time.Duration) bool {
 	c.sync.mu.Lock()
-	calm := time.Since(c.sync.stirred) >= quiet
-	if calm {
+	settled := time.Since(c.sync.lastActive) >= quiet
+	if settled {
 		c.sync.settled = true
 	}
 	c.sync.mu.Unlock()
-	if calm {
+	if settled {
 		c.sync.changed()
 	}
-	return calm
+	return settled
 }
 
-// Reconsider wakes whoever waits for a level. The pipeline calls it when work has ended that
-// ended no calm, such as an event that repeats what the cache holds.
+// Reconsider wakes the goroutines that wait for a level. The pipeline calls it when it is no longer
+// busy with work that left the quiet period alone, such as an event that repeats what the cache
+// holds.
 func (c *Cache) Reconsider() { c.sync.changed() }
 
-// calm returns the level that calm and the pipeline allow.
+// settledLevel returns the highest level that the quiet period and the pipeline allow.
 //
-// The pipeline is asked before the calm is read: what comes after the question, and has been
-// applied before the answer is used, has ended the calm.
-func (c *Cache) calm() Level {
+// It asks the pipeline first and reads settled again afterwards. An item that arrives after the
+// question, and is applied before the answer is used, has reset settled.
+func (c *Cache) settledLevel() Level {
 	c.sync.mu.Lock()
 	settled := c.sync.settled
 	c.sync.mu.Unlock()
 	if !settled {
-		return OwnWritesVisible // There is no need to ask.
+		return OwnWritesVisible // The pipeline cannot raise it.
 	}
 	busy := c.work != nil && c.work.Busy()
 	unfinished := c.work == nil || c.work.Unfinished()

@@ -15,11 +15,11 @@ func (c *Cache) Level() Level {
 	return level
 }
 
-// level returns the level of some kinds, or of all that count, and until when it holds if
-// nothing happens: zero if only an event can change it.
+// level returns the level of the given kinds, or of all kinds that count. until is when the level
+// may fall if nothing happens, or zero if only an event can change it.
 func (c *Cache) level(kinds []schema.GroupKind) (level Level, until time.Time) {
-	// First, as what happens after it ends the calm.
-	level = c.calm()
+	// This comes first: what happens after it resets settled, and so is not missed.
+	level = c.settledLevel()
 	now, registry := time.Now(), c.registry.Load()
 	counted := false
 	take := func(store *Store) {
@@ -49,17 +49,17 @@ func (c *Cache) level(kinds []schema.GroupKind) (level Level, until time.Time) {
 	return level, until
 }
 
-// SetOptional says whether nobody counts on the kind: below [Current] it does not count for the
-// level of the cache then, except where it is named.
+// SetOptional sets whether the kind is optional. Below [Current], an optional kind does not count
+// for the level of the cache, except in a [Cache.Wait] that names it.
 func (s *Store) SetOptional(optional bool) {
 	if s.optional.Swap(optional) != optional {
 		s.changed()
 	}
 }
 
-// SetRefused says whether the server refuses to list the kind: it does not serve the kind, or
-// forbids it. Before its first list such a kind does not count for the level of the cache, except
-// where it is named. It may be called from any goroutine.
+// SetRefused sets whether the server refuses to list the kind, because it does not serve the kind or
+// forbids the list. Before its first list, a refused kind does not count for the level of the cache,
+// except in a [Cache.Wait] that names it. It may be called from any goroutine.
 func (s *Store) SetRefused(refused bool) {
 	if s.refused.Swap(refused) != refused {
 		s.changed()
@@ -75,12 +75,13 @@ func (s *Store) counts(own Level) bool {
 // and [Store.SetRefused].
 func (s *Store) Counts() bool { return s.counts(s.Level()) }
 
-// Level returns the store's own level, [Converged] at best.
+// Level returns the store's own level, without the pipeline: [Converged] at best.
 func (s *Store) Level() Level {
 	level, _ := s.level(time.Now())
 	return level
 }
 
+// level returns the store's own level, and when it may fall if nothing happens.
 func (s *Store) level(now time.Time) (level Level, until time.Time) {
 	visible := s.overlay.empty()
 	level, until = s.published.Load().scopes.level(now, s.bound)
@@ -90,8 +91,8 @@ func (s *Store) level(now time.Time) (level Level, until time.Time) {
 	return level, until
 }
 
-// Pending returns what a level is still waiting for, for people: the kinds that have not
-// reached it, then what the pipeline says (see [Cache.Follow]).
+// Pending returns what a level is still waiting for, as text for people: first the kinds that have
+// not reached it, then what the pipeline reports (see [Cache.Follow]).
 func (c *Cache) Pending(level Level) []string {
 	var pending []string
 	for _, store := range c.Stores() {
@@ -105,7 +106,7 @@ func (c *Cache) Pending(level Level) []string {
 	return pending
 }
 
-// NotCounted returns the kinds that do not count for the level now: see [Store.Counts].
+// NotCounted returns the kinds that do not count for the level at the moment: see [Store.Counts].
 func (c *Cache) NotCounted() []string {
 	var kinds []string
 	for _, store := range c.Stores() {
@@ -116,20 +117,20 @@ func (c *Cache) NotCounted() []string {
 	return kinds
 }
 
-// Wait returns once the cache is at a level or above, or with the error of ctx. Where kinds
-// are named, their level counts alone; one that is not there, or is removed meanwhile, is not
-// waited for. Without kinds it is that of all.
+// Wait returns nil once the cache is at the level or above, or an error when ctx ends. With kinds, it
+// waits for these alone, and skips a kind that the cache does not have or no longer has. Without
+// kinds, it waits for all kinds that count.
 func (c *Cache) Wait(ctx context.Context, level Level, kinds ...schema.GroupKind) error {
 	return c.watch(ctx, kinds, func(now Level) bool { return now < level })
 }
 
-// Levels is the stream of levels: the level now, and each one that it changes to. Of
-// changes that come faster than the receiver reads, the latest is what counts. A level that
-// falls because the server was silent for too long is emitted when it falls.
+// Levels returns a stream of the level now and of each level that it changes to. Changes that come
+// faster than the receiver reads are conflated into the latest level. A level that falls because the
+// server was silent for too long is emitted when it falls.
 func (c *Cache) Levels() streams.Stream[Level] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[Level]) {
 		last, first := Starting, true
-		_ = c.watch(ctx, nil, func(now Level) bool { // ctx ends it, and that is its end.
+		_ = c.watch(ctx, nil, func(now Level) bool { // The error only says that ctx has ended.
 			if first || now != last {
 				first, last = false, now
 				return out.Send([]Level{now})
@@ -139,8 +140,8 @@ func (c *Cache) Levels() streams.Stream[Level] {
 	})
 }
 
-// watch calls visit with the level of some kinds, or of all, now and after each change, until
-// it says false.
+// watch calls visit with the level of the given kinds, or of all, now and after each change, until
+// visit returns false. It returns an error when ctx ends.
 func (c *Cache) watch(ctx context.Context, kinds []schema.GroupKind, visit func(Level) bool) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -160,7 +161,7 @@ func (c *Cache) watch(ctx context.Context, kinds []schema.GroupKind, visit func(
 		case <-expired:
 		case <-ctx.Done():
 			level, _ = c.level(kinds)
-			return fmt.Errorf("waiting for the cache, which is %v: %w", level, context.Cause(ctx))
+			return fmt.Errorf("waiting for the cache, whose level is %v: %w", level, context.Cause(ctx))
 		}
 	}
 }

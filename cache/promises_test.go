@@ -124,7 +124,7 @@ type pipelineWork struct{ busy, unfinished bool }
 
 func (w *pipelineWork) Busy() bool                   { return w.busy }
 func (w *pipelineWork) Unfinished() bool             { return w.unfinished }
-func (w *pipelineWork) Stirred()                     {}
+func (w *pipelineWork) OnActivity()                  {}
 func (w *pipelineWork) Pending(cache.Level) []string { return []string{"the queue"} }
 
 func TestWhatThePipelineHoldsKeepsTheLevelDownAtOnce(t *testing.T) {

@@ -62,7 +62,7 @@ var lies = []lie{
 	{"nonsense is taken for an empty list", []edit{
 		{"sources/list.go", "return k.isHeadOf(body)", "_ = body\n\treturn nil"}}, ""},
 	{"a change does not end the calm", []edit{
-		{"cache/calm.go", "c.sync.settled, c.sync.stirred = false, time.Now()", "c.sync.stirred = time.Now()"}}, ""},
+		{"cache/calm.go", "c.sync.settled, c.sync.lastActive = false, time.Now()", "c.sync.lastActive = time.Now()"}}, ""},
 	{"readers do not see own writes at once", []edit{
 		{"controller/client.go", "passed := !told || store.RecordWrite(kept, since)", "passed := !told || since.IsZero() || true"}}, ""},
 	{"a kind counts as listed with the first of its namespaces", []edit{

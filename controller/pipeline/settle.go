@@ -24,15 +24,15 @@ func (p *Pipeline) Unfinished() bool {
 	return objects > 0 || p.unfinished.Count().Keys > 0
 }
 
-// Stirred implements [cache.Work]: it has FollowCalm look at the calm anew.
-func (p *Pipeline) Stirred() {
+// OnActivity implements [cache.Work]: it makes FollowCalm start the quiet period anew.
+func (p *Pipeline) OnActivity() {
 	select {
 	case p.active <- struct{}{}:
 	default:
 	}
 }
 
-// namedKeys bounds the keys that Failing names.
+// namedKeys is the number of keys that Failing describes at most.
 const namedKeys = 10
 
 // Pending implements [cache.Work].
@@ -55,7 +55,8 @@ func (p *Pipeline) Pending(level cache.Level) (pending []string) {
 	return pending
 }
 
-// Failing describes up to ten keys that failed three times in a row or more, with their errors.
+// Failing returns descriptions of up to ten keys that failed three times in a row or more, with their
+// errors.
 func (p *Pipeline) Failing() (keys []string) {
 	for _, key := range p.unfinished.Failing(namedKeys) {
 		keys = append(keys, fmt.Sprintf("%s %s (failed %d times: %v)", key.Controller, key.NamespacedName, key.Failures, key.Err))
@@ -63,15 +64,15 @@ func (p *Pipeline) Failing() (keys []string) {
 	return keys
 }
 
-// CountUnfinished counts the keys of a controller whose last attempt did not succeed or asked for
-// another one.
+// CountUnfinished returns the number of the controller's keys whose last attempt did not succeed, or
+// asked for another one.
 func (p *Pipeline) CountUnfinished(controller string) operators.UnfinishedCount {
 	return p.unfinished.CountOf(controller)
 }
 
-// FollowCalm sets the cache to Settled each time that the pipeline has held nothing for the quiet
-// period, until ctx ends. It is the only owner of that step; what ends a calm is noted in the cache
-// by the stage where it happens.
+// FollowCalm sets the cache to Settled whenever the pipeline has held nothing for the quiet period,
+// until ctx ends. Only FollowCalm takes that step. The stage where something happens marks the cache
+// active, which takes the step back.
 func (p *Pipeline) FollowCalm(ctx context.Context) error {
 	held := p.options.Cache
 	activity := streams.Create(func(ctx context.Context, out streams.Sink[struct{}]) {
@@ -86,9 +87,9 @@ func (p *Pipeline) FollowCalm(ctx context.Context) error {
 	})
 	calm := operators.Settle(activity, operators.SettleOptions{Quiet: held.Loop().QuietPeriod, Busy: p.Busy})
 	return streams.ForEach(ctx, calm, func(states []bool) {
-		// The cache has the last word: it has seen what happened since Settle looked.
+		// The cache refuses if something happened since operators.Settle looked.
 		if states[len(states)-1] && !held.Settle(held.Loop().QuietPeriod()) {
-			p.Stirred()
+			p.OnActivity()
 		}
-	}, func(error) {}) // A plain function makes the activity; it sends no errors.
+	}, func(error) {}) // The activity is made by the function above, which sends no errors.
 }
