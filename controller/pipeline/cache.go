@@ -6,7 +6,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// applyToCache brings events into the cache, and returns what they changed.
+// applyToCache adds the stage that applies events to the cache, and returns what they change.
 func (p *Pipeline) applyToCache(events streams.Stream[streams.Event]) streams.Stream[streams.Change] {
 	var in, out atomic.Int64
 	sent := p.sent
@@ -26,12 +26,12 @@ func (p *Pipeline) applyToCache(events streams.Stream[streams.Event]) streams.St
 		if p.events.Observed() {
 			p.events.Send(batch)
 		}
-		changes := p.options.Cache.Apply(batch) // It ends the calm before readers see anything.
+		changes := p.options.Cache.Apply(batch) // It marks the cache active before readers see the changes.
 		out.Add(int64(len(changes)))
 		if p.changes.Observed() {
 			p.changes.Send(changes)
 		}
-		streams.Recycle(batch) // Last: NewBatch may hand it out again from here on.
+		streams.Recycle(batch) // This comes last: NewBatch may return the slice again from here on.
 		return changes, nil
 	})
 }

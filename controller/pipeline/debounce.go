@@ -5,7 +5,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// debounce coalesces the events of busy keys.
+// debounce adds the stage that coalesces the events of busy keys.
 func (p *Pipeline) debounce(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 	stats := &operators.StageStats{}
 	p.add(&stage{

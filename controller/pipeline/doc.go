@@ -1,8 +1,8 @@
-// Package pipeline assembles the stages that an event passes, in one function: [New].
+// Package pipeline assembles the stages that an event passes through, in one function: [New].
 //
 //	sources ─► debounce ─► stages of the user ─► cache ─► trigger ─► reconcile ─► results
 //	                                                         ▲
-//	                      requests of [Pipeline.Ask] and of rules that are asked again
+//	                      requests of [Pipeline.Ask] and of rules that are retried
 //
 // The manager, the models in its tests and the benchmarks run the same pipeline. Each stage is a
 // function in a file of its own and an entry in one list. Metrics, [Pipeline.Busy] and
@@ -16,7 +16,7 @@
 //
 // # What the pipeline holds
 //
-// Each stage reports what it holds, and the pipeline adds it up. Stages are asked in the order in
-// which things pass them. At each hand-over the receiver counts an item before its sender stops
-// counting it. So an item that was inside when the first stage was asked is always found.
+// Each stage reports what it holds. The pipeline asks the stages in the order in which items pass
+// them. At each hand-over the receiver counts an item before its sender stops counting it. So an item
+// that is inside when the first stage is asked is always found.
 package pipeline

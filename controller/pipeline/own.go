@@ -9,25 +9,26 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// Stage is a stage of the user's own, between the debounce and the cache.
+// Stage is a stage that the user adds between the debounce and the cache.
 type Stage struct {
-	// Name is the stage's name in metrics, and where the pipeline says what it waits for.
+	// Name is the stage's name in metrics, and in reports of what the pipeline waits for.
 	Name string
 
 	// Run returns the stage's output. It is called once. The stage must keep the order of the events
-	// of one key, and must pass on events without an object, such as ListStart and ListEnd, in their
-	// place. An event that it drops is not in the cache, whatever the level of sync says.
+	// of one key. It must also pass on events without an object, such as ListStart and ListEnd, in
+	// their place. An event that the stage drops does not reach the cache, whatever the level of sync.
 	Run func(events streams.Stream[streams.Event]) streams.Stream[streams.Event]
 
-	// Stats, if set, is counted by the stage, by the rules of [operators.StageStats]. A stage that has
-	// goroutines or holds events back must set it. Without Stats the stage must be a function of
-	// [streams.MapBatches]: the pipeline would be Settled while another stage holds events.
+	// Stats, if set, is updated by the stage, by the rules of [operators.StageStats]. A stage that has
+	// goroutines or holds events back must set it. Without Stats, Run must only use
+	// [streams.MapBatches]; otherwise the pipeline counts as Settled while the stage holds events.
 	Stats *operators.StageStats
 }
 
-// taken are the names of the pipeline's own stages.
+// taken holds the names of the pipeline's own stages.
 var taken = map[string]bool{"sources": true, "debounce": true, "cache": true, "trigger": true, "reconcile": true, "results": true}
 
+// validateStages returns an error for a stage that is incomplete or has a name that is taken.
 func validateStages(stages []Stage) error {
 	named := map[string]bool{}
 	for i, own := range stages {
@@ -42,7 +43,7 @@ func validateStages(stages []Stage) error {
 	return nil
 }
 
-// ownStages puts the user's stages in place.
+// ownStages adds the user's stages.
 func (p *Pipeline) ownStages(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 	for _, own := range p.options.Stages {
 		before, run, stats := p.sent, own.Run, own.Stats
@@ -65,9 +66,9 @@ func (p *Pipeline) ownStages(events streams.Stream[streams.Event]) streams.Strea
 	return events
 }
 
-// counted returns a stage that counts what a function of [streams.MapBatches] does. The goroutine of
-// its own is what makes the count exact: it is Running from before an item is taken apart until its
-// events were sent, also if the function drops them.
+// counted returns a stage that counts what run does, which uses [streams.MapBatches]. The stage has a
+// goroutine of its own, which makes the count exact: it counts as Running from before it unpacks an
+// item until the events are sent, also if run drops them.
 func counted(run func(streams.Stream[streams.Event]) streams.Stream[streams.Event], stats *operators.StageStats) func(streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 	return func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 		entering := streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
@@ -84,8 +85,8 @@ func counted(run func(streams.Stream[streams.Event]) streams.Stream[streams.Even
 	}
 }
 
-// pass takes an item apart and sends what is in it. It returns false when the observation has
-// ended.
+// pass unpacks an item, which calls the function of the stage, and sends the events that result. It
+// returns false when the observation has ended.
 func pass(item rxgo.Item, out streams.Sink[streams.Event], stats *operators.StageStats) bool {
 	stats.Running.Add(1)
 	defer stats.Running.Add(-1)

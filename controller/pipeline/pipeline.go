@@ -12,51 +12,51 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// Options set up a [Pipeline]. Cache, Rules and Controllers are required.
+// Options configures a [Pipeline]. Cache, Rules and Controllers are required.
 type Options struct {
 	Cache       *cache.Cache
 	Rules       *operators.Rules
 	Controllers *operators.Controllers
 
 	Window time.Duration // see operators.DebounceOptions
-	Burst  int           // likewise
+	Burst  int           // see operators.DebounceOptions
 	Stages []Stage       // between the debounce and the cache, in this order
 
-	// Reconcile sets up the last stage. The pipeline sets its Stats, Received and Unfinished.
+	// Reconcile configures the last stage. The pipeline sets its Stats, Received and Unfinished.
 	Reconcile operators.ReconcileOptions
 
 	// Sources, if set, calls hold for each source that holds something or has not joined yet.
 	Sources func(hold Hold)
 
-	// Attempts, if set, calls hold for each controller that holds requests or runs attempts. By
-	// default all requests and attempts count.
+	// Attempts, if set, calls hold for each controller that holds requests or runs attempts. If it is
+	// not set, all requests and attempts count.
 	Attempts func(hold Hold)
 }
 
-// Hold notes that a stage holds something: what in the stage holds it, such as a kind or a
-// controller, and how many items it holds.
+// Hold records that a stage holds items: of names their holder within the stage, such as a kind or a
+// controller, and held is their number.
 type Hold func(of string, held int64)
 
 // Pipeline is one assembled pipeline. Create it with [New] and call Run once.
 type Pipeline struct {
 	options    Options
 	stages     []*stage
-	sent       func() int64                     // what the last stage in the list has sent, while stages are added
+	sent       func() int64                     // how many items the last stage in the list has sent; used while stages are added
 	attempts   streams.Stream[operators.Result] // all stages, from the events to the results
 	asked      *streams.Queue[operators.Request]
 	intake     intake
 	reconciles operators.StageStats
-	handled    atomic.Int64 // results
+	handled    atomic.Int64 // results that were handled
 	unfinished operators.Unfinished
-	active     chan struct{} // has a token when something happened
+	active     chan struct{} // holds a token when something happened
 
 	events  *streams.Subject[streams.Event]
 	changes *streams.Subject[streams.Change]
 	results *streams.Subject[operators.Result]
 }
 
-// New assembles the pipeline from events to results. It returns an error that names the option
-// that is missing or out of its range.
+// New creates the pipeline from events to results. For an option that is missing or out of its range,
+// it returns an error that names the option.
 func New(events streams.Stream[streams.Event], options Options) (*Pipeline, error) {
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
@@ -95,28 +95,31 @@ func (o Options) validate() error {
 	return validateStages(o.Stages)
 }
 
-// intake counts what the stages have taken apart that run in the goroutine of Reconcile's intake.
-// The counts of an item become visible when all that came of it was taken in.
+// intake counts what passes the stages that run in the goroutine of Reconcile's intake. Such a stage
+// unpacks an item; the intake then schedules the requests that result. Only then does the item count
+// as taken.
 type intake struct {
-	events, asked, retried atomic.Int64 // taken apart, but not taken in
-	taken                  atomic.Int64 // events that were taken in
-	retries                atomic.Int64 // requests of rules that were asked again, that were taken in
-	asking                 atomic.Int64 // requests of Ask, until they are taken in
+	events, asked, retried atomic.Int64 // unpacked, and not scheduled yet
+	taken                  atomic.Int64 // events whose requests are all scheduled
+	retries                atomic.Int64 // requests of retried rules that are scheduled
+	asking                 atomic.Int64 // requests of Ask that are not scheduled yet
 }
 
-// received notes that everything that was taken apart was also taken in.
+// received records that everything that was unpacked is scheduled.
 func (p *Pipeline) received() {
 	p.intake.taken.Add(p.intake.events.Swap(0))
 	p.intake.asking.Add(-p.intake.asked.Swap(0))
 	p.intake.retries.Add(p.intake.retried.Swap(0))
-	p.options.Cache.Reconsider() // An event that repeats itself ends no calm, but nothing was calm while it was looked at.
+	// An event that repeats what the cache holds leaves the quiet period alone. But the pipeline was
+	// busy with it, so the level may rise again now.
+	p.options.Cache.Reconsider()
 }
 
-// Run runs the pipeline until ctx ends, or until its input does. It calls onResults with the
-// results of attempts and onError with each failure, one at a time, from its own goroutine. The
-// results must not be kept. Results of controllers that were removed before their attempt began
-// are left out. When Run returns, all goroutines of the pipeline have returned, and the streams of
-// Events, Changes and Results end.
+// Run runs the pipeline until ctx or its input ends. It calls onResults with the results of attempts
+// and onError with each failure, one call at a time, from its own goroutine. onResults must not keep
+// the slice. Results of controllers that were removed before their attempt began are left out. When
+// Run returns, all goroutines of the pipeline have returned, and the streams of Events, Changes and
+// Results end.
 func (p *Pipeline) Run(ctx context.Context, onResults func([]operators.Result), onError func(error)) error {
 	defer p.results.End()
 	defer p.changes.End()
@@ -124,9 +127,8 @@ func (p *Pipeline) Run(ctx context.Context, onResults func([]operators.Result), 
 	return streams.ForEach(ctx, p.attempts, func(results []operators.Result) { p.handle(results, onResults) }, onError)
 }
 
-// Ask adds requests beside those that changes make. It waits only while 16,384 requests wait to be
-// taken in, and returns false when ctx ended before there was room. It may be called from any
-// goroutine.
+// Ask adds requests that no change makes. It waits only while its queue holds 16,384 requests, and
+// returns false if ctx ends before there is room. It may be called from any goroutine.
 func (p *Pipeline) Ask(ctx context.Context, requests ...operators.Request) bool {
 	p.intake.asking.Add(int64(len(requests)))
 	if p.asked.Put(ctx, requests...) {
@@ -136,17 +138,17 @@ func (p *Pipeline) Ask(ctx context.Context, requests ...operators.Request) bool 
 	return false
 }
 
-// Fail adds a failure, which Run passes to its onError. It waits like Ask.
+// Fail adds a failure, which Run passes to its onError. It waits, and returns false, as Ask does.
 func (p *Pipeline) Fail(ctx context.Context, err error) bool { return p.asked.Error(ctx, err) }
 
-// Events returns the events that enter the cache, in order, while the stream is observed. The
-// pipeline never waits for an observer: one that reads too slowly gets a [streams.Lagged].
-// Objects belong to the cache and must not be changed.
+// Events returns a hot stream of the events that enter the cache, in order. The pipeline never waits
+// for an observer: one that reads too slowly gets a [streams.Lagged] error. Objects belong to the
+// cache and must not be changed.
 func (p *Pipeline) Events() streams.Stream[streams.Event] { return p.events.Stream() }
 
-// Changes returns what events changed in the cache, as Events does. Readers of the cache see a
-// change before it is emitted.
+// Changes returns a hot stream of the changes that events make in the cache, by the rules of Events.
+// Readers of the cache see a change before it is emitted.
 func (p *Pipeline) Changes() streams.Stream[streams.Change] { return p.changes.Stream() }
 
-// Results returns the results of all attempts, as Events does.
+// Results returns a hot stream of the results of all attempts, by the rules of Events.
 func (p *Pipeline) Results() streams.Stream[operators.Result] { return p.results.Stream() }

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var kind = schema.GroupKind{Kind: "ConfigMap"}
 
-// laid is a pipeline that a test feeds by hand.
-type laid struct {
+// rig is a pipeline whose events a test sends by hand.
+type rig struct {
 	*Pipeline
 	t      *testing.T
 	in     chan []streams.Event
@@ -36,11 +36,11 @@ type laid struct {
 	events int      // sent so far
 }
 
-// lay runs a pipeline with these stages in virtual time.
-func lay(t *testing.T, run func(*laid), stages ...Stage) {
+// runRig runs a pipeline with the given stages in virtual time.
+func runRig(t *testing.T, run func(*rig), stages ...Stage) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &laid{t: t, in: make(chan []streams.Event)}
+		l := &rig{t: t, in: make(chan []streams.Event)}
 		held, err := cache.New(cache.LoopOptions{}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func lay(t *testing.T, run func(*laid), stages ...Stage) {
 		held.Follow(l.Pipeline)
 		l.group = lifecycle.New(t.Context())
 		l.group.Go("pipeline", func(ctx context.Context) error {
-			return l.Run(ctx, func([]operators.Result) {}, func(err error) { t.Errorf("an error: %v", err) })
+			return l.Run(ctx, func([]operators.Result) {}, func(err error) { t.Errorf("the pipeline reports %v", err) })
 		})
 		run(l)
 		close(l.in)
@@ -86,8 +86,8 @@ func lay(t *testing.T, run func(*laid), stages ...Stage) {
 	})
 }
 
-// send sends an event of each of these objects, in one batch.
-func (l *laid) send(names ...string) {
+// send sends one event for each of the named objects, in one batch, and waits until all is idle.
+func (l *rig) send(names ...string) {
 	var batch []streams.Event
 	for _, name := range names {
 		l.events++
@@ -101,7 +101,8 @@ func (l *laid) send(names ...string) {
 	synctest.Wait()
 }
 
-func (l *laid) reconciled(want ...string) {
+// reconciled checks the names of all objects that were reconciled so far, in order.
+func (l *rig) reconciled(want ...string) {
 	l.t.Helper()
 	synctest.Wait()
 	l.mu.Lock()
@@ -111,7 +112,7 @@ func (l *laid) reconciled(want ...string) {
 	}
 }
 
-// drop returns a stage that drops events of objects whose names begin so.
+// drop returns a stage that drops the events of objects whose names have a prefix.
 func drop(prefix string) Stage {
 	return Stage{Name: "drop " + prefix, Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 		return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
@@ -121,13 +122,13 @@ func drop(prefix string) Stage {
 }
 
 func TestStagesOfTheUsersOwnSeeWhatTheOneBeforeThemLeaves(t *testing.T) {
-	lay(t, func(l *laid) {
+	runRig(t, func(l *rig) {
 		l.send("a1", "b1", "c1")
 		l.send("a2")
 		l.send("b2", "c2")
 		l.reconciled("c1", "c2")
 		if l.Busy() {
-			t.Errorf("the pipeline is busy, and waits for %v, when all is done or dropped", l.Pending(cache.Settled))
+			t.Errorf("the pipeline waits for %v, although all events are done or dropped", l.Pending(cache.Settled))
 		}
 		var counts []StageCount
 		for _, count := range l.Counts() {
@@ -142,7 +143,7 @@ func TestStagesOfTheUsersOwnSeeWhatTheOneBeforeThemLeaves(t *testing.T) {
 	}, drop("a"), drop("b"))
 }
 
-// A stage that computes counts as busy while its function runs.
+// A stage without Stats counts as busy while its function runs.
 func TestAFunctionOfAStageThatTakesTimeIsBusy(t *testing.T) {
 	slow := Stage{Name: "slow", Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 		return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
@@ -150,7 +151,7 @@ func TestAFunctionOfAStageThatTakesTimeIsBusy(t *testing.T) {
 			return batch[:0], nil
 		})
 	}}
-	lay(t, func(l *laid) {
+	runRig(t, func(l *rig) {
 		l.send("a")
 		<-time.After(time.Second)
 		if pending := l.Pending(cache.Settled); !l.Busy() || !slices.Equal(pending, []string{"slow (1)"}) {
@@ -164,13 +165,13 @@ func TestAFunctionOfAStageThatTakesTimeIsBusy(t *testing.T) {
 	}, slow)
 }
 
-// A stage with goroutines of its own counts for itself.
+// A stage with goroutines of its own updates its Stats itself.
 func TestAStageThatHoldsEventsBackIsBusy(t *testing.T) {
 	stats := &operators.StageStats{}
 	delay := Stage{Name: "delay", Stats: stats, Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 		return operators.Debounce(events, operators.DebounceOptions{Window: time.Minute, Stats: stats})
 	}}
-	lay(t, func(l *laid) {
+	runRig(t, func(l *rig) {
 		l.send("a")
 		l.send("a")
 		l.reconciled("a")
@@ -186,7 +187,7 @@ func TestAStageThatHoldsEventsBackIsBusy(t *testing.T) {
 }
 
 func TestOpenEndsFollowThePipelineWithoutHoldingItUp(t *testing.T) {
-	lay(t, func(l *laid) {
+	runRig(t, func(l *rig) {
 		group := lifecycle.New(l.t.Context())
 		never := make(chan struct{})
 		var events, changes, results int
@@ -214,7 +215,7 @@ func TestOpenEndsFollowThePipelineWithoutHoldingItUp(t *testing.T) {
 		close(never)
 		synctest.Wait()
 		if lagged != 1 {
-			t.Errorf("the observer that stalled was told %d times that it lags, want once", lagged)
+			t.Errorf("the observer that stalled got %d errors, want one", lagged)
 		}
 		group.Stop()
 		if err := group.Wait(); err != nil {
@@ -224,7 +225,7 @@ func TestOpenEndsFollowThePipelineWithoutHoldingItUp(t *testing.T) {
 }
 
 func TestRequestsOfAskHoldThePipelineUpUntilTheyAreDone(t *testing.T) {
-	lay(t, func(l *laid) {
+	runRig(t, func(l *rig) {
 		request := operators.Request{Controller: "c"}
 		request.Name = "asked"
 		if !l.Ask(l.t.Context(), request, request) {
@@ -238,7 +239,7 @@ func TestRequestsOfAskHoldThePipelineUpUntilTheyAreDone(t *testing.T) {
 }
 
 func TestAnAttemptThatDidNotBeginGoesNoFurther(t *testing.T) {
-	lay(t, func(l *laid) {
+	runRig(t, func(l *rig) {
 		done := operators.Result{Request: operators.Request{Controller: "c"}, Outcome: operators.Succeeded}
 		removed := operators.Result{Request: operators.Request{Controller: "removed"}, Outcome: operators.Ended, Err: operators.Terminal(ErrRemoved)}
 		var handled []string

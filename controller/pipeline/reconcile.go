@@ -8,11 +8,11 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// ErrRemoved is the error of an attempt that did not begin, because its controller was removed.
-// Its result goes no further.
+// ErrRemoved is the error of an attempt that did not begin because its controller was removed. The
+// pipeline drops its result.
 var ErrRemoved = errors.New("the controller is removed")
 
-// reconcile runs the reconcilers.
+// reconcile adds the stage that runs the reconcilers.
 func (p *Pipeline) reconcile(requests streams.Stream[operators.Request]) streams.Stream[operators.Result] {
 	stats := &p.reconciles
 	held := p.options.Attempts
@@ -30,13 +30,13 @@ func (p *Pipeline) reconcile(requests streams.Stream[operators.Request]) streams
 	return operators.Reconcile(requests, p.options.Controllers, options)
 }
 
-// finish adds the end of the pipeline: results that were sent, but not handled yet.
+// finish adds the end of the pipeline, which holds results that were sent and are not handled yet.
 func (p *Pipeline) finish() {
 	sent := p.sent
 	p.add(&stage{name: "results", held: func(hold Hold) { hold("", between(sent(), p.handled.Load())) }})
 }
 
-// handle handles results. They count as held until all that they change can be seen.
+// handle handles results. They count as held until everything that they change is visible.
 func (p *Pipeline) handle(results []operators.Result, onResults func([]operators.Result)) {
 	handled := int64(len(results))
 	results = slices.DeleteFunc(results, func(result operators.Result) bool { return errors.Is(result.Err, ErrRemoved) })
@@ -52,8 +52,8 @@ func (p *Pipeline) handle(results []operators.Result, onResults func([]operators
 	streams.Recycle(results)
 }
 
-// measure takes the time of an attempt into the loop duration if it ended its loop without a
-// write. The cache measures the others, by the echo of the write.
+// measure adds the duration of a loop that ended with an attempt without a write. The cache measures
+// the other loops, by the echo of the write.
 func (p *Pipeline) measure(result *operators.Result) {
 	if len(result.Writes) == 0 && result.Err == nil && len(result.Causes) > 0 {
 		p.options.Cache.Loop().Observe(result.Started.Add(result.Duration).Sub(result.Received))

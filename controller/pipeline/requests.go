@@ -7,24 +7,24 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// trigger turns changes into requests, by the rules of the controllers. Requests of Ask and of
-// rules that are asked again join them.
+// trigger adds the stage that turns changes into requests, by the rules of the controllers. It merges
+// in the requests of Ask and of rules that are retried.
 func (p *Pipeline) trigger(changes streams.Stream[streams.Change]) streams.Stream[operators.Request] {
 	rules := p.options.Rules
-	again := rules.Stats()
+	retries := rules.Stats()
 	var others atomic.Int64 // requests that no change made
 	p.add(&stage{
-		name: "trigger", in: p.sent, waiting: again.Waiting.Load,
+		name: "trigger", in: p.sent, waiting: retries.Waiting.Load,
 		out: func() int64 { return max(0, p.reconciles.In.Load()-others.Load()) },
 		held: func(hold Hold) {
-			hold("map functions that failed", again.Waiting.Load()+again.Running.Load())
-			hold("map functions that were asked again", between(again.Out.Load(), p.intake.retries.Load()))
-			hold("requests of controllers that join", p.intake.asking.Load())
+			hold("map functions that failed", retries.Waiting.Load()+retries.Running.Load())
+			hold("requests of map functions that were retried", between(retries.Out.Load(), p.intake.retries.Load()))
+			hold("requests of streams and of joining controllers", p.intake.asking.Load())
 		},
 	})
-	count := func(requests streams.Stream[operators.Request], takenApart *atomic.Int64) streams.Stream[operators.Request] {
+	count := func(requests streams.Stream[operators.Request], unpacked *atomic.Int64) streams.Stream[operators.Request] {
 		return streams.MapBatches(requests, func(batch []operators.Request) ([]operators.Request, error) {
-			takenApart.Add(int64(len(batch)))
+			unpacked.Add(int64(len(batch)))
 			others.Add(int64(len(batch)))
 			return batch, nil
 		})

@@ -4,24 +4,23 @@ package pipeline
 type stage struct {
 	name string
 
-	// in, out and waiting count items: received, sent and held back. They are nil for a stage that
-	// is not shown, such as a hand-over.
+	// in, out and waiting return the number of items received, sent and held back. They are nil for
+	// a stage that metrics do not show, such as a hand-over.
 	in, out, waiting func() int64
 
-	// held calls hold if the stage holds anything that has to be done before the pipeline is calm.
+	// held calls hold if the stage holds anything that has to be done before the cache is Settled.
 	held func(hold Hold)
 }
 
-// StageCount is what a stage has done so far.
+// StageCount is the number of items that a stage has received, sent and holds back.
 type StageCount struct {
 	Name    string
 	In, Out int64 // items received and sent: events, changes, requests or results
 	Waiting int64 // items that the stage holds back now
 }
 
-// Counts returns what each stage has done so far, in the order of the pipeline. In of a stage is
-// Out of the stage before it; In of reconcile also counts requests of Ask and of rules that are
-// asked again.
+// Counts returns the counts of each stage so far, in the order of the pipeline. In of a stage is Out
+// of the stage before it. In of reconcile also counts requests of Ask and of rules that are retried.
 func (p *Pipeline) Counts() []StageCount {
 	var counts []StageCount
 	for _, stage := range p.stages {
@@ -49,10 +48,10 @@ func (p *Pipeline) eachHeld(visit func(stage, of string, held int64) bool) (foun
 	return found
 }
 
-// add adds a stage to the list. Stages are added in the order in which things pass them.
+// add adds a stage to the list. Stages must be added in the order in which items pass them.
 func (p *Pipeline) add(added *stage) { p.stages = append(p.stages, added) }
 
-// sources adds what comes before the pipeline.
+// sources adds the entry for what the sources hold before the pipeline.
 func (p *Pipeline) sources() {
 	if held := p.options.Sources; held != nil {
 		p.add(&stage{name: "sources", held: held})
@@ -63,4 +62,5 @@ func (p *Pipeline) sources() {
 // item before its sender has.
 func between(sent, received int64) int64 { return max(sent-received, received-sent) }
 
+// none returns 0, for a stage that holds nothing back.
 func none() int64 { return 0 }
