@@ -6,6 +6,8 @@
 //	DIR/rounds/<id>/                 artifacts of the round: proxy.jsonl, contender.log, ...
 //	DIR/conformance/<contender>.txt  the conformance report, if this run checked the contender
 //	DIR/prometheus/                  the data of a Prometheus, with all time series
+//	DIR/ceiling.json                 the ideal client's rates, from which open loads are derived
+//	DIR/series.json.gz               the time series of the report, kept when prometheus/ is not
 //
 // An interrupted run resumes with the rounds that are missing.
 package outcome

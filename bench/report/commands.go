@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Commands are the commands that read the folder of a run.
+// Commands returns the commands that read the folder of a run.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{reportCommand(), goalsCommand(), inspectCommand()}
 }
@@ -23,12 +23,14 @@ func reportCommand() *cobra.Command {
 		Short: "Write report.md, report.html and pictures into the folder of a run",
 		Long: `Writes into the folder of a run:
 
-  report.md      the medians, their spread and their ratio to Bellerophon's; rounds that do
-                 not count; versions, machine, and how to repeat it
-  report.html    the same in one file, with charts that answer to the mouse, and the time
-                 series of one turn of each scenario and setting if Prometheus is installed
-  pictures/      the charts as PNG, time series of the default settings alone, if Chromium
-                 is installed`,
+  report.md       goals and medians, with their spread and their ratio to Bellerophon; rounds
+                  that do not count; versions, machine, and the command that repeats the run
+  report.html     the same in one file, with interactive charts and the time series of one turn
+                  of each scenario and setting
+  series.json.gz  these time series, if Prometheus is installed and the run's data exists;
+                  otherwise report.html uses the file of an earlier report
+  pictures/       the charts as PNG, with the time series of the default settings, if Chromium
+                  is installed`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			written, err := Write(command.Context(), arguments[0])
@@ -54,40 +56,55 @@ func reportCommand() *cobra.Command {
 	return command
 }
 
+// verdictColours maps verdicts to the colours of a terminal.
+var verdictColours = map[Verdict]screen.Colour{Met: screen.Green, Missed: screen.Red, NotMeasured: screen.Yellow}
+
 func goalsCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, check bool
 	command := &cobra.Command{
 		Use:   "goals DIR",
-		Short: "Say which goals of the project a run meets",
-		Long: `Prints a line for each goal: goal, its name, the peer, what was measured, the target, and
-met or missed, with tabs between them. What was measured is a ratio of medians, Bellerophon's by
-the peer's, except where the peer is floor or none, and for converge-rate, which is our rate by
-the ideal client's. A goal is met if its value is, in the scenario and size that it names, with a
-warm JVM where it asks for one, and as a median of at least 5 rounds that are not noisy; what
-was measured says what of that is not so. A goal that was not measured is missed.`,
+		Short: "Print which goals of the project a run meets",
+		Long: `Prints one line per goal with tabs between the fields: goal, its name, the peer, the value, the
+target, and the verdict. The verdict is met, missed or not measured. The last line counts them.
+
+The value is a ratio of medians, Bellerophon's divided by the peer's. There are two exceptions:
+a goal whose peer is floor or none has Bellerophon's own value, and converge-rate divides
+Bellerophon's rate by the ideal client's.
+
+A goal is met if its value reaches the target in the scenario and size that the goal names, with
+a warm JVM where the goal asks for one, and as a median of at least 5 rounds that are not noisy.
+Any other value is missed, and the text after the value says what differs. A goal without a value
+is not measured, and the reason replaces the value.
+
+The exit code is 0, whatever the verdicts are. With --check it is 1 if a goal is missed; a goal
+that is not measured is no failure.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			run, rounds, err := read(arguments[0])
 			if err != nil {
 				return err
 			}
-			goals := Summarize(run, rounds).Goals
+			summary := Summarize(run, rounds)
 			if asJSON {
-				return printJSON(command.OutOrStdout(), goals)
-			}
-			paint := painter(command.OutOrStdout())
-			for _, goal := range goals {
-				colour := screen.Red
-				if goal.Met {
-					colour = screen.Green
+				if err := printJSON(command.OutOrStdout(), summary.Goals); err != nil {
+					return err
 				}
-				line := strings.TrimSuffix(goal.Line(), goal.Verdict())
-				fmt.Fprintln(command.OutOrStdout(), line+paint(colour, goal.Verdict()))
+			} else {
+				paint := painter(command.OutOrStdout())
+				for _, goal := range summary.Goals {
+					line := strings.TrimSuffix(goal.Line(), string(goal.Verdict))
+					fmt.Fprintln(command.OutOrStdout(), line+paint(verdictColours[goal.Verdict], string(goal.Verdict)))
+				}
+				fmt.Fprintln(command.OutOrStdout(), summary.Verdicts())
+			}
+			if missed := verdicts(summary.Goals)[Missed]; check && missed > 0 {
+				return fmt.Errorf("check goals of %s: %d are missed; the lines above name them", arguments[0], missed)
 			}
 			return nil
 		},
 	}
 	addJSON(command, &asJSON)
+	command.Flags().BoolVar(&check, "check", false, "exit with 1 if a goal is missed")
 	return command
 }
 
@@ -96,9 +113,9 @@ func inspectCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "inspect DIR",
 		Short: "Open the time series of a run in a browser",
-		Long: `Starts a Prometheus on a copy of the data of a run, and serves a page with the time series of
-all contenders side by side; both on loopback. It prints where they are; Ctrl-C ends both and
-leaves nothing.`,
+		Long: `Starts a Prometheus on a copy of the run's data, and serves a page with the time series of all
+contenders side by side. Both listen on loopback, and inspect prints their addresses. Ctrl-C stops
+both and removes the copy.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			return Inspect(command.Context(), arguments[0], func(opened Opened) {
@@ -107,7 +124,7 @@ leaves nothing.`,
 					return
 				}
 				paint := painter(command.OutOrStdout())
-				fmt.Fprintf(command.OutOrStdout(), "the run      %s\nPrometheus   %s\nCtrl-C ends both.\n", paint(screen.Bold, opened.Page), opened.Prometheus)
+				fmt.Fprintf(command.OutOrStdout(), "the run      %s\nPrometheus   %s\nCtrl-C stops both.\n", paint(screen.Bold, opened.Page), opened.Prometheus)
 			})
 		},
 	}
@@ -123,12 +140,12 @@ func printJSON(out io.Writer, value any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
-		return fmt.Errorf("printing JSON: %w", err)
+		return fmt.Errorf("print JSON: %w", err)
 	}
 	return nil
 }
 
-// painter colours texts where the output is a terminal that wants it.
+// painter returns a function that colours texts if the output is a terminal with colours.
 func painter(out io.Writer) func(screen.Colour, string) string {
 	if file, is := out.(*os.File); is {
 		return screen.New(file).Paint

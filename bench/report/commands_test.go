@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/spf13/cobra"
 )
 
@@ -32,6 +33,20 @@ func TestGoalsPrintsALineForEach(t *testing.T) {
 	golden(t, "testdata/goals.txt", out)
 }
 
+func TestGoalsFailsOnRequestIfOneIsMissed(t *testing.T) {
+	if _, _, err := run(t, "goals", "--check", "testdata/run"); err == nil || !strings.Contains(err.Error(), "12 are missed") {
+		t.Errorf("goals --check of a run with missed goals: %v", err)
+	}
+	dir := t.TempDir()
+	if err := outcome.WriteRun(dir, outcome.Run{}); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := run(t, "goals", "--check", dir)
+	if err != nil || !strings.HasSuffix(out, "\n0 of 27 goals are met, 0 are missed, 27 are not measured.\n") {
+		t.Errorf("goals --check of a run without rounds: %v, after\n%s", err, out)
+	}
+}
+
 func TestReportWithoutToolsWritesTextAndSaysWhatIsLeftOut(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	dir := copyOfRun(t)
@@ -39,7 +54,7 @@ func TestReportWithoutToolsWritesTextAndSaysWhatIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := filepath.Join(dir, "report.html") + "\n" + filepath.Join(dir, "report.md") + "\n" +
+	want := filepath.Join(dir, "report.md") + "\n" + filepath.Join(dir, "report.html") + "\n" +
 		"38 of 42 rounds count; Bellerophon is worse in 6 comparisons and better in 25\n"
 	if out != want {
 		t.Errorf("it prints\n%s\nnot\n%s", out, want)
@@ -82,7 +97,7 @@ func TestTheReportIsThereForScripts(t *testing.T) {
 	}
 	out, _, err = run(t, "goals", "--json", "testdata/run")
 	var goals []Goal
-	if err != nil || json.Unmarshal([]byte(out), &goals) != nil || len(goals) != 27 || goals[0].Met || !goals[11].Met || goals[11].Peer != "floor" {
+	if err != nil || json.Unmarshal([]byte(out), &goals) != nil || len(goals) != 27 || goals[0].Verdict != Missed || goals[1].Verdict != NotMeasured || goals[11].Verdict != Met || goals[11].Peer != "floor" {
 		t.Errorf("got %s: %v", out, err)
 	}
 }
@@ -116,22 +131,34 @@ func TestAReportKeepsTheTimeSeriesWhoseDataIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := pageText{Summary: Summarize(summary, rounds), Data: dataOf(Summarize(summary, rounds), rounds)}
-	kept := text.Data.Groups[0].Key
-	text.Data.Series = map[string]map[string][]line{kept: {panels[0].Record: {{Label: "</script>", Points: [][2]float64{{1, 42}}}}}}
-	page := filepath.Join(dir, "report.html")
-	if err := save(page, text.write); err != nil {
+	kept := groupsOf(summary, rounds)[0].Key
+	series := seriesOf{kept: {panels[0].Record: {{Label: "</script>", Points: [][2]float64{{1, 42}}}}}}
+	file := filepath.Join(dir, SeriesFile)
+	if err := save(file, series.write); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := run(t, "inspect", dir); err == nil || !strings.Contains(err.Error(), "or open "+page) {
+	before := filesOf(t, dir)
+	if _, _, err := run(t, "inspect", dir); err == nil || !strings.Contains(err.Error(), "the time series of one turn") {
 		t.Errorf("inspect says %v, want that the page has series", err)
 	}
 	_, errs, err := run(t, "report", dir)
 	if err != nil || strings.Contains(errs, "no time series") {
 		t.Errorf("report says %q: %v", errs, err)
 	}
-	if series := seriesIn(page); len(series) != 1 || series[kept][panels[0].Record][0].Points[0][1] != 42 {
-		t.Errorf("the page has %v, want what it had", series)
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if err != nil || !strings.Contains(string(page), `[[1,42]]`) {
+		t.Errorf("the page has no kept series: %v", err)
+	}
+	for file := range strings.Lines(before) {
+		if !strings.Contains(filesOf(t, dir), file) {
+			t.Errorf("report changed %s", file)
+		}
+	}
+	if err := os.WriteFile(file, []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run(t, "report", dir); err == nil || !strings.Contains(err.Error(), "delete the file") {
+		t.Errorf("report of damaged series says %v", err)
 	}
 }
 

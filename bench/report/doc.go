@@ -1,16 +1,17 @@
-// Package report reads the folder that a run of the comparison left (see package outcome)
-// and shows it: as report.md, report.html and pictures, as goals that are met or missed,
-// and as time series in a browser.
+// Package report reads the folder of a run of the comparison (see package outcome) and shows it:
+// as report.md, report.html and pictures, as goals with their verdicts, and as time series in a
+// browser.
 //
-// What it promises:
-//   - Nothing is left out. Every round is in a median or is listed with the reason why not; a
-//     contender that was left out is listed with its reason; a loss is written as a win is.
-//   - Rounds that were rejected or failed are in no median.
+// Its rules:
+//   - Nothing is left out. Every round is in a median or is listed with the reason why not. A
+//     contender that was left out is listed with its reason. Losses are listed as wins are.
+//   - Rejected and failed rounds enter no median.
 //   - A ratio divides two medians of one run. Runs are never mixed.
-//   - The run is only read. Prometheus works on a copy of its data, because it changes the
-//     folder that it is started on.
+//   - report.md depends on run.json and the rounds alone, so that a test can compare the committed
+//     reports with their rounds.
+//   - Prometheus gets a copy of the run's data, because it changes the folder that it runs on.
 //   - report.html needs no network: scripts, styles and data are in the file.
 //
-// The time series are those of rules.yml, one recording rule for each, which maps the names of all
-// contenders onto one. A rule finds the contender in the label "contender" of a target.
+// Each time series has one recording rule in rules.yml. The rule maps the metric names of all
+// contenders to one name, and identifies the contender by the target's label "contender".
 package report

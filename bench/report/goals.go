@@ -1,50 +1,72 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// Goal is a goal and what the run says of it.
+// Verdict is the state of a goal.
+type Verdict string
+
+// The verdicts. A value with too few rounds, or with fewer objects than the goal names, is missed.
+// Only a goal without any value is not measured.
+const (
+	Met         Verdict = "met"
+	Missed      Verdict = "missed"
+	NotMeasured Verdict = "not measured"
+)
+
+// Class returns the verdict as a CSS class.
+func (v Verdict) Class() string { return strings.ReplaceAll(string(v), " ", "-") }
+
+// Goal is a goal of the project with the value that a run measured.
 type Goal struct {
-	Name     string `json:"name"`
-	Peer     string `json:"peer"`     // a contender; floor and none are goals without one
-	Measured string `json:"measured"` // with the rounds it is from, and why it is not what was asked for
-	Target   string `json:"target"`
-	Met      bool   `json:"met"`
+	Name     string  `json:"name"`
+	Peer     string  `json:"peer"`     // a contender; floor and none name goals without a peer
+	Measured string  `json:"measured"` // the value, its rounds and its differences from the goal's definition; or why there is none
+	Target   string  `json:"target"`
+	Verdict  Verdict `json:"verdict"`
 }
 
-// Verdict is met or missed. What was not measured is missed.
-func (g Goal) Verdict() string {
-	if g.Met {
-		return "met"
-	}
-	return "missed"
-}
-
-// Line is the goal as one line with tabs.
+// Line returns the goal as one line with tabs between its fields.
 func (g Goal) Line() string {
-	return strings.Join([]string{"goal", g.Name, g.Peer, g.Measured, g.Target, g.Verdict()}, "\t")
+	return strings.Join([]string{"goal", g.Name, g.Peer, g.Measured, g.Target, string(g.Verdict)}, "\t")
+}
+
+// verdicts counts the goals of each verdict.
+func verdicts(goals []Goal) map[Verdict]int {
+	counts := map[Verdict]int{}
+	for _, goal := range goals {
+		counts[goal.Verdict]++
+	}
+	return counts
+}
+
+// Verdicts returns how many goals are met, missed and not measured, as a sentence.
+func (s Summary) Verdicts() string {
+	counts := verdicts(s.Goals)
+	return fmt.Sprintf("%d of %d goals are met, %d are missed, %d are not measured.", counts[Met], len(s.Goals), counts[Missed], counts[NotMeasured])
 }
 
 // way is how a goal is measured.
 type way int
 
 const (
-	ratio   way = iota // our median by that of the peer
-	rate               // the peer's median by ours: of times, the ratio of the rates
+	ratio   way = iota // our median divided by the peer's
+	rate               // the peer's median divided by ours: for times, the ratio of the rates
 	level              // our median
-	ceiling            // the largest of our rounds: what has to be 0 always has to be so
+	ceiling            // the largest value of our rounds: a count that must be 0 must be 0 in every round
 )
 
 // goal is a row of the table of goals.
 type goal struct {
 	name      string
 	measure   string
-	scenarios []string // the first with rounds of both sides is taken
+	scenarios []string // the first scenario with rounds of both sides is used
 	suits     func(variant string) bool
-	n         float64 // objects that the goal names; 0 takes the largest number
+	n         float64 // objects that the goal names; 0 uses the largest number
 	targets   []target
 }
 

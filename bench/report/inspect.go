@@ -16,18 +16,17 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// pointsOfPage is how many points a line has at most: about two for a pixel.
+// pointsOfPage bounds the points of a line: about two per pixel.
 const pointsOfPage = 1000
 
-// Opened says where a run can be looked at.
+// Opened has the addresses at which a run can be viewed.
 type Opened struct {
 	Page       string `json:"page"`
 	Prometheus string `json:"prometheus"`
 }
 
-// Inspect serves a run until ctx ends: its page, and a Prometheus with its time series,
-// both on loopback. It calls opened once both answer. When it returns, nothing of it runs
-// any more.
+// Inspect serves the page of a run and a Prometheus with its time series on loopback until ctx
+// ends. It calls opened once both answer. When Inspect returns, both are stopped.
 func Inspect(ctx context.Context, dir string, opened func(Opened)) error {
 	run, rounds, err := read(dir)
 	if err != nil {
@@ -43,17 +42,17 @@ func Inspect(ctx context.Context, dir string, opened func(Opened)) error {
 		var config net.ListenConfig
 		listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
-			return fmt.Errorf("finding a free port for the page: %w", err)
+			return fmt.Errorf("find a free port for the page: %w", err)
 		}
 		serving := http.Server{Handler: handler(content.Bytes(), text.Data.Groups, prometheus.querier), ReadHeaderTimeout: time.Minute}
 		group := lifecycle.New(ctx)
-		group.Go("serving the page", func(context.Context) error {
+		group.Go("serve the page", func(context.Context) error {
 			if err := serving.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil
 		})
-		group.Go("ending the page", func(ctx context.Context) error {
+		group.Go("stop the page", func(ctx context.Context) error {
 			<-ctx.Done()
 			return serving.Close()
 		})
@@ -61,14 +60,16 @@ func Inspect(ctx context.Context, dir string, opened func(Opened)) error {
 		return group.Wait()
 	})
 	if errors.Is(err, errNoSeries) {
-		if page := filepath.Join(dir, "report.html"); seriesIn(page) != nil {
-			return fmt.Errorf("%w; or open %s, which has the series of one turn", err, page)
+		parts := "the tables"
+		if kept, readErr := readSeries(dir); readErr == nil && kept != nil {
+			parts = "the tables and the time series of one turn"
 		}
-		return fmt.Errorf("%w; or see the tables alone, with: go run ./bench report %s", err, dir)
+		return fmt.Errorf("%w; or open %s, which has %s after: go run ./bench report %s", err, filepath.Join(dir, "report.html"), parts, dir)
 	}
 	return err
 }
 
+// read reads the description and the rounds of a run.
 func read(dir string) (outcome.Run, []outcome.Round, error) {
 	run, err := outcome.ReadRun(dir)
 	if err != nil {
@@ -78,17 +79,17 @@ func read(dir string) (outcome.Run, []outcome.Round, error) {
 	return run, rounds, err
 }
 
-// handler serves the page and what its scripts ask for.
+// handler serves the page and the series that its scripts request.
 func handler(content []byte, groups []group, from querier) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write(content) // A browser that is gone cannot be told.
+		_, _ = w.Write(content) // A browser that closed the connection cannot get an error.
 	})
 	mux.HandleFunc("GET /series", func(w http.ResponseWriter, r *http.Request) {
 		at := slices.IndexFunc(groups, func(g group) bool { return g.Key == r.FormValue("group") })
 		if at < 0 {
-			http.Error(w, "this run has no such scenario and turn", http.StatusNotFound)
+			http.Error(w, "find the series: this run has no such scenario and turn", http.StatusNotFound)
 			return
 		}
 		found, err := from.lines(r.Context(), groups[at], r.FormValue("record"), pointsOfPage)

@@ -32,20 +32,26 @@ func (g goal) judge(target target, run outcome.Run, rounds []outcome.Round) Goal
 	result := Goal{Name: g.name, Peer: target.peer, Target: target.sign + " " + exact(target.bound)}
 	is := g.measured(target, run, rounds)
 	if !is.there {
-		result.Measured = "not measured" + whyNot(run, rounds, g, target)
+		result.Measured, result.Verdict = whyNot(run, rounds, g, target), NotMeasured
 		return result
 	}
-	result.Measured = fmt.Sprintf("%s (%s)", exact(is.value), strings.Join(is.notes, ", "))
-	switch target.sign {
-	case "<=":
-		result.Met = is.value <= target.bound
-	case ">=":
-		result.Met = is.value >= target.bound
-	default:
-		result.Met = is.value == target.bound
+	result.Measured, result.Verdict = fmt.Sprintf("%s (%s)", exact(is.value), strings.Join(is.notes, ", ")), Missed
+	if is.asDefined && target.holds(is.value) {
+		result.Verdict = Met
 	}
-	result.Met = result.Met && is.asDefined
 	return result
+}
+
+// holds reports whether a value reaches the target.
+func (t target) holds(value float64) bool {
+	switch t.sign {
+	case "<=":
+		return value <= t.bound
+	case ">=":
+		return value >= t.bound
+	default:
+		return value == t.bound
+	}
 }
 
 // measurement is what was measured of a goal.
@@ -218,22 +224,22 @@ func roundsOfBoth(ours, theirs sample) string {
 	return ours.rounds() + " of ours and " + theirs.rounds() + " of the peer"
 }
 
-// whyNot says why a goal was not measured, where the run knows.
+// whyNot returns why a goal has no value.
 func whyNot(run outcome.Run, rounds []outcome.Round, g goal, target target) string {
 	for _, contender := range []string{Ours, target.peer} {
 		if reason, is := run.Skipped[contender]; is {
-			return ": " + contender + " was skipped: " + reason
+			return contender + " was skipped: " + reason
 		}
 		if contender == Ours || contender == target.peer && target.by != level && target.by != ceiling {
 			if reason := g.lost(contender, rounds); reason != "" {
-				return ": " + contender + " " + reason
+				return contender + " " + reason
 			}
 		}
 	}
-	return ""
+	return "no rounds with both values"
 }
 
-// lost says why no round of a contender counts for a goal; nothing if one does.
+// lost returns why no round of a contender counts for a goal, or "" if one counts.
 func (g goal) lost(contender string, rounds []outcome.Round) string {
 	tookPart, why := false, ""
 	for _, round := range rounds {
@@ -247,12 +253,12 @@ func (g goal) lost(contender string, rounds []outcome.Round) string {
 		if round.Counts() {
 			return ""
 		}
-		why = cmp.Or(why, "got no round through that counts: "+cmp.Or(round.Failed, round.Rejected))
+		why = cmp.Or(why, "has no round that counts: "+cmp.Or(round.Failed, round.Rejected))
 	}
 	if !tookPart {
 		return "did not take part"
 	}
-	return cmp.Or(why, "has no round of "+strings.Join(g.scenarios, " or ")+" that suits it")
+	return cmp.Or(why, "has no suitable round of "+strings.Join(g.scenarios, " or "))
 }
 
 // exact writes a number with up to four decimals.

@@ -17,56 +17,57 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// errNoPictures is why the charts are not there as pictures. What wraps it says a way out.
+// errNoPictures is the error of a machine without a working browser. Errors that wrap it name a
+// way out.
 var errNoPictures = errors.New("no pictures")
 
-// drawLimit is how long all pictures may take, on a busy machine.
+// drawLimit bounds the time for all pictures. A busy machine needs minutes.
 const drawLimit = 5 * time.Minute
 
-// drawPictures takes pictures of the charts of a page and returns their files, relative to
-// the folder, by the names of the tables.
-func drawPictures(ctx context.Context, dir, page string, data pageData) (map[string][]string, error) {
+// drawPictures takes screenshots of the charts of a page, writes them into the folder of the run
+// and returns their files.
+func drawPictures(ctx context.Context, dir, page string, data pageData) ([]string, error) {
 	absolute, err := filepath.Abs(page)
 	if err != nil {
-		return nil, fmt.Errorf("finding %s: %w", page, err)
+		return nil, fmt.Errorf("find %s: %w", page, err)
 	}
-	drawn := map[string][]string{}
-	ctx, cancel := context.WithTimeoutCause(ctx, drawLimit, fmt.Errorf("the pictures were not drawn after %v; free the machine and try again", drawLimit))
+	var drawn []string
+	ctx, cancel := context.WithTimeoutCause(ctx, drawLimit, fmt.Errorf("draw pictures: not finished after %v; free the machine and try again", drawLimit))
 	defer cancel()
 	err = inBrowser(ctx, func(tab context.Context) error {
 		if err := os.MkdirAll(filepath.Join(dir, "pictures"), 0o755); err != nil {
-			return fmt.Errorf("making a folder for pictures: %w", err)
+			return fmt.Errorf("make a folder for pictures: %w", err)
 		}
 		address := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute)}
 		if err := chromedp.Do(tab, chromedp.EmulateViewport(1240, 900, chromedp.EmulateScale(1.5)), chromedp.Navigate(address.String())); err != nil {
-			return fmt.Errorf("opening %s: %w", page, err)
+			return fmt.Errorf("open %s: %w", page, err)
 		}
-		take := func(of kind, name, selector string) error {
+		take := func(name, selector string) error {
 			content, err := chromedp.Run(tab, chromedp.Screenshot(chromedp.CSS(selector), chromedp.NodeVisible))
 			if err != nil {
-				return fmt.Errorf("taking a picture of %s: %w", name, err)
+				return fmt.Errorf("take a picture of %s: %w", name, err)
 			}
-			file := filepath.Join("pictures", fileName(name)+".png")
-			drawn[of.String()] = append(drawn[of.String()], file)
-			if err := os.WriteFile(filepath.Join(dir, file), content, 0o644); err != nil {
-				return fmt.Errorf("writing a picture: %w", err)
+			file := filepath.Join(dir, "pictures", fileName(name)+".png")
+			if err := os.WriteFile(file, content, 0o644); err != nil {
+				return fmt.Errorf("write a picture: %w", err)
 			}
+			drawn = append(drawn, file)
 			return nil
 		}
 		for i, table := range data.Tables {
-			if err := take(kind{table.Scenario, table.Variant}, table.Name(), fmt.Sprintf(`[data-table="%d"]`, i)); err != nil {
+			if err := take(table.Name(), fmt.Sprintf(`[data-table="%d"]`, i)); err != nil {
 				return err
 			}
 		}
 		for _, group := range data.Groups {
-			// A sweep has many settings, which report.html shows.
+			// A sweep has too many settings for pictures; report.html shows them.
 			if !isDefault(group.setting) || !hasPoints(data.Series[group.Key]) {
 				continue
 			}
 			if err := chromedp.Do(tab, pick("scenario", group.Name), waitShown(group.Key, "")); err != nil {
-				return fmt.Errorf("showing the time series of %s: %w", group.Name, err)
+				return fmt.Errorf("show the time series of %s: %w", group.Name, err)
 			}
-			if err := take(group.kind, group.Name+" series", "#panels"); err != nil {
+			if err := take(group.Name+" series", "#panels"); err != nil {
 				return err
 			}
 		}
@@ -84,7 +85,7 @@ func hasPoints(records map[string][]line) bool {
 	return false
 }
 
-// pick chooses in a picker of the page, as a person does.
+// pick selects a value in a picker of the page and fires the event that the page listens to.
 func pick(picker, value string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
 		const select = document.getElementById("pick-%s");
@@ -93,8 +94,7 @@ func pick(picker, value string) chromedp.Action[chromedp.Void] {
 	}`, picker, strconv.Quote(value)))
 }
 
-// waitShown waits until the page has drawn a group, and of it one record or, if that is
-// empty, all.
+// waitShown waits until the page has drawn one record of a group, or all if record is empty.
 func waitShown(group, record string) chromedp.Action[chromedp.Void] {
 	return chromedp.WaitReady(chromedp.CSS(fmt.Sprintf(`#panels[data-shown=%s]`, strconv.Quote(group+"|"+record))))
 }
@@ -105,8 +105,8 @@ func fileName(name string) string {
 	return strings.Trim(notInFileNames.ReplaceAllString(name, "-"), "-")
 }
 
-// inBrowser starts a Chromium without a window and calls a function with a tab of it. When
-// it returns, the browser and its folder are gone.
+// inBrowser starts a headless Chromium and calls a function with a tab. When inBrowser returns,
+// the browser and its folder are gone.
 func inBrowser(ctx context.Context, use func(tab context.Context) error) (err error) {
 	var program string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -115,7 +115,7 @@ func inBrowser(ctx context.Context, use func(tab context.Context) error) (err er
 		}
 	}
 	if program == "" {
-		return fmt.Errorf("%w: there is no program chromium on the PATH; install it (on Debian: apt-get install chromium)", errNoPictures)
+		return fmt.Errorf("%w: find chromium on the PATH: no such program; install it (on Debian: apt-get install chromium)", errNoPictures)
 	}
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(program), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless, chromedp.DisableGPU,
@@ -123,7 +123,7 @@ func inBrowser(ctx context.Context, use func(tab context.Context) error) (err er
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-dev-shm-usage", true),
 	}
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium's sandbox refuses root. The page is ours, and loads nothing.
+		options = append(options, chromedp.NoSandbox) // Chromium's sandbox refuses root. The page is generated here and loads nothing.
 	}
 	allocator, stop := chromedp.NewExecAllocator(ctx, options...)
 	defer stop()
@@ -131,11 +131,11 @@ func inBrowser(ctx context.Context, use func(tab context.Context) error) (err er
 	defer closeTab()
 	defer func() {
 		if ended := chromedp.Cancel(tab); err == nil && ended != nil && ctx.Err() == nil {
-			err = fmt.Errorf("ending %s: %w", program, ended)
+			err = fmt.Errorf("stop %s: %w", program, ended)
 		}
 	}()
 	if err := chromedp.Do(tab); err != nil {
-		return fmt.Errorf("%w: starting %s: %w; look whether it starts at all: %s --headless --dump-dom about:blank", errNoPictures, program, err, program)
+		return fmt.Errorf("%w: start %s: %w; check that it starts at all: %s --headless --dump-dom about:blank", errNoPictures, program, err, program)
 	}
 	return use(tab)
 }

@@ -31,10 +31,9 @@ type Summary struct {
 
 // Table is one scenario in one variant.
 type Table struct {
-	Scenario string   `json:"scenario"`
-	Variant  string   `json:"variant"`
-	Blocks   []Block  `json:"measures"`
-	Pictures []string `json:"pictures,omitempty"` // files of the charts, beside the report
+	Scenario string  `json:"scenario"`
+	Variant  string  `json:"variant"`
+	Blocks   []Block `json:"measures"`
 }
 
 // Name is the scenario and its variant.

@@ -1,8 +1,8 @@
-// The charts of the report: the medians of each table, and the time series.
+// Draws the charts of the report: the medians of each table, and the time series.
 "use strict";
 
-// Okabe and Ito's colours, which people of all kinds of sight tell apart; lines differ in
-// their dashes as well.
+// looks has Okabe and Ito's colours, which colour-blind readers can distinguish. Lines also differ
+// in their dashes.
 const looks = {
   "bellerophon": { light: "#0072B2", dark: "#56B4E9", dash: [], width: 2.5 },
   "controller-runtime": { light: "#D55E00", dark: "#F07A2B", dash: [], width: 1.5 },
@@ -29,7 +29,7 @@ function element(parent, tag, text, className) {
   return made;
 }
 
-// written writes a value with three digits and a unit.
+// written formats a value with three digits and a unit.
 function written(value, unit) {
   if (value === null || value === undefined) return "–";
   const scales = {
@@ -42,7 +42,7 @@ function written(value, unit) {
   return `${digits(value / from)} ${suffix}`;
 }
 
-// steps are distances of an axis' marks that are round in its unit.
+// steps returns the distances between an axis' marks that are round numbers in its unit.
 function steps(unit) {
   if (unit !== "bytes") return undefined;
   return [...Array(40).keys()].map((power) => 2 ** power);
@@ -56,10 +56,10 @@ function axis(unit, size, more) {
   };
 }
 
-// fromZero is the range of a scale whose bars and lines are read from 0.
+// fromZero returns the range of a scale that includes 0, so that the length of a bar is its value.
 const fromZero = (_, low, high) => [Math.min(0, low || 0), high > 0 ? high * 1.08 : 1];
 
-// medians draws one measure: a bar for the median of each contender, a dot for each round.
+// medians draws one measure: a bar for the median of each contender, and a dot for each round.
 function medians(parent, block) {
   const chart = element(parent, "div", undefined, "chart");
   element(chart, "h4", block.title);
@@ -89,7 +89,7 @@ function medians(parent, block) {
   tip.hidden = true;
   const plot = new uPlot({
     width: chart.clientWidth - 18, height: 46 + 26 * rows.length, padding: [4, 24, 0, 0],
-    // The contenders stand on the y axis, so that their names can be read.
+    // The contenders are on the y axis, because their names do not fit under an x axis.
     scales: { x: { ori: 1, dir: -1, time: false, range: [-0.6, rows.length - 0.4] }, y: { ori: 0, dir: 1, range: fromZero } },
     axes: [
       axis("", Math.min(190, 16 + 7 * Math.max(...names.map((name) => name.length))), {
@@ -116,8 +116,8 @@ function medians(parent, block) {
   return plot;
 }
 
-// lines draws one time series of all contenders, and says who does not have it. Its axis is
-// from the first to the last of what is drawn beside it, in seconds.
+// lines draws one time series of all contenders and names the contenders without it. The axis has
+// the seconds from first to last, so that all charts of a group have the same axis.
 function lines(parent, panel, found, [first, last]) {
   const drawn = found.filter((line) => line.points.length > 0);
   if (drawn.length === 0) return undefined;
@@ -126,7 +126,7 @@ function lines(parent, panel, found, [first, last]) {
   element(chart, "h4", panel.title);
   const lacking = found.filter((line) => line.points.length === 0).map((line) => line.label);
   const looked = [undefined, ...drawn.map((line) => look(line.contender))];
-  // Both ends are on the axis of every chart, so that all are alike.
+  // A point without a value at both ends gives every chart the same axis.
   const data = uPlot.join([[[first, last]]].concat(drawn.map((line) => [line.points.map((point) => point[0]), line.points.map((point) => point[1])])));
   const plot = new uPlot({
     width: chart.clientWidth - 18, height: 240, padding: [8, 24, 0, 0],
@@ -146,7 +146,7 @@ function lines(parent, panel, found, [first, last]) {
   return plot;
 }
 
-// load gets the lines of a record: from the page, or from the server that sent the page.
+// load returns the lines of a record from the page, or from the server that sent the page.
 async function load(group, record) {
   const held = page.series && page.series[group.key];
   if (held) return held[record] || [];
@@ -169,7 +169,7 @@ async function showSeries() {
   fill(turn, groups.map((group) => [group.key, String(group.turn)]));
   const group = groups.find((group) => group.key === turn.value);
   const state = document.getElementById("series-state"), parent = document.getElementById("panels");
-  const mine = ++wanted; // A later choice wins over an answer that is on its way.
+  const mine = ++wanted; // The answer to an earlier choice is dropped.
   state.textContent = "loading";
   try {
     const shown = page.panels.filter((panel) => !series.value || panel.record === series.value);
@@ -177,15 +177,15 @@ async function showSeries() {
     if (mine !== wanted) return;
     charts.forEach((chart) => chart.destroy());
     parent.replaceChildren();
-    // Before a contender starts, there may be minutes in which objects are made.
+    // Creating objects may take minutes before the contender starts, and has no points.
     const begins = found.flat().filter((line) => line.points.length > 0).map((line) => line.points[0][0]);
     charts = shown.map((panel, i) => lines(parent, panel, found[i], [Math.min(...begins, group.seconds), group.seconds])).filter(Boolean);
     const without = shown.filter((_, i) => found[i].every((line) => line.points.length === 0)).map((panel) => panel.title);
-    if (without.length > 0) element(parent, "p", "Served by no contender in this turn: " + without.join("; ") + ".", "empty");
+    if (without.length > 0) element(parent, "p", "No contender serves in this turn: " + without.join("; ") + ".", "empty");
     state.textContent = "";
     parent.dataset.shown = group.key + "|" + series.value;
   } catch (error) {
-    if (mine === wanted) state.textContent = "The series cannot be read: " + error.message;
+    if (mine === wanted) state.textContent = "Reading the series failed: " + error.message;
   }
 }
 
