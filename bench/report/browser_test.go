@@ -21,12 +21,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browserLimit is how long a test in a browser may take: it starts on a busy machine too.
+// browserLimit bounds a test in a browser, which starts slowly on a busy machine.
 const browserLimit = 3 * time.Minute
 
-var screenshots = flag.String("screenshots", "", "write what the browser shows into this `folder`")
+var screenshots = flag.String("screenshots", "", "write screenshots of the browser into this `folder`")
 
-// show lets people see what a test sees.
+// show writes a screenshot for -screenshots.
 func show(tab context.Context, t *testing.T, name string) {
 	t.Helper()
 	if *screenshots == "" {
@@ -41,7 +41,7 @@ func show(tab context.Context, t *testing.T, name string) {
 	}
 }
 
-// filesOf lists the files of a folder, with their sizes and times.
+// filesOf lists the files of a folder with their sizes and times.
 func filesOf(t *testing.T, dir string) string {
 	t.Helper()
 	var listed strings.Builder
@@ -61,8 +61,7 @@ func filesOf(t *testing.T, dir string) string {
 	return listed.String()
 }
 
-// colours counts the pixels of a chart that have the colour of a contender, as the page
-// draws it now.
+// colours counts the pixels of a chart in the colour of a contender, in the page's current theme.
 func colours(tab context.Context, t *testing.T, chart, contender string) int {
 	t.Helper()
 	count, err := chromedp.Run(tab, chromedp.Evaluate[int](fmt.Sprintf(`{
@@ -74,12 +73,12 @@ func colours(tab context.Context, t *testing.T, chart, contender string) int {
 		count;
 	}`, chart, contender)))
 	if err != nil {
-		t.Fatalf("looking at the chart %s: %v", chart, err)
+		t.Fatalf("read the chart %s: %v", chart, err)
 	}
 	return count
 }
 
-// records are the charts of time series that the page shows.
+// records returns the names of the time series on the page.
 func records(tab context.Context, t *testing.T) []string {
 	t.Helper()
 	shown, err := chromedp.Run(tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#panels .chart")].map((chart) => chart.dataset.record)`))
@@ -116,9 +115,9 @@ func TestABrowserDrawsTheTimeSeriesAndItsPickersWork(t *testing.T) {
 		drawn := func(chart string, contenders ...string) {
 			for _, contender := range []string{Ours, "controller-runtime", "quarkus", "ideal"} {
 				count, is := colours(tab, t, chart, contender), slices.Contains(contenders, contender)
-				isText := contender == "ideal" && !is // Its colour is that of the text, too.
+				isText := contender == "ideal" && !is // Text has the same colour.
 				if (is && count < 100) || (!is && !isText && count != 0) {
-					t.Errorf("%s: of %s %d pixels are drawn; it should be there: %v", chart, contender, count, is)
+					t.Errorf("%s: %s has %d pixels; it should be drawn: %v", chart, contender, count, is)
 				}
 			}
 		}
@@ -126,7 +125,7 @@ func TestABrowserDrawsTheTimeSeriesAndItsPickersWork(t *testing.T) {
 		drawn(`[data-record="bench:rss_bytes"]`, Ours, "controller-runtime")
 		lacks, err := chromedp.Run(tab, chromedp.Text(chromedp.CSS(`[data-record="bench:rss_bytes"] .empty`)))
 		if err != nil || lacks != "Not served by ideal." {
-			t.Errorf("the page says %q of what the ideal client lacks: %v", lacks, err)
+			t.Errorf("the page names the missing series as %q: %v", lacks, err)
 		}
 		show(tab, t, "light")
 
@@ -173,10 +172,10 @@ func TestABrowserDrawsTheTimeSeriesAndItsPickersWork(t *testing.T) {
 		}
 		ground, err := chromedp.Run(tab, chromedp.Evaluate[string]("getComputedStyle(document.body).backgroundColor"))
 		if err != nil || ground != "rgb(13, 17, 23)" {
-			t.Errorf("in the dark the ground is %s: %v", ground, err)
+			t.Errorf("the dark theme has the background %s: %v", ground, err)
 		}
 		if count := colours(tab, t, `[data-record="bench:queue_depth"]`, Ours); count < 100 {
-			t.Errorf("in the dark %d pixels are drawn", count)
+			t.Errorf("the dark theme draws %d pixels", count)
 		}
 		show(tab, t, "dark")
 		return nil
@@ -225,10 +224,10 @@ func TestPicturesShowTheCharts(t *testing.T) {
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("written: %s\nnot: %s", got, want)
 	}
-	// The line of Bellerophon is drawn as it is, the bar of its median half transparent.
+	// The line of Bellerophon has its colour; the bar of its median is half transparent.
 	for name, drawn := range map[string]color.RGBA{"burst-n-500-series": {0, 0x72, 0xb2, 255}, "burst-n-500": {0x83, 0xb9, 0xd7, 255}} {
 		if count := pixels(t, filepath.Join(dir, "pictures", name+".png"), drawn); count < 500 {
-			t.Errorf("in %s %d pixels have the colour of Bellerophon", name, count)
+			t.Errorf("%s has %d pixels in the colour of Bellerophon", name, count)
 		}
 	}
 	if kept, err := readSeries(dir); err != nil || len(kept["burst n=500, turn 0"]["bench:queue_depth"]) != 3 {
@@ -236,7 +235,7 @@ func TestPicturesShowTheCharts(t *testing.T) {
 	}
 }
 
-// pixels counts those of a picture that have a colour, or one that is nearly the same.
+// pixels counts the pixels of a picture with a colour, or with nearly the same one.
 func pixels(t *testing.T, file string, wanted color.RGBA) (count int) {
 	t.Helper()
 	opened, err := os.Open(file)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// run runs a command, as a person does on a pipe.
+// run runs a command with its output in a pipe.
 func run(t *testing.T, arguments ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	root := &cobra.Command{Use: "bench", SilenceUsage: true, SilenceErrors: true}

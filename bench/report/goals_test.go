@@ -7,7 +7,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// of makes a round of one measure for each value.
+// of creates one round with one measure per value.
 func of(scenario, variant, contender string, measure outcome.Measure, values ...float64) []outcome.Round {
 	var rounds []outcome.Round
 	for turn, value := range values {
@@ -34,7 +34,7 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 	for name, test := range map[string]struct {
 		goal, peer string
 		rounds     [][]outcome.Round
-		want       string // measured, target and verdict
+		want       string // value, target and verdict
 	}{
 		"on the target": {"peak-memory", "controller-runtime", [][]outcome.Round{
 			of("start", "n=50000", Ours, outcome.PeakMemory, 40, 50, 60, 50, 50), of("start", "n=50000", "controller-runtime", outcome.PeakMemory, 100, 100, 90, 110, 100),

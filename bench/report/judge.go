@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// enough is how many rounds the median of a goal has to have.
+	// enough is the number of rounds that are not noisy that the median of a goal needs.
 	enough = 5
-	// warming is after how many reconciles a JVM is warm.
+	// warming is the number of reconciles after which a JVM is warm.
 	warming = 5000
 )
 
-// judge measures all goals.
+// judge gives every goal its value and its verdict.
 func judge(run outcome.Run, rounds []outcome.Round) []Goal {
 	var judged []Goal
 	for _, goal := range goals {
@@ -28,6 +28,7 @@ func judge(run outcome.Run, rounds []outcome.Round) []Goal {
 	return judged
 }
 
+// judge gives the goal its value and its verdict beside one peer.
 func (g goal) judge(target target, run outcome.Run, rounds []outcome.Round) Goal {
 	result := Goal{Name: g.name, Peer: target.peer, Target: target.sign + " " + exact(target.bound)}
 	is := g.measured(target, run, rounds)
@@ -54,15 +55,15 @@ func (t target) holds(value float64) bool {
 	}
 }
 
-// measurement is what was measured of a goal.
+// measurement is the value of a goal.
 type measurement struct {
 	value     float64
-	notes     []string // where it is from, and how that differs from what the goal asks for
-	there     bool
-	asDefined bool // enough rounds that are not noisy, with defaults, of what the goal asks for
+	notes     []string // the rounds, and how they differ from the goal's definition
+	there     bool     // there is a value
+	asDefined bool     // the rounds fit the definition: enough without noise, default settings, the goal's size
 }
 
-// measured takes the rounds that suit the goal best.
+// measured returns the value of the rounds that fit the goal's definition best.
 func (g goal) measured(target target, run outcome.Run, rounds []outcome.Round) measurement {
 	counting := slices.DeleteFunc(slices.Clone(rounds), func(round outcome.Round) bool {
 		return !round.Counts() || !g.suits(round.Variant) || !slices.Contains(g.scenarios, round.Scenario)
@@ -87,7 +88,7 @@ func (g goal) measured(target target, run outcome.Run, rounds []outcome.Round) m
 	return measurement{}
 }
 
-// distance says how far a variant is from what the goal asks for.
+// distance returns how far the size of a variant is from the size that the goal names.
 func (g goal) distance(variant string) float64 {
 	n := variantValue(variant, "n")
 	if g.n == 0 {
@@ -96,9 +97,9 @@ func (g goal) distance(variant string) float64 {
 	return max(g.n-n, n-g.n)
 }
 
-// compare measures a goal in rounds of one kind.
+// compare returns the value of a goal in rounds of one kind.
 func (g goal) compare(target target, of kind, rounds []outcome.Round) measurement {
-	starts := g.measure == string(outcome.FirstWrite) // No process is warm before it starts.
+	starts := g.measure == string(outcome.FirstWrite) // A process is cold when it starts.
 	if target.by == level || target.by == ceiling {
 		ours := g.sampleOf(Ours, rounds, !starts)
 		switch {
@@ -114,7 +115,7 @@ func (g goal) compare(target target, of kind, rounds []outcome.Round) measuremen
 	if len(theirs.values) == 0 || len(ours.values) == 0 {
 		return measurement{}
 	}
-	// Who starts among so many reconciles them all.
+	// A contender that starts among that many objects reconciles all of them, which warms it up.
 	gotWarm := theirs.warm || (slices.Contains([]string{"return", "start"}, of.scenario) && variantValue(of.variant, "n") >= warming)
 	isCold := target.peer == "quarkus" && !gotWarm && !starts
 	if isCold {
@@ -132,26 +133,26 @@ func (g goal) compare(target target, of kind, rounds []outcome.Round) measuremen
 	case over == under:
 		is.value = 1
 	case under == 0:
-		return measurement{} // Nothing can be divided by nothing.
+		return measurement{} // A ratio to 0 has no meaning.
 	default:
 		is.value = over / under
 	}
 	return is
 }
 
-// sample is what a goal takes of a contender's rounds.
+// sample is the values of a contender's rounds that a goal compares.
 type sample struct {
 	values []float64
-	noisy  int // of them
+	noisy  int // how many values are from noisy rounds
 	warm   bool
-	swept  bool // other workers or memory than by default
+	swept  bool // not with the default workers and memory
 	notes  []string
 }
 
-// isAsDefined says that there are enough rounds, at the contender's defaults.
+// isAsDefined reports whether there are enough rounds with the contender's defaults.
 func (s sample) isAsDefined() bool { return len(s.values)-s.noisy >= enough && !s.swept }
 
-// rounds writes how many rounds a sample is from.
+// rounds returns the number of rounds of a sample, as text.
 func (s sample) rounds() string {
 	text := fmt.Sprintf("%d rounds", len(s.values))
 	switch {
@@ -168,8 +169,8 @@ func (s sample) rounds() string {
 	return text
 }
 
-// sampleOf takes the rounds of one setting: of the default one if there are any, then of
-// those that are as warm as asked for, then of most.
+// sampleOf returns the rounds of one setting. It prefers the default setting, then the requested
+// warmth, then the setting with the most rounds.
 func (g goal) sampleOf(contender string, rounds []outcome.Round, warm bool) sample {
 	by := measureNamed(g.measure)
 	type side struct {
@@ -214,9 +215,10 @@ func (g goal) sampleOf(contender string, rounds []outcome.Round, warm bool) samp
 	return taken
 }
 
+// isDefault reports whether a setting is the contender's default.
 func isDefault(setting string) bool { return setting == "" || setting == "default" }
 
-// roundsOfBoth writes how many rounds the medians of us and of a peer are from.
+// roundsOfBoth returns the numbers of rounds of Bellerophon's median and the peer's, as text.
 func roundsOfBoth(ours, theirs sample) string {
 	if ours.rounds() == theirs.rounds() {
 		return ours.rounds()
@@ -261,13 +263,14 @@ func (g goal) lost(contender string, rounds []outcome.Round) string {
 	return cmp.Or(why, "has no suitable round of "+strings.Join(g.scenarios, " or "))
 }
 
-// exact writes a number with up to four decimals.
+// exact formats a number with up to four decimals.
 func exact(value float64) string {
 	text := strconv.FormatFloat(value, 'f', 4, 64)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// variantValue finds a number in a variant such as "n=5000,load=50"; -1 where it is not.
+// variantValue returns a number of a variant such as "n=5000,load=50", or -1 if the variant does not
+// have it.
 func variantValue(variant, name string) float64 {
 	for _, part := range strings.FieldsFunc(variant, func(c rune) bool { return strings.ContainsRune(", ;_", c) }) {
 		if text, is := strings.CutPrefix(part, name+"="); is {

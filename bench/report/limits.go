@@ -11,37 +11,37 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// By how much of the default's a limit of the memory may cost time and CPU.
+// A contender passes with a memory limit if its medians are at most this many times its default's.
 const (
 	limitTime = 1.1
 	limitCPU  = 1.25
 )
 
-// Limits are what a scenario says of limits of the memory.
+// Limits compares the contenders of a scenario with memory limits.
 type Limits struct {
 	Scenario string    `json:"scenario"`
 	Variant  string    `json:"variant"`
 	Rows     []Limited `json:"contenders"`
 }
 
-// Name is the scenario and its variant.
+// Name returns the scenario and its variant.
 func (l Limits) Name() string { return kind{l.Scenario, l.Variant}.String() }
 
-// Limited is one contender at its best passing size: the smallest limit with which it passes.
-// It passes with a limit if none of its rounds failed, and the medians of time and CPU are no
-// more than 1.1 and 1.25 times those of its default.
+// Limited is one contender at its best passing size, the smallest limit with which it passes. It
+// passes with a limit if none of its rounds failed, and its medians are close to its default's: at
+// most 1.1 times the time, and at most 1.25 times the CPU time.
 type Limited struct {
 	Contender string           `json:"contender"`
-	MiB       int              `json:"limitMiB,omitempty"`    // 0: there is none, see Words
+	MiB       int              `json:"limitMiB,omitempty"`    // 0 if there is none, see Words
 	Words     string           `json:"limit"`                 // the limit, or why there is none
-	Best      outcome.Measured `json:"best"`                  // medians with the limit, or of the default
-	Default   outcome.Measured `json:"default"`               // medians without one
-	Ratio     float64          `json:"ratioToOurs,omitempty"` // its peak memory at its best by ours at our best; 0 where there is none
+	Best      outcome.Measured `json:"best"`                  // medians with the limit, or without one if no limit passes
+	Default   outcome.Measured `json:"default"`               // medians without a limit
+	Ratio     float64          `json:"ratioToOurs,omitempty"` // its best peak memory divided by Bellerophon's best; 0 if there is none
 	Cells     []string         `json:"-"`
 }
 
-// limitedBy are the measures by which limits are judged and shown, in the order of the table,
-// and of each the first that a scenario has.
+// limitedBy lists the measures that judge limits, in the order of the table. A scenario uses the
+// first measure of each list that it has.
 var (
 	limitedTime = []outcome.Measure{outcome.Converge, outcome.Settled}
 	limitedBy   = []struct {
@@ -50,7 +50,7 @@ var (
 	}{{[]outcome.Measure{outcome.PeakMemory}, inBytes}, {limitedTime, inSeconds}, {[]outcome.Measure{outcome.ContenderCPU}, inSeconds}}
 )
 
-// limitOf is the limit of a setting in MiB; 0 where it has none.
+// limitOf returns the limit of a setting in MiB, or 0 if it has none.
 func limitOf(setting string) int {
 	text, is := strings.CutPrefix(setting, "memory=")
 	text, isMiB := strings.CutSuffix(text, "MiB")
@@ -61,7 +61,7 @@ func limitOf(setting string) int {
 	return limit
 }
 
-// limitsOf finds the best passing sizes in each scenario in which limits were swept.
+// limitsOf finds the best passing sizes in each scenario with memory limits.
 func limitsOf(run outcome.Run, rounds []outcome.Round) []Limits {
 	var found []Limits
 	for _, kind := range kindsOf(run, rounds) {
@@ -101,7 +101,7 @@ func limitedOf(contender string, rounds []outcome.Round) Limited {
 		}
 	}
 	delete(sizes, 0)
-	delete(failed, 0) // Those that count say what it takes by default.
+	delete(failed, 0) // The rounds that count give the default's medians, whatever else failed.
 	limited := Limited{Contender: contender, Default: mediansOf(counting[0])}
 	limited.Best = limited.Default
 	for _, size := range slices.Sorted(maps.Keys(sizes)) {
@@ -116,19 +116,19 @@ func limitedOf(contender string, rounds []outcome.Round) Limited {
 	case len(sizes) == 0:
 		limited.Words = cmp.Or(unlimited[contender], "no round with a limit")
 	case len(counting[0]) == 0:
-		limited.Words = "not known: no round of its default counts"
+		limited.Words = "unknown: no round of its default counts"
 	case len(counting) == 1 && len(failed) == 0:
-		limited.Words = "not known: no round with a limit counts"
+		limited.Words = "unknown: no round with a limit counts"
 	default:
 		limited.Words = "none below its default"
 	}
 	return limited
 }
 
-// unlimited says why contenders are shown at their default alone.
-var unlimited = map[string]string{"kube-rs": "no limit of a heap", "ideal": "not limited: it only creates"}
+// unlimited has the reasons why contenders are only shown at their default.
+var unlimited = map[string]string{"kube-rs": "its runtime has no heap limit", "ideal": "not limited: it only creates"}
 
-// mediansOf has what was measured in each of the rounds.
+// mediansOf returns the medians of the measures of limitedBy.
 func mediansOf(rounds []outcome.Round) outcome.Measured {
 	medians := outcome.Measured{}
 	for _, by := range limitedBy {
@@ -148,8 +148,8 @@ func mediansOf(rounds []outcome.Round) outcome.Measured {
 	return medians
 }
 
-// passes says whether medians with a limit are near enough to those of the default. What was
-// not measured does not pass.
+// passes reports whether the medians with a limit are close enough to the default's. A missing
+// measurement does not pass.
 func passes(with, usual outcome.Measured) bool {
 	within := func(factor float64) func(outcome.Measure) bool {
 		return func(of outcome.Measure) bool {
@@ -161,7 +161,7 @@ func passes(with, usual outcome.Measured) bool {
 	return slices.ContainsFunc(limitedTime, within(limitTime)) && within(limitCPU)(outcome.ContenderCPU)
 }
 
-// compare divides by what is ours, and writes the cells.
+// compare divides by Bellerophon's memory and formats the cells.
 func (l Limits) compare() {
 	var ours float64
 	if at := slices.IndexFunc(l.Rows, func(row Limited) bool { return row.Contender == Ours }); at >= 0 {
@@ -179,7 +179,7 @@ func (l Limits) compare() {
 	}
 }
 
-// writeOf writes the first of some measures that was measured, or nothing.
+// writeOf formats the first measure of the list that has a value, or returns "".
 func (u unit) writeOf(measured outcome.Measured, of []outcome.Measure) string {
 	for _, one := range of {
 		if value, is := measured[one]; is {

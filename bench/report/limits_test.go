@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// limitRound is a round of a sweep.
+// limitRound creates a round of a sweep over memory limits.
 func limitRound(contender, setting string, time, cpu, memory float64) outcome.Round {
 	return outcome.Round{Scenario: "burst", Variant: "n=1000", Contender: contender, Setting: setting,
 		Measured: outcome.Measured{outcome.Converge: time, outcome.ContenderCPU: cpu, outcome.PeakMemory: memory}}
@@ -32,10 +32,10 @@ func TestTheBestSizeIsTheSmallestThatCostsLittle(t *testing.T) {
 		"busy":                       {[]outcome.Round{usual, round("memory=64MiB", 10, 5.1)}, "none below its default"},
 		"failed once":                {[]outcome.Round{usual, round("memory=64MiB", 10, 4), with(round("memory=64MiB", 0, 0), "out of memory", "", false)}, "none below its default"},
 		"a rejected one is slow":     {[]outcome.Round{usual, round("memory=64MiB", 10, 4), with(round("memory=64MiB", 99, 99), "", "the machine was busy", false)}, "64 MiB"},
-		"only rejected ones":         {[]outcome.Round{usual, with(round("memory=64MiB", 10, 4), "", "the machine was busy", false)}, "not known: no round with a limit counts"},
+		"only rejected ones":         {[]outcome.Round{usual, with(round("memory=64MiB", 10, 4), "", "the machine was busy", false)}, "unknown: no round with a limit counts"},
 		"a warm default is faster":   {[]outcome.Round{usual, with(round("default", 1, 1), "", "", true), round("memory=64MiB", 10, 4)}, "64 MiB"},
 		"by the number, not by text": {[]outcome.Round{usual, round("memory=1024MiB", 10, 4), round("memory=256MiB", 10, 4)}, "256 MiB"},
-		"default failed":             {[]outcome.Round{with(round("default", 10, 4), "it hangs", "", false), round("memory=64MiB", 10, 4)}, "not known: no round of its default counts"},
+		"default failed":             {[]outcome.Round{with(round("default", 10, 4), "it hangs", "", false), round("memory=64MiB", 10, 4)}, "unknown: no round of its default counts"},
 		"workers are no limit":       {[]outcome.Round{usual, round("workers=8", 10, 4)}, "no round with a limit"},
 	} {
 		if got := limitedOf("a", test.rounds).Words; got != test.want {
@@ -51,7 +51,7 @@ func TestContendersAreComparedAtTheirBestSizes(t *testing.T) {
 		{Scenario: "idle", Variant: "n=20", Contender: Ours, Setting: "default"},
 	})
 	if len(found) != 1 || found[0].Name() != "burst n=1000" {
-		t.Fatalf("limits were swept in %+v", found)
+		t.Fatalf("limits: %+v", found)
 	}
 	var got []string
 	for _, row := range found[0].Rows {
@@ -59,7 +59,7 @@ func TestContendersAreComparedAtTheirBestSizes(t *testing.T) {
 	}
 	want := []string{
 		"bellerophon, 64 MiB: 45.0 MiB | 60.0 MiB | 4.00 s | 4.00 s | 2.00 s | 2.00 s | 1.00",
-		"kube-rs, no limit of a heap: 90.0 MiB | 90.0 MiB | 5.00 s | 5.00 s | 1.00 s | 1.00 s | 2.00",
+		"kube-rs, its runtime has no heap limit: 90.0 MiB | 90.0 MiB | 5.00 s | 5.00 s | 1.00 s | 1.00 s | 2.00",
 		"b, 64 MiB: 120 MiB | 300 MiB | 8.50 s | 8.00 s | 4.50 s | 4.00 s | 2.67",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -97,7 +97,7 @@ func TestTheBestSizePassesAndNoSmallerOneDoes(t *testing.T) {
 			round.Rejected = rapid.SampledFrom([]string{"", "", "", "the machine was busy"}).Draw(t, "rejected")
 			return round
 		}), 0, 20).Draw(t, "rounds")
-		// passing says it in the words of the issue, for one size.
+		// passing defines the rule independently, for one size.
 		passing := func(size int) bool {
 			var times, cpu, usualTimes, usualCPU []float64
 			for _, round := range rounds {

@@ -17,13 +17,13 @@ var markdown = template.Must(template.New("report.md").Funcs(template.FuncMap{"c
 // Markdown writes the summary as Markdown.
 func (s Summary) Markdown(out io.Writer) error {
 	if err := markdown.Execute(out, s); err != nil {
-		return fmt.Errorf("writing the report as Markdown: %w", err)
+		return fmt.Errorf("write the report as Markdown: %w", err)
 	}
 	return nil
 }
 
-// Repeat is the command that runs the same again, into another folder: in its own, it would
-// go on with this run.
+// Repeat returns the command that repeats the run into another folder. In the same folder it would
+// resume this run.
 func (s Summary) Repeat() string {
 	arguments := []string{"go run ./bench run"}
 	for _, flag := range s.Run.Flags {
@@ -35,7 +35,7 @@ func (s Summary) Repeat() string {
 	return strings.Join(append(arguments, "--out=bin/again"), " ")
 }
 
-// WrittenRatio is the ratio with two decimals, or nothing where there is none.
+// WrittenRatio returns the ratio with two decimals, or "" if there is none.
 func (r Row) WrittenRatio() string { return writtenRatio(r.Ratio) }
 
 func writtenRatio(ratio float64) string {
@@ -45,7 +45,7 @@ func writtenRatio(ratio float64) string {
 	return strconv.FormatFloat(ratio, 'f', 2, 64)
 }
 
-// Rounds is how many rounds a median is of, and how many of these are noisy.
+// Rounds returns the number of rounds of a median, and how many of them are noisy.
 func (r Row) Rounds() string {
 	if r.Noisy == 0 {
 		return strconv.Itoa(r.Measured.N)
@@ -53,7 +53,7 @@ func (r Row) Rounds() string {
 	return fmt.Sprintf("%d, %d noisy", r.Measured.N, r.Noisy)
 }
 
-// cell keeps a text in its cell of a table.
+// cell escapes a text for a cell of a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", "", "<", `\<`).Replace(text)
 }

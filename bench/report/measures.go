@@ -9,7 +9,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// unit says how a value is written.
+// unit selects the format of a value.
 type unit string
 
 const (
@@ -18,18 +18,17 @@ const (
 	plainNumber unit = ""
 )
 
-// measure is a column of the comparison: a measurement, or one divided by another. Less is
-// better.
+// measure is a column of the comparison: a measurement, or the quotient of two. Less is better.
 type measure struct {
 	name, title     string
 	unit            unit
-	larger, smaller string // what Bellerophon is when its value is that
-	isFact          bool   // of the round, and nobody's merit
-	// of says what a round measured of it, and whether it did.
+	larger, smaller string // the verdict on Bellerophon if its value is larger or smaller
+	isFact          bool   // it describes the round and is not compared
+	// of returns the value of a round, and whether the round has one.
 	of func(outcome.Round) (float64, bool)
 }
 
-// measures are all columns, in the order of the tables.
+// measures lists all columns in the order of the tables.
 var measures = []measure{
 	timed("converge", outcome.Converge),
 	timed("create to Ready, or change to repair, median", outcome.ReadyMedian),
@@ -38,22 +37,22 @@ var measures = []measure{
 	timed("reaction, p99", outcome.Reaction99),
 	timed("exec to first write", outcome.FirstWrite),
 	timed("exec to settled", outcome.Settled),
-	perObject("contender_cpu_seconds_per_1000", "contender's CPU time for 1,000 objects", inSeconds, outcome.ContenderCPU, 1000),
+	perObject("contender_cpu_seconds_per_1000", "contender's CPU time per 1,000 objects", inSeconds, outcome.ContenderCPU, 1000),
 	whole("contender's CPU time", inSeconds, outcome.ContenderCPU),
-	perObject("server_cpu_seconds_per_object", "API server's and etcd's CPU time for an object", inSeconds, outcome.ServerCPU, 1),
+	perObject("server_cpu_seconds_per_object", "API server's and etcd's CPU time per object", inSeconds, outcome.ServerCPU, 1),
 	whole("API server's and etcd's CPU time", inSeconds, outcome.ServerCPU),
 	counted("peak memory (RSS)", inBytes, outcome.PeakMemory),
 	counted("settled memory (RSS)", inBytes, outcome.SettledMemory),
-	perObject("writes_per_object", "writes for an object", plainNumber, outcome.Writes, 1),
+	perObject("writes_per_object", "writes per object", plainNumber, outcome.Writes, 1),
 	whole("writes", plainNumber, outcome.Writes),
 	counted("writes that change nothing", plainNumber, outcome.NeedlessWrites),
 	counted("writes that fail", plainNumber, outcome.FailedWrites),
-	counted("events that no write followed", plainNumber, outcome.Unanswered),
+	counted("events without a following write", plainNumber, outcome.Unanswered),
 	counted("objects deleted before they were finished", plainNumber, outcome.Unfinished),
 	counted("reads", plainNumber, outcome.Reads),
-	perObject("request_bytes_per_object", "bytes sent for an object", inBytes, outcome.RequestBytes, 1),
+	perObject("request_bytes_per_object", "bytes sent per object", inBytes, outcome.RequestBytes, 1),
 	whole("bytes sent", inBytes, outcome.RequestBytes),
-	perObject("response_bytes_per_object", "bytes received for an object", inBytes, outcome.ResponseBytes, 1),
+	perObject("response_bytes_per_object", "bytes received per object", inBytes, outcome.ResponseBytes, 1),
 	whole("bytes received", inBytes, outcome.ResponseBytes),
 	callsPerObject("get", outcome.GetCalls),
 	calls("get", outcome.GetCalls),
@@ -70,9 +69,9 @@ var measures = []measure{
 	callsPerObject("delete", outcome.DeleteCalls),
 	calls("delete", outcome.DeleteCalls),
 	fact("objects", plainNumber, outcome.Objects),
-	fact("objects offered a second", plainNumber, outcome.OfferedRate),
-	fact("time that CPU, requests and bytes are of", inSeconds, outcome.Window),
-	fact("the ideal client's time for its own objects, before: how fast the machine was", inSeconds, outcome.IdealConverge),
+	fact("objects offered per second", plainNumber, outcome.OfferedRate),
+	fact("window of CPU, requests and bytes", inSeconds, outcome.Window),
+	fact("ideal client's time before the round: the speed of the machine", inSeconds, outcome.IdealConverge),
 }
 
 func timed(title string, of outcome.Measure) measure {
@@ -94,7 +93,7 @@ func plain(of outcome.Measure) func(outcome.Round) (float64, bool) {
 	}
 }
 
-// perObject divides by the objects that converged, and multiplies by a number of objects.
+// perObject creates a measure per converged object, or per 1,000 of them.
 func perObject(name, title string, in unit, of outcome.Measure, objects float64) measure {
 	divided := func(round outcome.Round) (float64, bool) {
 		value, is := round.Measured[of]
@@ -106,7 +105,7 @@ func perObject(name, title string, in unit, of outcome.Measure, objects float64)
 	return measure{name: name, title: title, unit: in, larger: "more", smaller: "less", of: divided}
 }
 
-// whole is what is left where nothing can be divided by objects.
+// whole creates a measure for rounds without converging objects, where perObject has no value.
 func whole(title string, in unit, of outcome.Measure) measure {
 	measured := func(round outcome.Round) (float64, bool) {
 		value, is := round.Measured[of]
@@ -115,27 +114,28 @@ func whole(title string, in unit, of outcome.Measure) measure {
 	return measure{name: string(of), title: title, unit: in, larger: "more", smaller: "less", of: measured}
 }
 
-// callsPerObject and calls are facts: it is nobody's merit which verbs it takes, and writes and
-// reads are compared as such.
+// callsPerObject creates a fact: which verbs a contender uses is no merit. Writes and reads are
+// compared instead.
 func callsPerObject(verb string, of outcome.Measure) measure {
-	divided := perObject(string(of)+"_per_object", "calls for an object: "+verb, plainNumber, of, 1)
+	divided := perObject(string(of)+"_per_object", verb+" calls per object", plainNumber, of, 1)
 	divided.isFact = true
 	return divided
 }
 
+// calls creates the fact for rounds where callsPerObject has no value.
 func calls(verb string, of outcome.Measure) measure {
-	all := whole("calls: "+verb, plainNumber, of)
+	all := whole(verb+" calls", plainNumber, of)
 	all.isFact = true
 	return all
 }
 
-// converges says whether objects have to converge in a round. Idle and restarted
-// contenders have objects, but nothing is to be done for them.
+// converges reports whether objects have to converge in a round. Idle and restarted contenders
+// have objects without any work.
 func converges(round outcome.Round) bool {
 	return round.Measured[outcome.Objects] > 0 && round.Scenario != "idle" && round.Scenario != "restart"
 }
 
-// measureNamed finds a measure that the goals name.
+// measureNamed returns the measure that a goal names.
 func measureNamed(name string) measure {
 	for _, candidate := range measures {
 		if candidate.name == name {
@@ -145,7 +145,7 @@ func measureNamed(name string) measure {
 	panic("report: no measure is named " + name)
 }
 
-// write writes a value with three digits and a unit that people read.
+// write formats a value with three digits and a readable unit.
 func (u unit) write(value float64) string {
 	if value == 0 {
 		return "0"
@@ -171,7 +171,7 @@ func (u unit) write(value float64) string {
 	return digits(value/scales[at].from) + " " + scales[at].suffix
 }
 
-// digits writes three significant digits, and all of a large number before its point.
+// digits formats three significant digits, and all integer digits of a larger number.
 func digits(value float64) string {
 	if math.Abs(value) >= 100 {
 		return strconv.FormatFloat(value, 'f', 0, 64)
@@ -183,7 +183,7 @@ func digits(value float64) string {
 	return strconv.FormatFloat(value, 'f', decimals, 64)
 }
 
-// verdict says in words what Bellerophon is, beside a contender with this statistic.
+// verdict describes Bellerophon in comparison with a contender.
 func (m measure) verdict(ours, theirs Statistic) string {
 	if ours.Median == theirs.Median {
 		return "the same"

@@ -21,44 +21,44 @@ import (
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 )
 
-// errNoSeries is why time series cannot be shown. What wraps it says a way out.
+// errNoSeries is the error of a machine without Prometheus, or of a run without its data. Errors
+// that wrap it name a way out.
 var errNoSeries = errors.New("no time series")
 
 const (
-	startLimit = 3 * time.Minute        // of a Prometheus, to be ready: it reads its log again, on a busy machine
-	stopLimit  = 10 * time.Second       // to end once it is told to
-	readyEvery = 100 * time.Millisecond // it tells nobody when it is ready
+	startLimit = 3 * time.Minute        // Prometheus replays its log before it is ready; a busy machine is slow
+	stopLimit  = 10 * time.Second       // between SIGTERM and SIGKILL
+	readyEvery = 100 * time.Millisecond // between two requests for its readiness
 )
 
-// running is a Prometheus that runs.
+// running is a running Prometheus.
 type running struct {
 	url     string
 	querier querier
 }
 
-// withPrometheus runs a Prometheus on a copy of the data of a run, on loopback, and calls a
-// function with it, unless ctx ends before. When withPrometheus returns, the process and the
-// copy are gone.
+// withPrometheus starts a Prometheus on a copy of the run's data, on loopback, and calls a function
+// with it unless ctx ends first. When withPrometheus returns, the process and the copy are gone.
 func withPrometheus(ctx context.Context, dir string, use func(context.Context, running) error) (err error) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
-		return fmt.Errorf("%w: there is no program prometheus on the PATH; install it (on Debian: apt-get install prometheus)", errNoSeries)
+		return fmt.Errorf("%w: find prometheus on the PATH: no such program; install it (on Debian: apt-get install prometheus)", errNoSeries)
 	}
 	data := filepath.Join(dir, "prometheus")
 	if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: there is no folder %s: the run was not scraped, or its data was not kept; repeat the run with Prometheus installed", errNoSeries, data)
+		return fmt.Errorf("%w: find %s: the run was not scraped, or its data was not kept; repeat the run with Prometheus installed", errNoSeries, data)
 	}
 	own, err := os.MkdirTemp("", "bellerophon-inspect-")
 	if err != nil {
-		return fmt.Errorf("making a folder for the copy of %s: %w", data, err)
+		return fmt.Errorf("make a folder for the copy of %s: %w", data, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(own)) }()
 	if err := os.CopyFS(filepath.Join(own, "data"), os.DirFS(data)); err != nil {
-		return fmt.Errorf("copying %s, which Prometheus would change: %w", data, err)
+		return fmt.Errorf("copy %s: %w", data, err)
 	}
 	config := filepath.Join(own, "prometheus.yml")
-	if err := os.WriteFile(config, []byte("# Nothing is scraped: the run is over.\n"), 0o600); err != nil {
-		return fmt.Errorf("configuring Prometheus: %w", err)
+	if err := os.WriteFile(config, []byte("# There are no targets: the run is over.\n"), 0o600); err != nil {
+		return fmt.Errorf("configure Prometheus: %w", err)
 	}
 	address, err := freeAddress(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func withPrometheus(ctx context.Context, dir string, use func(context.Context, r
 	defer transport.CloseIdleConnections()
 	client, err := api.NewClient(api.Config{Address: "http://" + address, RoundTripper: transport})
 	if err != nil {
-		return fmt.Errorf("making a client of Prometheus: %w", err)
+		return fmt.Errorf("create a client of Prometheus: %w", err)
 	}
 
 	group := lifecycle.New(ctx)
@@ -80,10 +80,10 @@ func withPrometheus(ctx context.Context, dir string, use func(context.Context, r
 	group.Go("Prometheus", func(ctx context.Context) error {
 		return runPrometheus(ctx, output, program,
 			"--config.file="+config, "--storage.tsdb.path="+filepath.Join(own, "data"), "--web.listen-address="+address,
-			"--query.lookback-delta=5s", // No value outlives its round.
+			"--query.lookback-delta=5s", // A value must not extend beyond its round.
 			"--log.level=warn")
 	})
-	group.Go("what Prometheus is for", func(ctx context.Context) error {
+	group.Go("use Prometheus", func(ctx context.Context) error {
 		defer group.Stop()
 		started := running{"http://" + address, querier{v1.NewAPI(client), expressions}}
 		if err := waitReady(ctx, transport, started.url); err != nil {
@@ -94,11 +94,11 @@ func withPrometheus(ctx context.Context, dir string, use func(context.Context, r
 	return group.Wait()
 }
 
-// runPrometheus returns when the process is gone.
+// runPrometheus runs the process until ctx ends or the process exits.
 func runPrometheus(ctx context.Context, output, program string, arguments ...string) error {
 	log, err := os.Create(output)
 	if err != nil {
-		return fmt.Errorf("making the log of Prometheus: %w", err)
+		return fmt.Errorf("create the log of Prometheus: %w", err)
 	}
 	defer log.Close()
 	command := exec.CommandContext(ctx, program, arguments...)
@@ -110,21 +110,22 @@ func runPrometheus(ctx context.Context, output, program string, arguments ...str
 	command.WaitDelay = stopLimit
 	err = command.Run()
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // It ends because it was told to.
+		return nil //nolint:nilerr // The process was stopped.
 	}
 	text, _ := os.ReadFile(output)
-	return fmt.Errorf("%s ended by itself (%w); its output:\n%s", program, err, strings.TrimSpace(string(text)))
+	return fmt.Errorf("run %s: it exited early (%w); its output:\n%s", program, err, strings.TrimSpace(string(text)))
 }
 
+// waitReady polls Prometheus until it is ready.
 func waitReady(ctx context.Context, transport http.RoundTripper, url string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("prometheus is not ready after %v; free the machine and try again", startLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("wait for Prometheus: not ready after %v; free the machine and try again", startLimit))
 	defer cancel()
 	every := time.NewTicker(readyEvery)
 	defer every.Stop()
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/-/ready", nil)
 		if err != nil {
-			return fmt.Errorf("asking whether Prometheus is ready: %w", err)
+			return fmt.Errorf("request the readiness of Prometheus: %w", err)
 		}
 		if answer, err := transport.RoundTrip(request); err == nil {
 			_ = answer.Body.Close()
@@ -140,12 +141,12 @@ func waitReady(ctx context.Context, transport http.RoundTripper, url string) err
 	}
 }
 
-// freeAddress finds a port of loopback: Prometheus does not tell which one it took.
+// freeAddress finds a free port of loopback. Prometheus cannot report a port that it chose itself.
 func freeAddress(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("finding a free port for Prometheus: %w", err)
+		return "", fmt.Errorf("find a free port for Prometheus: %w", err)
 	}
 	return listener.Addr().String(), listener.Close()
 }

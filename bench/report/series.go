@@ -13,22 +13,22 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// group is the rounds whose lines are drawn side by side: one turn of one scenario, with one
-// setting of the contenders, which are all cold or all warm.
+// group is the rounds whose lines are drawn side by side: one turn of one scenario with one
+// setting. All its contenders are cold, or all are warm.
 type group struct {
 	Key  string `json:"key"`
-	Name string `json:"name"` // scenario, variant, the setting unless that is the default, and whether it is warm
+	Name string `json:"name"` // scenario, variant, setting if not the default, and warmth
 	Turn int    `json:"turn"`
-	// Seconds is how long the longest round took.
+	// Seconds is the duration of the longest round.
 	Seconds float64 `json:"seconds"`
 
 	kind    kind
 	setting string
 	warm    bool
-	rounds  []outcome.Round // also those that do not count
+	rounds  []outcome.Round // including rejected and failed rounds
 }
 
-// groupOf is the group of a round, without rounds.
+// groupOf returns the group of a round, still without rounds.
 func groupOf(round outcome.Round) group {
 	g := group{Turn: round.Turn, kind: kind{round.Scenario, round.Variant}, setting: round.Setting, warm: round.Warm}
 	g.Name = g.kind.String()
@@ -42,8 +42,8 @@ func groupOf(round outcome.Round) group {
 	return g
 }
 
-// compareGroups orders those of one kind: the defaults first, of these the cold ones, and then
-// by turns.
+// compareGroups orders the groups of one kind by setting with the default first, then cold before
+// warm, then by turn.
 func compareGroups(a, b group) int {
 	return cmp.Or(bySetting(a.setting, b.setting), byWarmth(a.warm, b.warm), cmp.Compare(a.Turn, b.Turn))
 }
@@ -55,7 +55,7 @@ type line struct {
 	Points    [][2]float64 `json:"points"` // second since the round's start, value
 }
 
-// groupsOf finds the groups, in the order of the tables.
+// groupsOf returns the groups in the order of the tables.
 func groupsOf(run outcome.Run, rounds []outcome.Round) []group {
 	var groups []group
 	for _, kind := range kindsOf(run, rounds) {
@@ -81,22 +81,22 @@ func groupsOf(run outcome.Run, rounds []outcome.Round) []group {
 	return groups
 }
 
-// querier asks a Prometheus. Its methods may be called from any goroutine.
+// querier queries a Prometheus. Its methods may be called from any goroutine.
 type querier struct {
 	api         prometheus.API
 	expressions map[string]string
 }
 
-// rateRange is how far back the rates of the rules look. Sooner after its start, those of a round
-// would be of the one before it too, if that was of the same contender: no cluster is up by then.
+// rateRange is the range of the rates of the rules. Earlier in a round, a rate could include the
+// previous round of the same contender. No cluster is ready that early, so nothing is lost.
 const rateRange = 5 * time.Second
 
-// lines asks for a record in the time of each round of a group, with no more than the
-// given number of points in each line.
+// lines queries a record over the time of each round of a group. Each line has at most the given
+// number of points.
 func (q querier) lines(ctx context.Context, of group, record string, points int) ([]line, error) {
 	expression, is := q.expressions[record]
 	if !is {
-		return nil, fmt.Errorf("there is no series %q", record)
+		return nil, fmt.Errorf("query %q: there is no series with this name", record)
 	}
 	found := make([]line, len(of.rounds))
 	for i, round := range of.rounds {
@@ -108,18 +108,18 @@ func (q querier) lines(ctx context.Context, of group, record string, points int)
 		step := max(time.Second, round.End.Sub(from)/time.Duration(points)).Truncate(time.Millisecond)
 		answer, _, _, err := q.api.QueryRange(ctx, expression, prometheus.Range{Start: from, End: round.End, Step: step})
 		if err != nil {
-			return nil, fmt.Errorf("asking Prometheus for %s of %s: %w", record, found[i].Label, err)
+			return nil, fmt.Errorf("query %s of %s: %w", record, found[i].Label, err)
 		}
 		matrix, is := answer.(model.Matrix)
 		if !is {
-			return nil, fmt.Errorf("asking Prometheus for %s: it answers with a %s, not with a range", record, answer.Type())
+			return nil, fmt.Errorf("query %s: Prometheus answered with a %s instead of a matrix", record, answer.Type())
 		}
 		found[i].Points = pointsOf(matrix, round)
 	}
 	return found, nil
 }
 
-// fate marks the line of a round that does not count.
+// fate returns the mark of a round that does not count, or "".
 func fate(round outcome.Round) string {
 	switch {
 	case round.Failed != "":
@@ -130,8 +130,8 @@ func fate(round outcome.Round) string {
 	return ""
 }
 
-// pointsOf takes the stream of the round's contender, or else the one that is of nobody:
-// that of the servers. NaN, such as a quantile of nothing, is no point.
+// pointsOf returns the points of the contender's stream, or else of the stream without a contender,
+// which comes from the servers. It drops NaN, such as the quantile of an empty histogram.
 func pointsOf(matrix model.Matrix, round outcome.Round) [][2]float64 {
 	points := [][2]float64{}
 	at := slices.IndexFunc(matrix, func(s *model.SampleStream) bool { return string(s.Metric["contender"]) == round.Contender })
@@ -149,7 +149,7 @@ func pointsOf(matrix model.Matrix, round outcome.Round) [][2]float64 {
 	return points
 }
 
-// rounded keeps four digits: more cannot be seen, and make the page large.
+// rounded keeps four digits. More digits are invisible and make the page large.
 func rounded(value float64) float64 {
 	if value == 0 {
 		return 0

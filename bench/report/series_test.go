@@ -15,8 +15,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// runWithSeries is a copy of the run in testdata, with made-up time series for the rounds of
-// its first turn of burst. promtool writes them in the format of Prometheus.
+// runWithSeries copies the run of testdata and adds made-up time series for the rounds of its first
+// turn of burst. promtool writes them in the format of Prometheus.
 func runWithSeries(t *testing.T) string {
 	t.Helper()
 	promtool := tool(t, "promtool", "prometheus")
@@ -54,10 +54,10 @@ func runWithSeries(t *testing.T) string {
 	return dir
 }
 
-// isMemory: the ideal client does not serve how much it takes.
+// isMemory reports whether a metric is memory, which the ideal client does not serve.
 func isMemory(name string) bool { return name == "process_resident_memory_bytes" }
 
-// madeUp is a value that grows and falls, and more slowly for those that are not ours.
+// madeUp returns a value that rises and falls, at a different pace for each contender.
 func madeUp(name, contender string, second int) float64 {
 	pace := map[string]float64{Ours: 1, "controller-runtime": 0.6, "quarkus": 0.35, "ideal": 1.1}[contender]
 	at := float64(second) * pace
@@ -72,7 +72,7 @@ func madeUp(name, contender string, second int) float64 {
 	return math.Min(at, 12) / pace * 0.8
 }
 
-// copyOfRun is a copy of the run in testdata.
+// copyOfRun copies the run of testdata.
 func copyOfRun(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func copyOfRun(t *testing.T) string {
 	return dir
 }
 
-// tool finds a program, or skips the test.
+// tool finds a program or skips the test.
 func tool(t *testing.T, program, debianPackage string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -120,7 +120,7 @@ func TestARoundsPointsAreThoseOfItsContender(t *testing.T) {
 				metric = "reconciliations_queue"
 			}
 			if len(line.Points) != 26 {
-				t.Errorf("%s has %d points, not one for each of the seconds 5 to 30: in those before, rates are of the round before, too", line.Label, len(line.Points))
+				t.Errorf("%s has %d points, not one per second from 5 to 30; earlier rates could include the previous round", line.Label, len(line.Points))
 				continue
 			}
 			for i, point := range line.Points {
@@ -139,7 +139,7 @@ func TestARoundsPointsAreThoseOfItsContender(t *testing.T) {
 			t.Errorf("the lines are not in the order of the run: %s", got)
 		}
 		_, err = prometheus.querier.lines(ctx, first, "up", 100)
-		if err == nil || !strings.Contains(err.Error(), `no series "up"`) {
+		if err == nil || !strings.Contains(err.Error(), `query "up"`) {
 			t.Errorf("a series that has no rule: %v", err)
 		}
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// Statistic is what the rounds of one contender say of one measure.
+// Statistic summarizes one measure over the rounds of one contender.
 type Statistic struct {
 	N      int       `json:"n"` // rounds that count
 	Median float64   `json:"median"`
@@ -15,11 +15,11 @@ type Statistic struct {
 	Rounds []float64 `json:"rounds"` // in the order of their start
 }
 
-// statisticOf sums up at least one value.
+// statisticOf summarizes at least one value.
 func statisticOf(values []float64) Statistic {
 	return Statistic{len(values), outcome.Median(values), slices.Min(values), slices.Max(values), values}
 }
 
-// overlap says whether the ranges of two statistics have a value in common: then the
-// difference of the medians may be chance.
+// overlap reports whether the ranges of two statistics overlap. The difference of their medians may
+// then be chance.
 func overlap(a, b Statistic) bool { return a.Min <= b.Max && b.Min <= a.Max }

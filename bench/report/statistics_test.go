@@ -67,14 +67,14 @@ func TestOurRowIsTheOneOfTheSameSetting(t *testing.T) {
 		}
 	}
 	if _, is := baseline([]Row{{Contender: "x"}}, Row{Contender: "x"}); is {
-		t.Error("something of somebody else is ours")
+		t.Error("a row of another contender is ours")
 	}
 }
 
 func TestWhatReadsAreIsSaidAsTheRunCountedThem(t *testing.T) {
 	old := outcome.Round{Measured: outcome.Measured{outcome.Reads: 9}}
 	newer := outcome.Round{Measured: outcome.Measured{outcome.Reads: 0, outcome.ListCalls: 9}}
-	for want, rounds := range map[string][]outcome.Round{"are none, however they come": {newer}, "also the lists": {old}} {
+	for want, rounds := range map[string][]outcome.Round{"without the lists": {newer}, "including the lists": {old}} {
 		if said := Summarize(outcome.Run{}, rounds).Reads; !strings.Contains(said, want) {
 			t.Errorf("of %+v it says %q", rounds, said)
 		}

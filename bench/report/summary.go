@@ -11,22 +11,22 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/outcome"
 )
 
-// Ours is the contender that all others are compared with.
+// Ours is the name of the contender that all others are compared with.
 const Ours = "bellerophon"
 
-// Summary is all that a run says. It is what --json prints.
+// Summary is the whole report of a run. --json prints it.
 type Summary struct {
 	Run    outcome.Run `json:"run"`
-	Rounds int         `json:"rounds"`         // all that are over
-	Counts int         `json:"roundsCounting"` // those in the medians
+	Rounds int         `json:"rounds"`         // all completed rounds
+	Counts int         `json:"roundsCounting"` // rounds in the medians
 	Goals  []Goal      `json:"goals"`
-	Reads  string      `json:"reads"`            // what they are
-	Losses []Finding   `json:"losses"`           // wherever Bellerophon's median is worse
-	Wins   []Finding   `json:"wins"`             // wherever it is better
-	Limits []Limits    `json:"limits,omitempty"` // of scenarios in which limits of the memory were swept
-	Tables []Table     `json:"tables"`           // in the order in which the scenarios were asked for
+	Reads  string      `json:"reads"`            // how this run counts reads
+	Losses []Finding   `json:"losses"`           // where Bellerophon's median is worse
+	Wins   []Finding   `json:"wins"`             // where it is better
+	Limits []Limits    `json:"limits,omitempty"` // one per scenario with memory limits
+	Tables []Table     `json:"tables"`           // in the requested order of the scenarios
 	Left   []Left      `json:"leftOut"`
-	Noisy  []Left      `json:"noisy"` // rounds that are in medians though the machine was busy
+	Noisy  []Left      `json:"noisy"` // rounds that count although the machine was busy
 }
 
 // Table is one scenario in one variant.
@@ -36,34 +36,34 @@ type Table struct {
 	Blocks   []Block `json:"measures"`
 }
 
-// Name is the scenario and its variant.
+// Name returns the scenario and its variant.
 func (t Table) Name() string { return strings.TrimSpace(t.Scenario + " " + t.Variant) }
 
-// Block is one measure of all contenders.
+// Block has one measure of all contenders.
 type Block struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	Unit  string `json:"unit"` // s, bytes, or nothing for a number
-	// IsFact says that it is of the round, and nobody's merit.
+	Unit  string `json:"unit"` // s, bytes, or "" for a plain number
+	// IsFact reports that the measure describes the round and is not compared.
 	IsFact bool  `json:"isFact,omitempty"`
 	Rows   []Row `json:"rows"`
 }
 
-// Row is one contender with one setting.
+// Row has one contender with one setting.
 type Row struct {
-	Label     string    `json:"label"` // the contender, its setting unless that is the default, and whether it was warm
+	Label     string    `json:"label"` // contender, setting if not the default, and warmth
 	Contender string    `json:"contender"`
 	Setting   string    `json:"setting"`
 	Warm      bool      `json:"warm"`
 	Measured  Statistic `json:"measured"`
-	Noisy     int       `json:"noisy,omitempty"`       // of its rounds
-	Ratio     float64   `json:"ratioToOurs,omitempty"` // its median by ours; 0 where there is none
-	Verdict   string    `json:"verdict"`               // in words: what Bellerophon is beside it
+	Noisy     int       `json:"noisy,omitempty"`       // noisy rounds among them
+	Ratio     float64   `json:"ratioToOurs,omitempty"` // its median divided by Bellerophon's; 0 if there is none
+	Verdict   string    `json:"verdict"`               // Bellerophon in comparison, such as "1.52x faster"
 	Median    string    `json:"-"`
 	Spread    string    `json:"-"`
 }
 
-// label names a contender, its setting unless that is the default, and whether it was warm.
+// label returns the name of a contender with its setting, if not the default, and its warmth.
 func label(contender, setting string, warm bool) string {
 	if !isDefault(setting) {
 		contender += " " + setting
@@ -79,12 +79,12 @@ type Finding struct {
 	Table, Measure, Contender, Verdict string
 }
 
-// Left is a round that is in no median, or should not be.
+// Left is a round that does not count, or that counts although it is noisy.
 type Left struct {
 	Round, Fate, Reason string
 }
 
-// Summarize sums up a run. The rounds are in the order of their start.
+// Summarize makes the report of a run from its rounds, which are in the order of their start.
 func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
 	summary := Summary{Run: run, Rounds: len(rounds), Goals: judge(run, rounds)}
 	var counting []outcome.Round
@@ -119,15 +119,15 @@ func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
 	return summary
 }
 
-// whatReadsAre differs in runs from before calls were counted by verb.
+// whatReadsAre defines reads. Runs from before calls were counted by verb also count some lists.
 func whatReadsAre(rounds []outcome.Round) string {
 	if slices.ContainsFunc(rounds, func(round outcome.Round) bool { _, is := round.Measured[outcome.ListCalls]; return is }) {
-		return "Reads are gets and lists; the lists with which a cache begins, before the first watch of the same resource, are none, however they come."
+		return "Reads are gets and lists, without the lists that fill a cache before the first watch of the same resource."
 	}
-	return "Reads are gets and lists, also the lists with which a cache begins, but not where a watch streams them."
+	return "Reads are gets and lists, including the lists that fill a cache, unless a watch streams them."
 }
 
-// find collects where Bellerophon is worse and where it is better.
+// find collects the wins and losses of a table.
 func (s *Summary) find(table Table) {
 	for _, block := range table.Blocks {
 		for _, row := range block.Rows {
@@ -146,19 +146,20 @@ func (s *Summary) find(table Table) {
 	}
 }
 
-// kind is a scenario in a variant.
+// kind is a scenario with a variant.
 type kind struct{ scenario, variant string }
 
 func (k kind) String() string { return strings.TrimSpace(k.scenario + " " + k.variant) }
 
+// ofKind returns the rounds of one kind.
 func ofKind(rounds []outcome.Round, wanted kind) []outcome.Round {
 	return slices.DeleteFunc(slices.Clone(rounds), func(round outcome.Round) bool {
 		return kind{round.Scenario, round.Variant} != wanted
 	})
 }
 
-// kindsOf lists the scenarios and variants, as they were asked for; what was not asked for
-// comes last, by name and numbers.
+// kindsOf returns the kinds of the rounds in the requested order. Kinds that were not requested come
+// last, by name and numbers.
 func kindsOf(run outcome.Run, rounds []outcome.Round) []kind {
 	seen := map[kind]bool{}
 	for _, round := range rounds {
@@ -169,11 +170,12 @@ func kindsOf(run outcome.Run, rounds []outcome.Round) []kind {
 	})
 }
 
-// byPlace orders by a list, and what is not in it after that, by name.
+// byPlace orders by the position in a list. Names outside of the list come last, by name.
 func byPlace(order []string, a, b string) int {
 	return cmp.Or(cmp.Compare(place(order, a), place(order, b)), cmp.Compare(a, b))
 }
 
+// place returns the position of a name in a list, or the length of the list.
 func place(order []string, name string) int {
 	if at := slices.Index(order, name); at >= 0 {
 		return at
@@ -186,8 +188,8 @@ func byNumbers(a, b string) int {
 	return cmp.Or(cmp.Compare(variantValue(a, "n"), variantValue(b, "n")), cmp.Compare(variantValue(a, "load"), variantValue(b, "load")), cmp.Compare(a, b))
 }
 
-// bySetting orders the default first, then limits of the memory, then numbers of workers, each
-// by size.
+// bySetting orders the default before memory limits, and these before numbers of workers, each by
+// size.
 func bySetting(a, b string) int {
 	if isDefault(a) || isDefault(b) {
 		return cmp.Compare(fmt.Sprint(isDefault(b)), fmt.Sprint(isDefault(a)))
@@ -195,9 +197,10 @@ func bySetting(a, b string) int {
 	return cmp.Or(cmp.Compare(variantValue(a, "workers"), variantValue(b, "workers")), cmp.Compare(limitOf(a), limitOf(b)), cmp.Compare(a, b))
 }
 
+// byWarmth orders cold before warm.
 func byWarmth(a, b bool) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
 
-// compare makes the block of one measure of the rounds of one kind.
+// compare creates the block of one measure from the rounds of one kind.
 func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
 	type side struct {
 		contender, setting string
@@ -229,7 +232,7 @@ func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
 		switch {
 		case by.isFact:
 		case !is:
-			block.Rows[i].Verdict = "nothing of ours to compare"
+			block.Rows[i].Verdict = "not measured"
 		case ours.Label == row.Label:
 			block.Rows[i].Verdict, block.Rows[i].Ratio = "ours", 1
 		default:
@@ -242,8 +245,8 @@ func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
 	return block
 }
 
-// baseline is our row that a row is compared with: that of the same setting, else the
-// default one, else any; and of these that which is as warm.
+// baseline returns Bellerophon's row to compare a row with: the row with the same setting, else with
+// the default, else any. Among these it prefers the same warmth.
 func baseline(rows []Row, of Row) (Row, bool) {
 	best, points := Row{}, 0
 	for _, row := range rows {
