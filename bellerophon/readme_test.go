@@ -2,31 +2,44 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// commandLines returns the indented lines of a document that begin with a command, without their
+// commandLines returns the indented lines of documents that begin with a command, without their
 // comments.
-func commandLines(t *testing.T, document, command string) []string {
+func commandLines(t *testing.T, command string, documents ...string) []string {
 	t.Helper()
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var lines []string
-	for _, match := range regexp.MustCompile(`(?m)^    (`+command+` [^#\n]*)`).FindAllStringSubmatch(string(text), -1) {
-		lines = append(lines, strings.TrimSpace(match[1]))
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`(?m)^    (`+command+` [^#\n]*)`).FindAllStringSubmatch(string(text), -1) {
+			lines = append(lines, strings.TrimSpace(match[1]))
+		}
 	}
 	if len(lines) == 0 {
-		t.Fatalf("%s has no line with %s", document, command)
+		t.Fatalf("no document has a line with %s", command)
 	}
 	return lines
 }
 
+// documents returns the pages with commands.
+func documents(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("docs has no pages (%v)", err)
+	}
+	return append(pages, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md")
+}
+
 func TestTheCommandsOfTheReadmeAreUnderstood(t *testing.T) {
-	for _, line := range commandLines(t, "../README.md", "bin/bellerophon") {
+	for _, line := range commandLines(t, "bin/bellerophon", "../README.md") {
 		command, args, err := newRoot().Find(strings.Fields(line)[1:])
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
@@ -46,12 +59,10 @@ func TestTheMakeTargetsOfTheDocumentsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, document := range []string{"../README.md", "../CONTRIBUTING.md"} {
-		for _, line := range commandLines(t, document, "make") {
-			target := strings.Fields(line)[1]
-			if !regexp.MustCompile(`(?m)^` + target + `:.*## `).Match(makefile) {
-				t.Errorf("%s: %s: the Makefile has no such target", document, line)
-			}
+	for _, line := range commandLines(t, "make", documents(t)...) {
+		target := strings.Fields(line)[1]
+		if !regexp.MustCompile(`(?m)^` + target + `:.*## `).Match(makefile) {
+			t.Errorf("%s: the Makefile has no such target", line)
 		}
 	}
 }

@@ -16,6 +16,8 @@ import (
 
 func TestTheExampleOfATestPasses(t *testing.T) { aDeploymentGetsAServiceInSpiteOfFaults(t) }
 
+func TestTheExampleOfASharedStreamPasses(t *testing.T) { twoFollowersShareTheEvents(t) }
+
 func TestTheReconcilerOfTheReadmeCreatesAndRepairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})

@@ -12,7 +12,7 @@ import (
 
 // Defaults of [ReconcileOptions].
 const (
-	DefaultWorkers = 32 // measured, see ARCHITECTURE.md: with half as many, a burst takes a seventh longer
+	DefaultWorkers = 32 // measured, see docs/decisions.md: with half as many, a burst takes a seventh longer
 	DefaultTimeout = 2 * time.Minute
 	DefaultGrace   = 20 * time.Second // below the 30 s that Kubernetes gives a pod to terminate
 )
