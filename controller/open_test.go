@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 	"github.com/reactivex/rxgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // delayed returns a stage that holds each batch back for a time, and counts what it holds.
@@ -250,6 +252,33 @@ func TestManyFollowTheOpenEndsOfAManager(t *testing.T) {
 		}
 		if !slices.Contains(events, "Listed x") || !slices.Contains(events, "Applied x") || changes[0] != "Added x" || len(changes) != 3001 {
 			t.Errorf("got %d events and %d changes, want all of them", len(events), len(changes))
+		}
+	})
+}
+
+// Nothing can go on behind a stage that panicked, so Run must not go on without it.
+func TestAStageThatPanicsEndsTheManagerWithItsError(t *testing.T) {
+	broken := controller.Stage{Name: "broken", Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
+		return streams.MapBatches(events, func([]streams.Event) ([]streams.Event, error) { panic("broken stage") })
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		manager, err := controller.NewManager(server.Config(), scheme.Scheme, controller.Options{
+			Stages: []controller.Stage{broken}, OnError: func(error) {}, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := manager.Add("idle", func(context.Context, operators.Request) (time.Duration, error) { return 0, nil }, controller.For(&corev1.ConfigMap{})); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := manager.Run(ctx); err == nil || !strings.Contains(err.Error(), "broken stage") {
+			t.Errorf("Run returned %v, want the panic of the stage", err)
 		}
 	})
 }

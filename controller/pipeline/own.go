@@ -17,6 +17,7 @@ type Stage struct {
 	// Run returns the stage's output. It is called once. The stage must keep the order of the events
 	// of one key. It must also pass on events without an object, such as ListStart and ListEnd, in
 	// their place. An event that the stage drops does not reach the cache, whatever the level of sync.
+	// A panic ends the pipeline, and the Run of the manager returns it.
 	Run func(events streams.Stream[streams.Event]) streams.Stream[streams.Event]
 
 	// Stats, if set, is updated by the stage, by the rules of [operators.StageStats]. A stage that has
