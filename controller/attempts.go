@@ -9,24 +9,26 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// attempts knows the reconciles of one controller that run now.
+// attempts tracks the attempts of one controller that are running, or whose results are pending.
 type attempts struct {
-	stir    func() // ends a calm
-	mu      sync.Mutex
-	started map[*operators.Request]time.Time
-	untold  int           // attempts that have begun, whose result has not been told yet
-	closed  bool          // no further attempt begins
-	idle    chan struct{} // is closed when closed and nothing is untold
+	markActive func() // restarts the quiet period of the cache
+	mu         sync.Mutex
+	started    map[*operators.Request]time.Time // when each running attempt began
+	unhandled  int                              // attempts that began and whose result is not handled yet
+	closed     bool                             // no further attempt begins
+	idle       chan struct{}                    // closed once closed is set and unhandled is 0
 }
 
-func newAttempts(stir func()) *attempts {
-	return &attempts{stir: stir, started: map[*operators.Request]time.Time{}, idle: make(chan struct{})}
+// newAttempts creates attempts that call markActive when an attempt begins.
+func newAttempts(markActive func()) *attempts {
+	return &attempts{markActive: markActive, started: map[*operators.Request]time.Time{}, idle: make(chan struct{})}
 }
 
-// counting is a reconciler whose attempts are known.
-func (a *attempts) counting(reconcile operators.Reconciler) operators.Reconciler {
+// tracked returns a reconciler whose attempts are tracked. After close, its attempts fail with
+// pipeline.ErrRemoved.
+func (a *attempts) tracked(reconcile operators.Reconciler) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
-		a.stir()
+		a.markActive()
 		if !a.begin(&request) {
 			return 0, operators.Terminal(pipeline.ErrRemoved)
 		}
@@ -35,6 +37,7 @@ func (a *attempts) counting(reconcile operators.Reconciler) operators.Reconciler
 	}
 }
 
+// begin records that an attempt begins, and returns false if it must not.
 func (a *attempts) begin(request *operators.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -42,26 +45,27 @@ func (a *attempts) begin(request *operators.Request) bool {
 		return false
 	}
 	a.started[request] = time.Now()
-	a.untold++
+	a.unhandled++
 	return true
 }
 
+// end records that the reconciler has returned.
 func (a *attempts) end(request *operators.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.started, request)
 }
 
-// told notes that the result of an attempt that had begun was told.
-func (a *attempts) told() {
+// handled records that the result of an attempt was handled. Attempts that did not begin do not count.
+func (a *attempts) handled() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.untold--
+	a.unhandled--
 	a.closeIdle()
 }
 
-// close lets no further attempt begin. The channel is closed when the result of the last one
-// has been told.
+// close prevents further attempts. The returned channel is closed when the result of the last attempt
+// has been handled.
 func (a *attempts) close() (idle <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,20 +74,21 @@ func (a *attempts) close() (idle <-chan struct{}) {
 	return a.idle
 }
 
+// closeIdle closes idle if it is time. The caller holds a.mu.
 func (a *attempts) closeIdle() {
-	if a.closed && a.untold == 0 {
+	if a.closed && a.unhandled == 0 {
 		close(a.idle)
 	}
 }
 
-// inFlight is how many attempts have begun whose result has not been told yet.
+// inFlight returns the number of attempts that began and whose result is not handled yet.
 func (a *attempts) inFlight() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.untold
+	return a.unhandled
 }
 
-// now is how many attempts run, how long they have run together, and the longest.
+// now returns the number of running attempts, the sum of their durations so far, and the longest one.
 func (a *attempts) now() (running int, total, longest time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

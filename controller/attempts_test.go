@@ -14,7 +14,7 @@ import (
 func TestAnAttemptThatComesAfterTheRemovalDoesNotBegin(t *testing.T) {
 	made := newAttempts(func() {})
 	begun := 0
-	reconcile := made.counting(func(context.Context, operators.Request) (time.Duration, error) {
+	reconcile := made.tracked(func(context.Context, operators.Request) (time.Duration, error) {
 		begun++
 		return 0, nil
 	})
@@ -31,6 +31,6 @@ func TestAnAttemptThatComesAfterTheRemovalDoesNotBegin(t *testing.T) {
 		t.Error("the attempts are idle before the result of the last one was handled")
 	default:
 	}
-	made.told()
+	made.handled()
 	<-idle
 }

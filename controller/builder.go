@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Option is a part of a controller.
+// Option configures a controller.
 type Option func(*definition)
 
-// definition is a controller in the making.
+// definition collects the options of a controller that is being added.
 type definition struct {
 	reconciles   *input
 	inputs       []*input
@@ -22,49 +22,51 @@ type definition struct {
 	feeds        []feed
 }
 
-// input is a kind whose changes concern the controller.
+// input is a kind whose changes make requests for the controller.
 type input struct {
 	object   streams.Object
 	kind     []sources.KindOption
 	watch    sources.WatchOptions
-	project  identity // of the function of Project
+	project  identity // of the function given to Project
 	indexers []cache.Indexer
-	concerns func(streams.Object) []types.NamespacedName // nil: by owner, and of reconciles itself
+	mapFunc  func(streams.Object) []types.NamespacedName // nil for the owner, or for the object itself with For
 	when     func(streams.Change) bool
 	early    func(streams.Object) bool
 	onDemand bool
-	wrong    error // what does not fit the kind
+	wrong    error // an option that does not fit the kind
 }
 
-// InputOption narrows what a controller watches of a kind.
+// InputOption configures how a controller watches a kind.
 type InputOption func(*input)
 
-// LabelSelector watches only objects that a label selector selects.
+// LabelSelector restricts the watch to objects that a label selector selects.
 func LabelSelector(selector string) InputOption {
 	return func(i *input) { i.watch.LabelSelector = selector }
 }
 
-// FieldSelector watches only objects that a field selector selects, such as
-// "spec.nodeName=worker-1". The API server knows few fields of each kind.
+// FieldSelector restricts the watch to objects that a field selector selects, such as
+// "spec.nodeName=worker-1". The API server supports few fields of each kind.
 func FieldSelector(selector string) InputOption {
 	return func(i *input) { i.watch.FieldSelector = selector }
 }
 
-// Transform changes objects before they enter the cache, to keep only what is read of them.
-// See [sources.WatchOptions]. All controllers of a manager that name the kind must give the same
-// function: see [For].
-func Transform(keep func(streams.Object)) InputOption {
-	return func(i *input) { i.watch.Transform = keep }
+// Transform sets a function that changes objects before they enter the cache, so that the cache keeps
+// only the fields that are read. See [sources.WatchOptions]. All controllers of a manager that name
+// the kind must give the same function: see [For].
+func Transform(transform func(streams.Object)) InputOption {
+	return func(i *input) { i.watch.Transform = transform }
 }
 
-// Indexed has the cache find objects of the kind by more than their names and owners: see
-// [ByIndex]. All that index a kind must do so before anybody watches it.
+// Indexed adds indexes to the cache of the kind, in addition to names and owners: see [ByIndex]. The
+// first controller that names the kind must give all indexes. A later controller may only give
+// indexes that exist.
 func Indexed(indexers ...cache.Indexer) InputOption {
 	return func(i *input) { i.indexers = append(i.indexers, indexers...) }
 }
 
-// When lets only those changes make requests for which predicate is true. Given several times,
-// all of the predicates must be true. predicate must be fast, and safe for use by many goroutines.
+// When sets a predicate: a change makes requests only if predicate returns true. If When is given
+// several times, all predicates must return true. predicate must be fast, and safe for use by many
+// goroutines.
 func When(predicate func(streams.Change) bool) InputOption {
 	return func(i *input) {
 		before := i.when
@@ -74,52 +76,52 @@ func When(predicate func(streams.Change) bool) InputOption {
 	}
 }
 
-// ReconcileBeforeSync says of objects that they are reconciled as soon as they are known, and do not wait until
-// all kinds are [cache.Current]: those for which nothing was done yet. At a start among many
-// objects, what is new need not wait for lists of what is old. It is an option of [For].
+// ReconcileBeforeSync reconciles some objects as soon as the cache has them. They do not wait until all
+// kinds of the controller are [cache.Current]. predicate selects them: objects for which nothing was
+// done yet. So at a start among many objects, new objects need not wait for the lists of old ones. It
+// is an option of [For].
 //
-// A field selector that selects such objects, if there is one that the API server knows, has them
-// known first: a page of them is asked for before the list of all. Of a custom resource those
-// fields can be selected that its definition names as selectableFields. It is that of the
-// controller that is the first to watch the kind.
+// fields is a field selector for such objects, or empty if the API server supports none. One page of
+// the objects that it selects is requested before the list of all objects. For a custom resource, the
+// supported fields are the selectableFields of its definition. If several controllers watch the kind,
+// the selector of the first one applies.
 //
-// Of a controller that is added while the manager runs, nothing is early.
+// If the controller is added while the manager runs, no object is reconciled early.
 //
-// The reconciler may then not find in the cache what is on the server. It must find that out by
-// the server's answers: a creation of what is there fails with AlreadyExists. is must be fast, and
-// safe for use by many goroutines.
-func ReconcileBeforeSync[T streams.Object](is func(object T) bool, fields string) InputOption {
+// The reconciler of such an object may not find in the cache what exists on the server. It must rely
+// on the server's answers: if an object already exists, Create fails with AlreadyExists. predicate
+// must be fast, and safe for use by many goroutines.
+func ReconcileBeforeSync[T streams.Object](predicate func(object T) bool, fields string) InputOption {
 	return func(i *input) {
 		if _, fits := i.object.(T); !fits {
-			i.wrong = fmt.Errorf("ReconcileBeforeSync is for a %v, and the controller keeps a %T; let its function take that", reflect.TypeFor[T](), i.object)
+			i.wrong = fmt.Errorf("ReconcileBeforeSync has a predicate for %v, but the kind is kept as %T; give a predicate for that type", reflect.TypeFor[T](), i.object)
 		}
 		i.watch.First = fields
 		i.early = func(object streams.Object) bool {
 			typed, ok := object.(T)
-			return ok && is(typed)
+			return ok && predicate(typed)
 		}
 	}
 }
 
-// Plural names the kind in URLs, where its plural is not the regular one.
+// Plural sets the plural of the kind in URLs, if it is not the regular one.
 func Plural(resource string) InputOption {
 	return func(i *input) { i.kind = append(i.kind, sources.Plural(resource)) }
 }
 
-// ClusterScoped says that the kind has no namespaces.
+// ClusterScoped marks the kind as cluster-scoped: its objects have no namespaces.
 func ClusterScoped() InputOption {
 	return func(i *input) { i.kind = append(i.kind, sources.ClusterScoped()) }
 }
 
-// OfKind names the kind of an object whose Go type the scheme does not know. See
-// [sources.OfKind].
+// OfKind sets the kind of an object whose Go type is not in the scheme. See [sources.OfKind].
 func OfKind(kind schema.GroupVersionKind) InputOption {
 	return func(i *input) { i.kind = append(i.kind, sources.OfKind(kind)) }
 }
 
-// Project keeps of each object what a function makes of the whole one. See
-// [sources.Project]. All controllers of a manager that name the kind must give the same function:
-// see [For].
+// Project sets a function that turns a whole object into the smaller object that the cache keeps. See
+// [sources.Project]. All controllers of a manager that name the kind must give the same function: see
+// [For].
 func Project[From, To streams.Object](project func(whole From) To) InputOption {
 	return func(i *input) {
 		i.kind = append(i.kind, sources.Project(project))
@@ -127,40 +129,41 @@ func Project[From, To streams.Object](project func(whole From) To) InputOption {
 	}
 }
 
-// Metadata stands for the metadata of the kind of a Go type, where that is all that is read:
+// Metadata is the metadata of an object, for a controller that reads nothing else of the kind:
 // Owns(&Metadata[appsv1.StatefulSet]{}). See [sources.Metadata].
 type Metadata[T any] = sources.Metadata[T]
 
-// For names the kind of the objects that the controller reconciles. Required.
+// For sets the kind of the objects that the controller reconciles. Required.
 //
-// The Go type of the object, here as in Owns and Watches, is what is kept of the kind in the
-// cache, and what [Get], [List] and [ByIndex] read: see [sources.KindOf].
+// The cache keeps objects of the kind as the Go type of object, and [Get], [List] and [ByIndex] read
+// that type: see [sources.KindOf]. This also holds for Owns and Watches.
 //
-// The controllers of a manager share one watch and one cache of a kind. So all that name a kind, in
-// For, Owns or Watches, must name it with the same type and the same options LabelSelector, FieldSelector, Transform
-// and Project: otherwise Add fails. Functions are the same if they are one value: a function of the
-// package, or a closure or a method value that a variable holds for all of them.
+// The controllers of a manager share one watch and one cache of a kind. So whenever For, Owns or
+// Watches names a kind, it must give the same type and the same options ClusterScoped, Plural,
+// LabelSelector, FieldSelector, Transform and Project. Otherwise Add fails. Two functions are the same
+// if they are one value: a function of a package, or a closure or method value from one variable.
 func For(object streams.Object, options ...InputOption) Option {
 	return func(d *definition) { d.reconciles = newInput(object, nil, options) }
 }
 
-// Owns names a kind of objects that the reconciled ones control, by owner reference.
+// Owns adds a kind of objects whose controller owner reference names a reconciled object. A change of
+// such an object makes a request for its owner.
 func Owns(object streams.Object, options ...InputOption) Option {
 	return func(d *definition) { d.inputs = append(d.inputs, newInput(object, nil, options)) }
 }
 
-// Watches names a kind of objects that concern reconciled ones otherwise; concerns names
-// those. See [operators.Rule].
-func Watches(object streams.Object, concerns func(streams.Object) []types.NamespacedName, options ...InputOption) Option {
-	return func(d *definition) { d.inputs = append(d.inputs, newInput(object, concerns, options)) }
+// Watches adds a kind of objects that concern reconciled objects in another way. mapFunc returns the
+// names of the reconciled objects: see [operators.Rule].
+func Watches(object streams.Object, mapFunc func(streams.Object) []types.NamespacedName, options ...InputOption) Option {
+	return func(d *definition) { d.inputs = append(d.inputs, newInput(object, mapFunc, options)) }
 }
 
-// IgnoreEchoes tells that one call of the reconciler does all that it can do, so that
-// its own writes need not cause another. See [operators.Controller].
+// IgnoreEchoes drops the requests that the controller's own writes cause. Give it if one call of the
+// reconciler does all that it can do. See [operators.Controller].
 func IgnoreEchoes() Option { return func(d *definition) { d.ignoreEchoes = true } }
 
-func newInput(object streams.Object, concerns func(streams.Object) []types.NamespacedName, options []InputOption) *input {
-	made := &input{object: object, concerns: concerns}
+func newInput(object streams.Object, mapFunc func(streams.Object) []types.NamespacedName, options []InputOption) *input {
+	made := &input{object: object, mapFunc: mapFunc}
 	for _, option := range options {
 		option(made)
 	}

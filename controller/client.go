@@ -15,20 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fieldManager is the query parameter that metav1.CreateOptions and PatchOptions have of that
-// name. To encode those took a twentieth of the CPU of an operator that creates.
+// fieldManager is the query parameter of that field in metav1.CreateOptions and PatchOptions. It is
+// set directly: encoding those options took a twentieth of the CPU of an operator that creates.
 const fieldManager = "fieldManager"
 
-// Client reads the kinds that a manager watches from its cache, and writes them to the
-// API server. What it wrote, the next read sees. Its functions may be called from any
-// goroutine. Objects that [Get], [List] and [ByIndex] return are those of the cache and must not be
-// changed: change a deep copy. What [Live] and the writes return is the caller's own.
+// Client reads the kinds that a manager watches from its cache, and writes to the API server. A read
+// sees the writes that returned before it. Its functions may be called from any goroutine.
 //
-// Errors of the API server are wrapped with what was being done to which object; test
-// them with the functions of k8s.io/apimachinery/pkg/api/errors.
+// The objects that [Get], [List] and [ByIndex] return belong to the cache and must not be changed:
+// change a deep copy. The objects that [Live] and the writes return belong to the caller.
+//
+// Errors of the API server are wrapped with the verb and the object; test them with the functions of
+// k8s.io/apimachinery/pkg/api/errors.
 type Client struct {
 	manager *Manager
-	forms   atomic.Pointer[map[reflect.Type]*form] // Nothing changes the map.
+	forms   atomic.Pointer[map[reflect.Type]*form] // The map is never changed, only replaced.
 }
 
 func newClient(manager *Manager) *Client {
@@ -37,8 +38,9 @@ func newClient(manager *Manager) *Client {
 	return made
 }
 
-// Get is an object of type T from the cache. It panics if no controller watches T, or none any
-// more, here as in List and ByIndex; what is watched as a projection or as metadata is read as that.
+// Get returns an object of type T from the cache. A kind that is watched as a projection or as metadata
+// is read as that type. Get panics if no controller watches T, or none any longer. So do List and
+// ByIndex.
 func Get[T streams.Object](c *Client, name types.NamespacedName) (object T, found bool) {
 	store := c.read(reflect.TypeFor[T]()).store()
 	if store == nil {
@@ -51,8 +53,8 @@ func Get[T streams.Object](c *Client, name types.NamespacedName) (object T, foun
 	return held.(T), true
 }
 
-// List is the objects of type T in a namespace, or in all, if it is empty, from the
-// cache, by namespace and name.
+// List returns the objects of type T in a namespace from the cache, sorted by namespace and name. An
+// empty namespace stands for all namespaces.
 func List[T streams.Object](c *Client, namespace string) []T {
 	store := c.read(reflect.TypeFor[T]()).store()
 	if store == nil {
@@ -61,7 +63,7 @@ func List[T streams.Object](c *Client, namespace string) []T {
 	return typed[T](store.List(namespace))
 }
 
-// ByIndex is the objects of type T that have a value in an index, from the cache, by
+// ByIndex returns the objects of type T that have a value in an index from the cache, sorted by
 // namespace and name.
 func ByIndex[T streams.Object](c *Client, index, value string) []T {
 	store := c.read(reflect.TypeFor[T]()).store()
@@ -71,6 +73,7 @@ func ByIndex[T streams.Object](c *Client, index, value string) []T {
 	return typed[T](store.ByIndex(index, value))
 }
 
+// typed converts objects of the cache to their Go type.
 func typed[T streams.Object](held []streams.Object) []T {
 	objects := make([]T, len(held))
 	for i, object := range held {
@@ -79,9 +82,9 @@ func typed[T streams.Object](held []streams.Object) []T {
 	return objects
 }
 
-// Live reads an object from the API server, past the cache. It costs a request: use it
-// where a write was refused in a way that the cache cannot explain, or for the whole of what
-// is kept as a projection or as metadata.
+// Live reads an object from the API server instead of the cache, which costs a request. Use it if a
+// write was refused in a way that the cache cannot explain. Use it also to read the whole of an object
+// that is kept as a projection or as metadata.
 func Live[T streams.Object](ctx context.Context, c *Client, name types.NamespacedName) (T, error) {
 	kind := c.of(reflect.TypeFor[T]())
 	object := kind.as.New()
@@ -96,9 +99,10 @@ func Live[T streams.Object](ctx context.Context, c *Client, name types.Namespace
 	return object.(T), nil
 }
 
-// Create creates an object and returns it as the API server stored it. T is the type of the
-// API; a kind that is kept as a projection or as metadata then enters the cache as that. It
-// is likewise with Apply, Patch and PatchStatus, but Patch and PatchStatus take metadata too.
+// Create creates an object and returns it as the API server stored it. T must be the API type. The
+// answer enters the cache in the form in which the kind is kept: whole, as a projection or as metadata.
+// Both also hold for Apply, Merge, Patch and PatchStatus, except that Patch and PatchStatus accept
+// metadata too.
 func Create[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
 	kind := c.written(reflect.TypeFor[T](), "create", true)
 	created := kind.as.New()
@@ -109,8 +113,10 @@ func Create[T streams.Object](ctx context.Context, c *Client, object T) (T, erro
 	return wrote(ctx, kind, "create", true, object, created, err)
 }
 
-// Apply applies an object server-side: what it sets becomes so, whoever owned it, and
-// what it leaves out stays as it is. It returns the object as it is then.
+// Apply applies an object server-side, with force: it takes over the fields that the object sets, even
+// if another field manager owns them. Fields that the object leaves out stay as they are, except for
+// fields that only an earlier Apply set: the API server removes these. Apply returns the object as the
+// API server stored it.
 func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
 	kind := c.written(reflect.TypeFor[T](), "apply", true)
 	applied := object.DeepCopyObject().(T)
@@ -123,19 +129,19 @@ func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error
 	return patch(ctx, c, kind, types.ApplyPatchType, "apply", body, object)
 }
 
-// Merge changes an object of a kind that is built into Kubernetes so that it has what the given
-// one sets. What the given one leaves out stays as it is, and items of lists are told apart by
-// their merge keys (a strategic merge patch). Merge needs to know nothing of what is there, unlike
-// [Patch], costs the API server half of what [Apply] does, and takes nothing away.
+// Merge sends the fields that object sets as a strategic merge patch. The kind must be built into
+// Kubernetes. Fields that object leaves out stay as they are, and list items are matched by their merge
+// keys. Unlike [Patch], Merge does not need the current state. It costs the API server half as much as
+// [Apply], and removes nothing.
 //
 // A field is set unless it holds the zero value of its type, an empty map or an empty slice. So
-// false, 0, "" and an empty list cannot be merged into a field, and need [Patch]. A pointer that
-// is not nil is set even if it points to a zero value: a Replicas of new(int32) scales to 0. The
-// values of a map and the items of a list are all sent, the zero ones too. The status is left out.
+// false, 0, "" and an empty list cannot be merged into a field, and need [Patch]. A pointer that is
+// not nil is set even if it points to a zero value: a Replicas of new(int32) scales to 0. All values
+// of a map and all items of a list are sent, including zero values. The status is left out.
 //
-// If the given object has a resource version and the one that is there has another, the error is
-// a conflict; if it has another uid, the error is that it is invalid. In both cases nothing is
-// changed. Merge returns the object as the API server stored it.
+// If object has a resource version other than the stored object's, Merge fails with a conflict. If it
+// has another uid, Merge fails with an invalid error. In both cases nothing is changed. Merge returns
+// the object as the API server stored it.
 func Merge[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
 	kind := c.written(reflect.TypeFor[T](), "merge", true)
 	body, err := encodeSet(object)
@@ -145,9 +151,9 @@ func Merge[T streams.Object](ctx context.Context, c *Client, object T) (T, error
 	return patch(ctx, c, kind, types.StrategicMergePatchType, "patch", body, object)
 }
 
-// Patch changes an object from what it is in before, as it was read, to what it is in
-// after, except for its status. If the object was changed in between, it is a conflict, and
-// nothing is changed.
+// Patch sends the difference between before, the object as it was read, and after, except for the
+// status. If the object was changed since before was read, Patch fails with a conflict and changes
+// nothing.
 func Patch[T streams.Object](ctx context.Context, c *Client, before, after T) (T, error) {
 	kind := c.written(reflect.TypeFor[T](), "patch", false)
 	body, err := mergePatch(before, after, func(part string) bool { return part != "status" })
@@ -157,9 +163,9 @@ func Patch[T streams.Object](ctx context.Context, c *Client, before, after T) (T
 	return patch(ctx, c, kind, types.MergePatchType, "patch", body, before)
 }
 
-// PatchStatus changes the status of an object from what it is in before, as it was read,
-// to what it is in after. Of the rest it changes nothing. If the object was changed in
-// between, it is a conflict, and nothing is changed.
+// PatchStatus sends the difference between the status in before, the object as it was read, and the
+// status in after. It changes nothing else. If the object was changed since before was read,
+// PatchStatus fails with a conflict and changes nothing.
 func PatchStatus[T streams.Object](ctx context.Context, c *Client, before, after T) (T, error) {
 	kind := c.written(reflect.TypeFor[T](), "patch", false)
 	body, err := mergePatch(before, after, func(part string) bool { return part == "status" })
@@ -179,15 +185,16 @@ func patch[T streams.Object](ctx context.Context, c *Client, kind *form, how typ
 	}
 	patched := kind.as.New()
 	err := request.Body(body).Do(ctx).Into(patched)
-	// On condition of a version, an answer of another version is that of this write.
+	// If a write is conditional on a version, an answer with another version can only come from it.
 	conditional := how != types.ApplyPatchType && object.GetResourceVersion() != "" && patched.GetResourceVersion() != object.GetResourceVersion()
 	return wrote(ctx, kind, verb, conditional, object, patched, err)
 }
 
-// errNoObject is in the error of a write that was answered with something else.
+// errNoObject is wrapped in the error of a write whose answer is not the object.
 var errNoObject = errors.New("the answer is not the object that was written; is there a proxy before the API server?")
 
-// wrote makes the answer to a write visible to readers, and counts it.
+// wrote handles the answer to a write: it records the write for the attempt, and makes the answer
+// visible to readers. sole is Write.Sole.
 func wrote[T streams.Object](ctx context.Context, kind *form, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
 	key := streams.KeyOf(kind.as.GroupKind(), object)
 	if err != nil {
@@ -197,24 +204,24 @@ func wrote[T streams.Object](ctx context.Context, kind *form, verb string, sole 
 	if answer.GetName() == "" {
 		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, errNoObject)
 	}
-	key = streams.KeyOf(kind.as.GroupKind(), answer) // The server may have made the name.
+	key = streams.KeyOf(kind.as.GroupKind(), answer) // The server may have generated the name.
 	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
-	told := kind.tells(answer) // Before it is kept, which may take the labels away.
+	reported := kind.reports(answer) // This comes before AsWatched, which may remove the labels.
 	kept, err := sources.AsWatched(kind.kind, kind.options, answer)
 	if err != nil {
-		return *new(T), fmt.Errorf("%s was written, but the cache cannot keep it: %w", key, err)
+		return *new(T), fmt.Errorf("%s was written, but cannot enter the cache: %w", key, err)
 	}
 	var since time.Time
 	if request, ok := operators.RequestOf(ctx); ok && len(request.Causes) > 0 {
 		since = request.Received
 	}
-	return hold(kind, answer, kept, since, told).(T), nil
+	return recordAnswer(kind, answer, kept, since, reported).(T), nil
 }
 
-// hold enters what is kept of an answer into the cache, and returns what the caller of the write
-// gets. The two share nothing: the caller may change its own, and nobody what the cache holds.
-// The smaller one is copied. An object that the watch does not select stays out of the cache.
-func hold(kind *form, answer, kept streams.Object, since time.Time, told bool) streams.Object {
+// recordAnswer adds kept, the form of an answer that the cache keeps, to the cache. It returns the
+// object for the caller of the write. The two objects share nothing, because the caller may change its
+// object. The smaller one is copied. An object that the watch does not report stays out of the cache.
+func recordAnswer(kind *form, answer, kept streams.Object, since time.Time, reported bool) streams.Object {
 	store, whole := kind.store(), kind.kept()
 	if whole {
 		answer = kept
@@ -226,7 +233,7 @@ func hold(kind *form, answer, kept streams.Object, since time.Time, told bool) s
 		kept = kept.DeepCopyObject().(streams.Object)
 	}
 	kind.options.Status.RecordWrite(kept.GetNamespace(), kept.GetResourceVersion())
-	passed := !told || store.RecordWrite(kept, since)
+	passed := !reported || store.RecordWrite(kept, since)
 	if whole && !passed {
 		return answer.DeepCopyObject().(streams.Object)
 	}

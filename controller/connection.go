@@ -15,27 +15,27 @@ import (
 )
 
 const (
-	// gathered is how many bytes are sent at once. For fewer, others who are about to write
-	// have their turn first. A request without its body has 40 to 120.
-	gathered = 1000
+	// sendNow is the number of pending bytes that are sent at once. With fewer, other goroutines that
+	// are about to write run first. A request without its body has 40 to 120 bytes.
+	sendNow = 1000
 
-	// mostWaiting is how many bytes wait to be sent before writers wait as well.
-	mostWaiting = 64 << 10
+	// maxPending is the number of pending bytes above which writers wait.
+	maxPending = 64 << 10
 
-	// lastWords is how long a connection that is closed may take to send what waits.
-	lastWords = 250 * time.Millisecond
+	// flushTimeout is how long Close may take to send the pending bytes.
+	flushTimeout = 250 * time.Millisecond
 )
 
-// dialing is one for the process: client-go shares a transport, and so its connections, among
-// those who dial with the same holder.
+// dialing is the one dial holder of the process. client-go shares a transport, and so its connections,
+// among the clients that have the same holder.
 var dialing = &transport.DialHolder{Dial: dial}
 
-// clientFor returns client-go's HTTP client for an API server, over a [connection]. A
-// configuration that dials in its own way keeps that.
+// clientFor returns client-go's HTTP client for an API server, over a [connection]. A configuration
+// with a dialer or transport of its own keeps it.
 //
-// A credential plugin closes the connections of a certificate that it replaces. To know them, it
-// wraps the dialer of the configuration, so the dialer has to be there first. Such a transport is
-// not shared. Changed certificate files need nothing here: the transport wraps any dialer.
+// A credential plugin closes the connections of a certificate that it replaces. It finds them by
+// wrapping the dialer of the configuration, so the dialer must be set first. Such a transport is not
+// shared. Changed certificate files need nothing here, because the transport wraps any dialer.
 func clientFor(config *rest.Config) (*http.Client, error) {
 	if config.Dial != nil || config.Transport != nil {
 		return rest.HTTPClientFor(config)
@@ -58,7 +58,7 @@ func clientFor(config *rest.Config) (*http.Client, error) {
 	return &http.Client{Transport: made, Timeout: config.Timeout}, nil
 }
 
-// dial dials as client-go does, with its times.
+// dial dials with the timeout and the keep-alive period of client-go.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	dialed, err := dialer.DialContext(ctx, network, address)
@@ -68,20 +68,19 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return newConnection(newSocket(dialed)), nil
 }
 
-// connection sends together what is written one after another: HTTP/2 writes the header of
-// each request, its body and each update of a window by itself, and each of those is a
-// system call here and another at the server. [connection.Write] does not wait until what
-// it was given is sent; nobody who speaks HTTP or TLS can tell. All of its methods may be
-// called from any goroutine.
+// connection sends successive writes together. HTTP/2 writes the header of each request, its body and
+// each window update separately. Without connection, each of these writes costs a system call here
+// and another one at the server. [connection.Write] returns before the bytes are sent, which makes no
+// difference to HTTP or TLS. All methods may be called from any goroutine.
 type connection struct {
 	net.Conn
 	sender *lifecycle.Group
 
 	mu      sync.Mutex
-	changed *sync.Cond // is told of changes of what follows
-	waiting []byte
+	changed *sync.Cond // signals changes of the fields below
+	pending []byte     // written and not sent yet
 	closed  bool
-	failed  error // ended the sender
+	failed  error // of the send that ended the sender
 }
 
 func newConnection(dialed net.Conn) *connection {
@@ -91,11 +90,11 @@ func newConnection(dialed net.Conn) *connection {
 	return c
 }
 
-// Write takes bytes to be sent. It fails once bytes before could not be sent.
+// Write queues bytes to be sent. It fails once a send of earlier bytes has failed.
 func (c *connection) Write(bytes []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.waiting) >= mostWaiting && !c.closed && c.failed == nil {
+	for len(c.pending) >= maxPending && !c.closed && c.failed == nil {
 		c.changed.Wait()
 	}
 	switch {
@@ -104,14 +103,15 @@ func (c *connection) Write(bytes []byte) (int, error) {
 	case c.closed:
 		return 0, net.ErrClosed
 	}
-	if len(c.waiting) == 0 {
+	if len(c.pending) == 0 {
 		c.changed.Broadcast()
 	}
-	c.waiting = append(c.waiting, bytes...)
+	c.pending = append(c.pending, bytes...)
 	return len(bytes), nil
 }
 
-// Read reads what the server sent. If the connection ended because of a send, it says so.
+// Read reads from the connection. If a failed send closed the connection, Read returns the error of
+// that send.
 func (c *connection) Read(bytes []byte) (int, error) {
 	n, err := c.Conn.Read(bytes)
 	if errors.Is(err, net.ErrClosed) {
@@ -124,18 +124,18 @@ func (c *connection) Read(bytes []byte) (int, error) {
 	return n, err
 }
 
-// Close sends what waits, if that can be done soon, and closes the connection.
+// Close sends the pending bytes, within flushTimeout, and closes the connection.
 func (c *connection) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.changed.Broadcast()
 	c.mu.Unlock()
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(lastWords)) // It fails if it is closed already.
+	_ = c.Conn.SetWriteDeadline(time.Now().Add(flushTimeout)) // It fails if the connection is closed already.
 	_ = c.sender.Wait()
 	return c.Conn.Close()
 }
 
-// send sends what is written, until the connection is closed or a send fails.
+// send sends the pending bytes until the connection is closed or a send fails.
 func (c *connection) send(context.Context) error {
 	var sending []byte
 	for {
@@ -147,28 +147,28 @@ func (c *connection) send(context.Context) error {
 			c.failed = err
 			c.changed.Broadcast()
 			c.mu.Unlock()
-			return c.Conn.Close() // Whoever reads learns of it.
+			return c.Conn.Close() // This ends a Read that waits.
 		}
 	}
 }
 
-// next waits for what is to be sent, and leaves the space of what was sent in its place.
-// After the end there is nothing.
+// next waits for pending bytes and returns them. It reuses the memory of sent for the bytes that
+// follow. Once the connection is closed and everything is sent, it returns nothing.
 func (c *connection) next(sent []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.waiting) == 0 && !c.closed {
+	for len(c.pending) == 0 && !c.closed {
 		c.changed.Wait()
 	}
-	if len(c.waiting) < gathered && !c.closed {
+	if len(c.pending) < sendNow && !c.closed {
 		c.mu.Unlock()
-		runtime.Gosched() // Whoever wrote a header is about to write the body.
+		runtime.Gosched() // A goroutine that wrote a header is about to write the body.
 		c.mu.Lock()
 	}
-	if len(c.waiting) >= mostWaiting {
+	if len(c.pending) >= maxPending {
 		c.changed.Broadcast()
 	}
-	next := c.waiting
-	c.waiting = sent[:0]
+	next := c.pending
+	c.pending = sent[:0]
 	return next
 }

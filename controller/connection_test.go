@@ -95,7 +95,7 @@ func TestAWriterWaitsWhileTooMuchWaits(t *testing.T) {
 		c, w := newWire(t)
 		write(t, c, "first")
 		synctest.Wait()
-		write(t, c, strings.Repeat(".", mostWaiting))
+		write(t, c, strings.Repeat(".", maxPending))
 		wrote := make(chan struct{})
 		group := lifecycle.New(t.Context())
 		group.Go("writer", func(context.Context) error {

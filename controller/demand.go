@@ -10,49 +10,54 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// demandLinger is how long a kind is watched on when it is not wanted any more: to list it
-// again may cost more than to keep it for a while.
+// demandLinger is how long the watch of a kind lasts after the kind is no longer wanted. A new list
+// may cost more than keeping the watch for a while.
 const demandLinger = time.Minute
 
-// demand is whether a kind is wanted that is watched on demand.
+// demand is the demand for a kind that is watched on demand.
 type demand struct {
 	wanted atomic.Bool
 
-	// The rest is changed under the manager's lock.
-	claims int       // controllers that may want it
-	met    bool      // it is one of those that need the watch
-	since  time.Time // of a demand that is met, when it was found to be wanted no more; zero if it is
+	// The fields below are protected by membership.changing.
+	claims int       // controllers that name the kind with OnDemand
+	met    bool      // the demand is one of the users of the watch
+	since  time.Time // when a demand that is met was found to be no longer wanted; zero while it is wanted
 }
 
-// OnDemand has a kind watched only while [Demand] says so, for what is needed now and then: pods
-// while an application does not get ready, say. It is an option of [Owns] and [Watches].
-// While it is not watched, nothing is found of it. A controller does not wait for it at a start,
-// nor does the level of sync before it is [cache.Current].
+// OnDemand restricts the watch of a kind to the times when [Demand] wants it. It suits kinds that are
+// needed now and then, such as pods while an application does not get ready. It is an option of [Owns]
+// and [Watches].
+//
+// While the kind is not watched, reads find none of its objects. A controller does not wait for the
+// kind at its start. The kind does not count for the level of sync before it is [cache.Current].
 func OnDemand() InputOption { return func(i *input) { i.onDemand = true } }
 
-// Demand says whether the type T, which a controller watches on demand, is wanted from now on. It is
-// one demand for all who read T: what was said last counts. T begins to be watched at once, and
-// stops a minute after it is wanted no more. current says whether it is watched, and what is found in the cache is all that there is.
-// Objects that are there then are changes as at a start, so that those are reconciled whom they
-// concern. Demand may be called from any goroutine, and waits for nothing. It panics for a type
+// Demand sets whether the kind of T, which controllers watch [OnDemand], is wanted from now on. All
+// callers share one demand, and the last call applies. The watch begins at once, and ends a minute
+// after the kind is no longer wanted. current reports whether the kind is watched and the cache has all
+// its objects: see [cache.Current].
+//
+// When the watch begins, every object is a change, as at a start, and makes requests by the rules of
+// the controllers. Demand may be called from any goroutine, and does not wait. It panics for a type
 // that no controller names.
 func Demand[T streams.Object](c *Client, wanted bool) (current bool) {
 	kind := c.read(reflect.TypeFor[T]())
 	if kind.demand.wanted.Swap(wanted) != wanted {
-		c.manager.lookAtDemand()
+		c.manager.notifyDemand()
 	}
 	store := kind.store()
 	return store != nil && store.Level() >= cache.Current
 }
 
-func (m *Manager) lookAtDemand() {
+// notifyDemand wakes followDemand.
+func (m *Manager) notifyDemand() {
 	select {
 	case m.demanded <- struct{}{}:
-	default: // It looks at all anyway.
+	default: // A token is pending, and followDemand checks every kind.
 	}
 }
 
-// followDemand begins and ends watches as they are wanted.
+// followDemand starts and stops the watches of kinds on demand, until ctx ends.
 func (m *Manager) followDemand(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -69,8 +74,8 @@ func (m *Manager) followDemand(ctx context.Context) error {
 	}
 }
 
-// meetDemand begins what is wanted, and ends what was not for long enough. It says when there
-// will be something to end.
+// meetDemand starts the watches that are wanted, and stops the watches that have not been wanted for
+// demandLinger. It returns when the next watch is due to stop, or zero.
 func (m *Manager) meetDemand(now time.Time) (due time.Time) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -82,8 +87,8 @@ func (m *Manager) meetDemand(now time.Time) (due time.Time) {
 			demand.since = time.Time{}
 		case wanted:
 			demand.met = true
-			if m.hold(watched, m.cache.AddOptional) {
-				m.begin(watched)
+			if m.acquire(watched, m.cache.AddOptional) {
+				m.startWatch(watched)
 			}
 		case demand.since.IsZero():
 			demand.since = now
@@ -97,7 +102,7 @@ func (m *Manager) meetDemand(now time.Time) (due time.Time) {
 	return due
 }
 
-// endDemand ends what was begun for a demand.
+// endDemand releases the watch that a demand uses.
 func (m *Manager) endDemand(watched *watched) {
 	watched.demand.since = time.Time{}
 	if watched.demand.claims == 0 {
@@ -109,7 +114,7 @@ func (m *Manager) endDemand(watched *watched) {
 	}
 }
 
-// earlier is the earlier of two times, of which a zero one is none.
+// earlier returns the earlier of two times. A zero value of one stands for no time.
 func earlier(one, other time.Time) time.Time {
 	if one.IsZero() || other.Before(one) {
 		return other

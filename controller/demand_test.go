@@ -191,7 +191,7 @@ func TestIndexesOfAKindOnDemandAreThoseOfTheFirstThatMayWantIt(t *testing.T) {
 			p.add("second", controller.For(&corev1.Secret{}, byApp))
 			p.remove("second")
 			err := p.manager.Add("third", nothing, controller.For(&corev1.Secret{}, controller.Indexed(cache.LabelIndexer("tier"))))
-			p.refused(err, `adding controller "third": Indexed: Secret is watched already, without the index "tier"; let the controller that is added first index it`)
+			p.refused(err, `adding controller "third": Indexed: Secret is watched already, without the index "tier"; give it to the controller that is added first`)
 		}
 		p.stop()
 	})

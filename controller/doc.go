@@ -1,10 +1,10 @@
-// Package controller assembles pipelines into a running process.
+// Package controller runs controllers, with their pipeline, as a process.
 //
 // A [Manager] has one pipeline for all its controllers:
 //
 //	watches ─► Inputs ─► Debounce ─► cache ─► Trigger ─► Reconcile ─► results ─► metrics
 //
-// A controller is a name, a reconciler and what it watches:
+// A controller consists of a name, a reconciler and the kinds that it watches:
 //
 //	manager, err := controller.NewManager(config, scheme, controller.Options{})
 //	err = manager.Add("hero", reconcile,
@@ -12,8 +12,8 @@
 //		controller.Owns(&appsv1.StatefulSet{}))
 //	err = manager.Run(ctx)
 //
-// Controllers may be added and removed while the manager runs. They share watches: one lasts
-// from the first controller that needs its kind to the last.
+// Controllers may be added and removed while the manager runs. They share watches: a watch lasts from
+// the first controller that needs its kind to the last.
 //
 // Reconcilers read from the cache and write through the manager's [Client].
 package controller

@@ -12,16 +12,16 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// encodeSet encodes an object as JSON with nothing but the fields that are set, except for the
-// status. encoding/json alone does not do: of a field without omitempty it writes the zero value,
-// and a null in a patch deletes.
+// encodeSet encodes the fields of an object that are set, except for the status, as JSON.
+// encoding/json alone does not suffice: it writes the zero value of a field without omitempty, and a
+// null in a patch deletes the field.
 //
 // A field is set unless it holds the zero value of its type, an empty map or an empty slice. A
 // pointer that is not nil is set, whatever it points to. A struct is set if one of its fields is.
-// Elements of slices and values of maps are set by being there.
+// Elements of slices and values of maps are always set.
 func encodeSet(object streams.Object) ([]byte, error) {
 	value := reflect.ValueOf(object)
-	if encodesItself(value) { // Such as Unstructured, which has what is set and no more.
+	if encodesItself(value) { // An Unstructured, for example, has only fields that are set.
 		split, err := partsOf(object)
 		if err != nil {
 			return nil, err
@@ -36,13 +36,14 @@ func encodeSet(object streams.Object) ([]byte, error) {
 	return encoder.Bytes(), nil
 }
 
-// setEncoder collects the encoded object.
+// setEncoder is a buffer for the encoded object.
 type setEncoder struct {
 	bytes.Buffer
-	without string // a field of the outermost struct
+	without string // a field of the outermost struct that is left out
 }
 
-// field encodes the value of a field, and writes nothing if it is not set.
+// field encodes the value of a field. It writes nothing for a struct without a field that is set.
+// quoted reports whether the field's tag has the option string.
 func (e *setEncoder) field(value reflect.Value, quoted bool) error {
 	switch {
 	case value.Kind() == reflect.Struct && !encodesItself(value):
@@ -57,7 +58,8 @@ func (e *setEncoder) field(value reflect.Value, quoted bool) error {
 	return e.text(string(encoded))
 }
 
-// mayBeSet reports whether the value of a field is set, but for a struct of which no field is.
+// mayBeSet reports whether the value of a field is set. For a struct it may return true although none
+// of its fields is set.
 func mayBeSet(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.Map, reflect.Slice:
@@ -90,14 +92,14 @@ func (e *setEncoder) element(value reflect.Value) error {
 		if value.Type().Elem().Kind() != reflect.Uint8 {
 			return e.list(value)
 		}
-		if value.Kind() == reflect.Slice && value.IsNil() { // Where it is a value of a map, as in a Secret, null would delete it.
+		if value.Kind() == reflect.Slice && value.IsNil() { // As a value of a map, as in a Secret, null would delete the key.
 			return e.text("")
 		}
 	}
 	return e.leaf(value)
 }
 
-// text encodes a string. Most have nothing that JSON escapes.
+// text encodes a string. Most strings have no character that JSON escapes.
 func (e *setEncoder) text(value string) error {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
@@ -109,7 +111,7 @@ func (e *setEncoder) text(value string) error {
 	return e.WriteByte('"')
 }
 
-// leaf encodes a value as encoding/json does, and writes nothing if that is null.
+// leaf encodes a value as encoding/json does, and writes nothing if the result is null.
 func (e *setEncoder) leaf(value reflect.Value) error {
 	if value.CanAddr() {
 		value = value.Addr()
@@ -124,7 +126,8 @@ func (e *setEncoder) leaf(value reflect.Value) error {
 	return err
 }
 
-// object encodes a struct. One of which no field is set is written only if it is wanted empty.
+// object encodes a struct. If none of its fields is set, it writes {} if empty is true, and otherwise
+// nothing.
 func (e *setEncoder) object(value reflect.Value, empty bool) error {
 	without := e.without
 	e.without = ""
@@ -133,7 +136,7 @@ func (e *setEncoder) object(value reflect.Value, empty bool) error {
 	for _, field := range fieldsOf(value.Type()) {
 		of, err := value.FieldByIndexErr(field.index)
 		if err != nil || !mayBeSet(of) || without != "" && field.name == without {
-			continue // An error says that the embedded struct that has the field is not there.
+			continue // FieldByIndexErr fails if the field is in an embedded pointer that is nil.
 		}
 		if err := e.member(field.name, e.Len() == start+1, func() error { return e.field(of, field.quoted) }); err != nil {
 			return err
@@ -160,7 +163,7 @@ func (e *setEncoder) entries(value reflect.Value) error {
 	return e.WriteByte('}')
 }
 
-// member writes a name and what encode writes, or nothing if that is nothing.
+// member writes a name and the value that encode writes. If encode writes nothing, neither does member.
 func (e *setEncoder) member(name string, first bool, encode func() error) error {
 	start := e.Len()
 	if !first {
@@ -205,14 +208,14 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// encodesItself reports whether the type of a value has an encoding of its own, such as
-// metav1.Time and resource.Quantity.
+// encodesItself reports whether the type of a value implements its own encoding, such as metav1.Time
+// and resource.Quantity.
 func encodesItself(value reflect.Value) bool {
 	of := value.Type()
 	if of.PkgPath() == "" && of.Kind() != reflect.Pointer && of.Kind() != reflect.Struct {
-		return false // It has no methods: only named types and structs that embed one have.
+		return false // Only named types, and structs that embed a named type, have methods.
 	}
-	if value.CanAddr() { // Then its methods are among those of the pointer.
+	if value.CanAddr() { // The methods of the pointer include the methods of the value.
 		of = reflect.PointerTo(of)
 	}
 	if known, found := encodeThemselves.Load(of); found {
@@ -223,19 +226,19 @@ func encodesItself(value reflect.Value) bool {
 	return does
 }
 
-var encodeThemselves sync.Map // of reflect.Type: whether it does
+var encodeThemselves sync.Map // by reflect.Type: whether the type does
 
-// setField is a field of a struct as encoding/json names it.
+// setField is a field of a struct, under its name in JSON.
 type setField struct {
 	name   string
 	index  []int
 	quoted bool // by the option string of its tag
 }
 
-var setFields sync.Map // of reflect.Type: its []setField
+var setFields sync.Map // by reflect.Type: the []setField of the type
 
-// fieldsOf returns the fields of a struct with those of the structs that it embeds. Where two
-// have the same name, the outer one counts.
+// fieldsOf returns the fields of a struct and of the structs that it embeds. Of two fields with the
+// same name, it returns the outer one.
 func fieldsOf(of reflect.Type) []setField {
 	if known, found := setFields.Load(of); found {
 		return known.([]setField)
@@ -245,7 +248,8 @@ func fieldsOf(of reflect.Type) []setField {
 	return fields
 }
 
-// appendFields appends the fields of a struct at an index of the outermost one.
+// appendFields appends the fields of a struct. index is the struct's place in the outermost one. outer
+// holds the struct's type and the types around it, so that a type that embeds itself ends.
 func appendFields(fields []setField, of reflect.Type, index []int, outer []reflect.Type) []setField {
 	for i := range of.NumField() {
 		field, at := of.Field(i), append(slices.Clone(index), i)

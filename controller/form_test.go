@@ -160,7 +160,7 @@ func TestMetadataCanBePatchedAlone(t *testing.T) {
 func TestWhatIsNotAllOfAnObjectCannotBeWritten(t *testing.T) {
 	c := reader(t, silent, controller.For(&phase{}, controller.Project(phaseOf)))
 	of := func(verb string) string {
-		return "panic: controller: cannot " + verb + " a *controller_test.phase, which is not all of a Pod; " + verb + " the type of the API"
+		return "panic: controller: cannot " + verb + " a *controller_test.phase, which is only a part of a Pod; " + verb + " the API type"
 	}
 	for want, write := range map[string]func(){
 		of("create"): func() { _, _ = controller.Create(t.Context(), c, &phase{}) },
@@ -176,7 +176,7 @@ func TestWhatIsNotAllOfAnObjectCannotBeWritten(t *testing.T) {
 		func() { _, _ = controller.Create(t.Context(), c, &controller.Metadata[corev1.Pod]{}) },
 		func() { _, _ = controller.Apply(t.Context(), c, &controller.Metadata[corev1.Pod]{}) },
 	} {
-		if said := panicOf(write); !strings.HasSuffix(said, "which is not all of a Pod; create the type of the API") && !strings.HasSuffix(said, "apply the type of the API") {
+		if said := panicOf(write); !strings.HasSuffix(said, "which is only a part of a Pod; create the API type") && !strings.HasSuffix(said, "apply the API type") {
 			t.Errorf("it said %q", said)
 		}
 	}
@@ -190,7 +190,7 @@ func TestAKindIsKeptInOneForm(t *testing.T) {
 		"whole and as metadata": {controller.For(&controller.Metadata[corev1.Pod]{}),
 			"Pod is watched twice, as *v1.Pod and as *sources.Metadata["},
 		"one type for two kinds": {controller.For(&corev1.Pod{}, controller.OfKind(corev1.SchemeGroupVersion.WithKind("Hod"))),
-			"*v1.Pod stands for /v1, Kind=Pod already, and cannot for /v1, Kind=Hod as well; name a type of its own"},
+			"*v1.Pod is the type of /v1, Kind=Pod already, and cannot be the type of /v1, Kind=Hod too; define another type"},
 		"with other fields": {controller.For(&corev1.Pod{}, controller.FieldSelector("spec.nodeName=worker-1")),
 			"Pod is watched twice, with different options"},
 		"with a selector that is none": {controller.For(&corev1.Secret{}, controller.LabelSelector("app in")),

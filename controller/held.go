@@ -8,8 +8,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources"
 )
 
-// heldBySources calls hold for each controller that has not joined yet, and for each watch that
-// lists or whose events have not been received by the debounce.
+// heldBySources calls hold for each controller that has not joined yet. It also calls hold for each
+// watch that lists, or has events that the debounce has not received yet.
 func (m *Manager) heldBySources(hold pipeline.Hold) {
 	present := m.present.Load()
 	for _, member := range present.members {
@@ -30,26 +30,25 @@ func (m *Manager) heldBySources(hold pipeline.Hold) {
 	}
 }
 
-// heldByControllers calls hold for each controller that has requests to do or attempts in flight.
+// heldByControllers calls hold for each controller with pending requests or attempts in flight.
 func (m *Manager) heldByControllers(hold pipeline.Hold) {
 	for name, member := range m.present.Load().members {
 		switch stats := member.controller.Stats; {
-		case member.isBlocked(): // Requests at its gate may wait for ever.
+		case member.isBlocked(): // Requests that wait for its gate may wait for ever, so they do not count.
 			hold(name, stats.Running.Load())
-		case stats.Busy(): // Exact, also for a request that moves between the two counts.
+		case stats.Busy(): // Busy is exact, also while a request moves between the two counts.
 			hold(name, max(1, stats.Waiting.Load()+stats.Running.Load()))
 		}
 	}
 }
 
-// isBlocked reports whether the controller waits for a kind that the server does not serve, or
-// forbids.
+// isBlocked reports whether the controller waits for a kind that the server does not serve or forbids.
 func (m *member) isBlocked() bool {
 	return slices.ContainsFunc(m.watches, func(needed *watched) bool { return needed.refused.Load() })
 }
 
-// recount sets which kinds count. Kinds that the server refuses do not, unless no controller can
-// work without them: a manager that can do nothing must not look well.
+// recount sets which kinds count for the level. Kinds that the server refuses do not, unless every
+// controller waits for such a kind: a manager that can do nothing must not look healthy.
 func (m *Manager) recount() {
 	m.counting.Lock()
 	defer m.counting.Unlock()
@@ -65,8 +64,8 @@ func (m *Manager) recount() {
 	}
 }
 
-// notes returns what is not part of the level, for people: kinds that do not count, the
-// controllers that wait for them, and keys that fail.
+// notes returns text for people about what the level leaves out: kinds that do not count, controllers
+// that wait for refused kinds, and keys that fail.
 func (m *Manager) notes() (notes []string) {
 	if kinds := m.cache.NotCounted(); len(kinds) > 0 {
 		notes = append(notes, "not counted: "+strings.Join(kinds, ", "))

@@ -60,7 +60,7 @@ func TestTwoControllersOfAKindKeepTheSameOfIt(t *testing.T) {
 		},
 		"two label selectors":                 {whole(controller.LabelSelector("a")), whole(controller.LabelSelector("b")), `LabelSelector is "a" elsewhere and "b" here; give it the same LabelSelector` + ways},
 		"a field selector and none":           {whole(controller.FieldSelector("spec.nodeName=a")), whole(), `FieldSelector is "spec.nodeName=a" elsewhere and "" here; give it the same FieldSelector` + ways},
-		"of the cluster and of its namespace": {whole(controller.ClusterScoped()), whole(), "ClusterScoped is given once only; give it everywhere or nowhere"},
+		"of the cluster and of its namespace": {whole(controller.ClusterScoped()), whole(), "ClusterScoped is given in one place only; give it everywhere or nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := manager(t, silent, controller.Options{})

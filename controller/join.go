@@ -11,15 +11,14 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// Add adds a controller, before Run or while the manager runs. Its name is that of its
-// metrics and logs, and is free again when [Manager.Remove] has returned. Add may be called
-// from any goroutine; it waits for nothing but another Add, or the end of a Remove.
+// Add adds a controller, before Run or while the manager runs. The name labels its metrics and logs,
+// and is free again when [Manager.Remove] has returned. Add may be called from any goroutine. It waits
+// only for another Add, or for the end of a Remove.
 //
-// What the controller watches is shared: a watch starts with the first controller that needs
-// it. While the manager runs, the controller joins when all its kinds are [cache.Current]:
-// then it gets requests for all objects that there are, as at a start of the manager. Until
-// the first list of a kind that nobody watched before, the level of sync is
-// [cache.Starting]; other controllers go on meanwhile.
+// Controllers share watches: a watch starts with the first controller that needs it. While the manager
+// runs, the controller joins when all its kinds are [cache.Current]. It then gets requests for all
+// existing objects, as at a start of the manager. Until the first list of a kind that was not watched
+// before, the level of sync is [cache.Starting]. Other controllers continue meanwhile.
 func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...Option) error {
 	definition := &definition{}
 	for _, option := range options {
@@ -31,16 +30,16 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 	if err != nil {
 		return fmt.Errorf("adding controller %q: %w", name, err)
 	}
-	m.enter(added, forms)
+	m.register(added, forms)
 	if m.group == nil {
-		added.controller.Held = true // Until Run has found its kinds current.
+		added.controller.Held = true // Run opens the gate when its kinds are current.
 		m.install(added)
 		return nil
 	}
 	ctx, cancel := context.WithCancel(m.group.Context())
 	added.leave = cancel
 	added.joins.Store(true)
-	m.cache.MarkActive() // It is not calm before the controller has joined.
+	m.cache.MarkActive() // The cache is not Settled before the controller has joined.
 	m.group.Go("controller "+name, func(context.Context) error {
 		defer cancel()
 		if m.join(ctx, added) {
@@ -51,15 +50,15 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 	return nil
 }
 
-// install has a controller get requests. Requests for one that is not set yet would fail, so
-// that is done first.
+// install lets a controller get requests. It sets the controller before it adds the rules, because a
+// request for a controller that is not set fails.
 func (m *Manager) install(added *member) {
 	m.controllers.Set(added.name, added.controller)
 	m.rules.Add(added.rules...)
 }
 
-// join has a controller take part when its kinds are current. It returns false if the controller
-// is removed before, or the manager ends.
+// join installs a controller when its kinds are current, and requests all existing objects. It returns
+// false if the controller is removed or the manager ends.
 func (m *Manager) join(ctx context.Context, added *member) bool {
 	defer m.cache.MarkActive()
 	defer added.joins.Store(false)
@@ -69,7 +68,7 @@ func (m *Manager) join(ctx context.Context, added *member) bool {
 	if !m.installUnlessLeaving(added) {
 		return false
 	}
-	// After that: what comes to the cache from now on makes requests by itself.
+	// List the objects after install: a later change of the cache makes requests by the rules.
 	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(existing(added)...), m.rules.Of(added.name)))
 	for _, err := range errs {
 		m.pipeline.Fail(ctx, err)
@@ -80,6 +79,7 @@ func (m *Manager) join(ctx context.Context, added *member) bool {
 	return ctx.Err() == nil
 }
 
+// installUnlessLeaving installs a controller, and returns false if it is being removed.
 func (m *Manager) installUnlessLeaving(added *member) bool {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -89,13 +89,13 @@ func (m *Manager) installUnlessLeaving(added *member) bool {
 	return !added.leaving
 }
 
-// existing is what a controller finds in the cache, as changes.
+// existing returns the objects in the cache that concern a controller, as changes.
 func existing(added *member) (changes []streams.Change) {
 	now := time.Now()
 	for _, watched := range slices.Concat(added.watches, added.optional) {
 		store := watched.store()
 		if store == nil {
-			continue // It is watched on demand, and what there is then makes requests by itself.
+			continue // The kind is watched on demand. When its watch begins, its objects make requests by the rules.
 		}
 		for _, object := range store.List("") {
 			key := streams.KeyOf(watched.kind.GroupKind(), object)

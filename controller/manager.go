@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Manager runs controllers over one pipeline. Create it with [NewManager], add
-// controllers, then call Run, once. Controllers may come and go while it runs.
+// Manager runs controllers on one pipeline. Create it with [NewManager], add controllers, and call Run
+// once. Controllers may be added and removed while it runs.
 type Manager struct {
 	options Options
 	scheme  *runtime.Scheme
@@ -35,19 +35,20 @@ type Manager struct {
 	controllers *operators.Controllers
 	pipeline    *pipeline.Pipeline
 
-	demanded chan struct{} // has a token when a demand has changed
+	demanded chan struct{} // holds a token when a demand has changed
 	membership
 }
 
-// NewManager makes a manager for the API server of a configuration. The scheme knows
-// the types of all objects that the controllers read or write.
+// NewManager creates a manager for the API server of a configuration. The scheme must have the types of
+// the objects that the controllers read or write: see [sources.KindOf], which also allows other types.
+// NewManager returns an error for an option that is out of its range.
 func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*Manager, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // The workers bound what is in flight; the server has its own fairness.
+	config.QPS = -1 // The workers bound the requests in flight, and the server has its own fairness.
 	config.UserAgent = options.UserAgent
 	client, err := clientFor(config)
 	if err != nil {
@@ -86,7 +87,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	return m, nil
 }
 
-// assemble makes the pipeline of the manager's inputs.
+// assemble creates the pipeline from the manager's inputs to results.
 func (m *Manager) assemble() (*pipeline.Pipeline, error) {
 	return pipeline.New(m.inputs.Stream(), pipeline.Options{
 		Cache:       m.cache,
@@ -106,20 +107,20 @@ func (m *Manager) assemble() (*pipeline.Pipeline, error) {
 	})
 }
 
-// Client reads from the cache and writes to the API server.
+// Client returns the client that reads from the cache and writes to the API server.
 func (m *Manager) Client() *Client { return m.client }
 
-// Cache is what the manager has seen of the cluster, with its level of sync.
+// Cache returns the manager's view of the cluster, with its level of sync.
 func (m *Manager) Cache() *cache.Cache { return m.cache }
 
-// Run runs the controllers until ctx ends. Then sources stop, reconciles in flight may
-// finish within the grace period, and when Run returns every goroutine of it has
-// returned. It fails at once if its addresses cannot be listened on. A cluster that
-// does not answer is no failure: sources try again.
+// Run runs the controllers until ctx ends. Then sources stop, and reconciles in flight may finish
+// within the grace period. When Run returns, all its goroutines have returned. Run fails at once if it
+// cannot listen on one of its addresses. A cluster that does not answer is not a failure: sources
+// retry.
 //
-// No reconcile of a controller starts before its kinds are [cache.Current], except of objects
-// that are [ReconcileBeforeSync]. A kind that is missing or forbidden holds up the controllers that need it,
-// and no others.
+// A controller reconciles no object before the controller's kinds are [cache.Current], except for
+// objects that [ReconcileBeforeSync] selects. A kind that is missing or forbidden only holds up the
+// controllers that need it.
 func (m *Manager) Run(ctx context.Context) error {
 	servers, err := m.listen(ctx)
 	if err != nil {
@@ -135,8 +136,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// start starts all that runs. Controllers that are added from then on join at once: until the
-// pipeline has ended, the group may grow.
+// start starts the goroutines of the manager. Controllers that are added later join the running
+// manager: their goroutines may be added to the group until the pipeline has ended.
 func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Group, error) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -163,7 +164,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 		var last error
 		err := m.pipeline.Run(ctx, m.onResults, func(err error) { last = err; m.onError(err) })
 		if err == nil && ctx.Err() == nil {
-			return fmt.Errorf("it ended by itself: %w", last) // Sources never end: an operator panicked.
+			return fmt.Errorf("it ended by itself: %w", last) // Sources never end, so a stage has panicked.
 		}
 		return err
 	})
@@ -181,18 +182,18 @@ func (m *Manager) awaitKinds(group *lifecycle.Group, of *member) {
 			m.controllers.Open(of.name)
 			m.followFeeds(ctx, of)
 		}
-		return nil // It ends with the manager, or the controller is removed.
+		return nil // The manager has ended, or the controller is removed.
 	})
 }
 
-// end lets the group grow no more.
+// end prevents further goroutines in the group.
 func (m *Manager) end() {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	m.group, m.ended = nil, true
 }
 
-// onResults takes results into metrics and logs.
+// onResults adds results to metrics and logs.
 func (m *Manager) onResults(results []operators.Result) {
 	members := m.present.Load().members
 	for _, result := range results {
@@ -202,11 +203,12 @@ func (m *Manager) onResults(results []operators.Result) {
 			m.options.OnResult(result)
 		}
 		if by := members[result.Controller]; by != nil {
-			by.attempts.told()
+			by.attempts.handled()
 		}
 	}
 }
 
+// logResult logs a result: a failure always, a success at level Debug.
 func (m *Manager) logResult(result operators.Result) {
 	if result.Err == nil && !m.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
@@ -223,10 +225,11 @@ func (m *Manager) logResult(result operators.Result) {
 	}
 }
 
+// onError passes the failure of a source or of a map function to Options.OnError, or logs it.
 func (m *Manager) onError(err error) {
 	if m.options.OnError != nil {
 		m.options.OnError(err)
 		return
 	}
-	m.log.Warn("source failed", "error", err)
+	m.log.Warn("source or map function failed", "error", err)
 }

@@ -83,7 +83,7 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 		},
 		"with a name that is taken": {
 			func(m *controller.Manager) error { return m.Add("pods", nothing, controller.For(&corev1.Secret{})) },
-			`adding controller "pods": the name is taken`,
+			`adding controller "pods": the name is taken; choose another one`,
 		},
 		"with a selector that another controller does not have": {
 			func(m *controller.Manager) error {
@@ -101,51 +101,51 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&corev1.Pod{}, controller.Plural("podes")))
 			},
-			`adding controller "x": Pod is watched twice, as pods of version v1 and as podes of version v1; name it alike everywhere`,
+			`adding controller "x": Pod is watched twice, as pods of version v1 and as podes of version v1; use the same version and plural everywhere`,
 		},
 		"with an index that comes too late": {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&corev1.Secret{}), controller.Owns(&corev1.Pod{}, controller.Indexed(cache.LabelIndexer("app"))))
 			},
-			`adding controller "x": Indexed: Pod is watched already, without the index "app"; let the controller that is added first index it`,
+			`adding controller "x": Indexed: Pod is watched already, without the index "app"; give it to the controller that is added first`,
 		},
 		"with two indexes of one name": {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&corev1.Secret{}, controller.Indexed(cache.LabelIndexer(cache.OwnerIndex))))
 			},
-			`adding controller "x": Indexed: Secret has the index "owner" already; names must differ`,
+			`adding controller "x": Indexed: Secret has the index "owner" already; choose another name`,
 		},
 		"with an index without a name": {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&corev1.Secret{}, controller.Indexed(cache.Indexer{})))
 			},
-			`adding controller "x": Indexed: an index of Secret has no name or no Values`,
+			`adding controller "x": Indexed: an index of Secret has no name or no Values; set both`,
 		},
 		"with a ReconcileBeforeSync for another type": {
 			func(m *controller.Manager) error {
 				early := controller.ReconcileBeforeSync(func(*corev1.Pod) bool { return true }, "")
 				return m.Add("x", nothing, controller.For(&corev1.Secret{}, early))
 			},
-			`adding controller "x": ReconcileBeforeSync is for a *v1.Pod, and the controller keeps a *v1.Secret; let its function take that`,
+			`adding controller "x": ReconcileBeforeSync has a predicate for *v1.Pod, but the kind is kept as *v1.Secret; give a predicate for that type`,
 		},
 		"with a ReconcileBeforeSync of what it owns": {
 			func(m *controller.Manager) error {
 				early := controller.ReconcileBeforeSync(func(*corev1.Secret) bool { return true }, "")
 				return m.Add("x", nothing, controller.For(&corev1.Pod{}), controller.Owns(&corev1.Secret{}, early))
 			},
-			`adding controller "x": ReconcileBeforeSync is an option of For, not of the *v1.Secret that it watches besides`,
+			`adding controller "x": ReconcileBeforeSync is given for a *v1.Secret in Owns or Watches; give it in For only`,
 		},
 		"with a For on demand": {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&corev1.Secret{}, controller.OnDemand()))
 			},
-			`adding controller "x": OnDemand is an option of Owns and Watches, not of the *v1.Secret that it reconciles`,
+			`adding controller "x": OnDemand is given for the *v1.Secret in For; give it in Owns or Watches only`,
 		},
 		"with two versions of a kind": {
 			func(m *controller.Manager) error {
 				return m.Add("x", nothing, controller.For(&autoscalingv2.HorizontalPodAutoscaler{}), controller.Owns(&autoscalingv1.HorizontalPodAutoscaler{}))
 			},
-			`adding controller "x": HorizontalPodAutoscaler.autoscaling is watched twice, as horizontalpodautoscalers of version v2 and as horizontalpodautoscalers of version v1; name it alike everywhere`,
+			`adding controller "x": HorizontalPodAutoscaler.autoscaling is watched twice, as horizontalpodautoscalers of version v2 and as horizontalpodautoscalers of version v1; use the same version and plural everywhere`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,11 +19,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// membership is the controllers of a manager, and what changes with them.
+// membership holds the controllers of a manager, and the state that changes with them.
 type membership struct {
 	present  atomic.Pointer[present]
-	counting sync.Mutex       // held while the kinds that count are chosen
-	changing sync.Mutex       // held while present and what follows change
+	counting sync.Mutex       // held while recount sets which kinds count
+	changing sync.Mutex       // held while present, group, ended or their contents change
 	group    *lifecycle.Group // of Run, while it runs
 	ended    bool
 }
@@ -31,72 +31,71 @@ type membership struct {
 // member is a controller of a manager.
 type member struct {
 	name       string
-	watches    []*watched // what it needs, each once
-	optional   []*watched // what it may ask for, likewise: see OnDemand
+	watches    []*watched // the kinds that it needs, each once
+	optional   []*watched // the kinds that it names with OnDemand, each once
 	rules      []operators.Rule
 	controller operators.Controller
 	attempts   *attempts
 	feeds      []feed
-	joins      atomic.Bool // it was added while the manager runs, and its kinds are not current yet
+	joins      atomic.Bool // the controller was added while the manager runs, and has not joined yet
 
-	leaving bool          // it is being removed
-	leave   func()        // ends the joining, where it joins a manager that runs
-	gone    chan struct{} // is closed when the removal has ended
-	err     error         // of the removal, when gone is closed
+	leaving bool          // the controller is being removed
+	leave   func()        // ends the wait for its kinds, and its feeds
+	gone    chan struct{} // closed when the removal has ended
+	err     error         // the error of the removal, once gone is closed
 }
 
-// watched is a kind that the manager watches, for one controller or several. It starts with
-// the first of them, and stops with the last.
+// watched is a kind that the manager watches for one or more controllers. The watch starts with the
+// first of them, and stops with the last.
 type watched struct {
 	kind    sources.Kind
 	options sources.WatchOptions
 	project identity
 	client  *rest.RESTClient
 	indexes []cache.Indexer
-	held    atomic.Pointer[cache.Store] // nil while nobody needs it
-	users   int                         // controllers that need it, and the demand
-	stop    func()                      // ends the watch, and waits for that
+	held    atomic.Pointer[cache.Store] // nil while the kind is not watched
+	users   int                         // the number of controllers that need the watch, plus one for a demand that is met
+	stop    func()                      // ends the watch, and returns when it has ended
 	demand  demand
-	refused atomic.Bool // the server refuses its first list
+	refused atomic.Bool // the server refuses the first list
 }
 
-// store is what is held of the kind, nil while it is not watched.
+// store returns the store of the kind, or nil while the kind is not watched.
 func (w *watched) store() *cache.Store { return w.held.Load() }
 
-// present is the controllers of a manager, and what they watch, at one time. Nothing changes
-// it.
+// present is an immutable snapshot of the controllers of a manager, and of the kinds that they watch.
 type present struct {
 	members map[string]*member
 	watches []*watched
 }
 
-// copy is one that can be changed without changing this one.
+// copy returns a copy that can be changed without changing this snapshot.
 func (p *present) copy() *present {
 	return &present{maps.Clone(p.members), slices.Clone(p.watches)}
 }
 
-// entered says whether a controller has come that watches the kind, or may.
-func (w *watched) entered() bool { return w.users > 0 || w.demand.claims > 0 }
+// inUse reports whether a controller names the kind.
+func (w *watched) inUse() bool { return w.users > 0 || w.demand.claims > 0 }
 
-// index adds indexes that an input asks for.
+// index adds the indexes of an input. It fails if the kind is in use and lacks one of them.
 func (w *watched) index(indexers []cache.Indexer) error {
 	for _, added := range indexers {
 		named := func(known cache.Indexer) bool { return known.Name == added.Name }
 		switch {
 		case added.Name == "" || added.Values == nil:
-			return fmt.Errorf("Indexed: an index of %v has no name or no Values", w.kind.GroupKind())
-		case w.entered() && !slices.ContainsFunc(w.indexes, named):
-			return fmt.Errorf("Indexed: %v is watched already, without the index %q; let the controller that is added first index it", w.kind.GroupKind(), added.Name)
-		case !w.entered() && slices.ContainsFunc(w.indexes, named):
-			return fmt.Errorf("Indexed: %v has the index %q already; names must differ", w.kind.GroupKind(), added.Name)
-		case !w.entered():
+			return fmt.Errorf("Indexed: an index of %v has no name or no Values; set both", w.kind.GroupKind())
+		case w.inUse() && !slices.ContainsFunc(w.indexes, named):
+			return fmt.Errorf("Indexed: %v is watched already, without the index %q; give it to the controller that is added first", w.kind.GroupKind(), added.Name)
+		case !w.inUse() && slices.ContainsFunc(w.indexes, named):
+			return fmt.Errorf("Indexed: %v has the index %q already; choose another name", w.kind.GroupKind(), added.Name)
+		case !w.inUse():
 			w.indexes = append(w.indexes, added)
 		}
 	}
 	return nil
 }
 
-// kindsOf is what is watched.
+// kindsOf returns the kinds of watches.
 func kindsOf(watches []*watched) (kinds []schema.GroupKind) {
 	for _, watched := range watches {
 		kinds = append(kinds, watched.kind.GroupKind())
@@ -104,31 +103,31 @@ func kindsOf(watches []*watched) (kinds []schema.GroupKind) {
 	return kinds
 }
 
-// prepare makes a controller, and changes nothing else. What it needs and nobody watches yet
-// has no store; forms are what the client knows with it.
+// prepare creates a controller, and changes nothing else. Kinds that are not watched yet have no store
+// so far. forms are the client's forms with the new kinds added.
 func (m *Manager) prepare(name string, reconciler operators.Reconciler, definition *definition) (made *member, forms map[reflect.Type]*form, err error) {
 	now := m.present.Load()
 	switch taken := now.members[name]; {
 	case definition.reconciles == nil:
 		return nil, nil, errors.New("it has no For; name the kind that it reconciles")
 	case reconciler == nil:
-		return nil, nil, errors.New("it has no reconciler")
+		return nil, nil, errors.New("it has no reconciler; give one")
 	case m.ended:
 		return nil, nil, errors.New("the manager has ended; make another one")
 	case taken != nil && taken.leaving:
-		return nil, nil, errors.New("one of the name is being removed; wait until Remove has returned")
+		return nil, nil, errors.New("a controller of that name is being removed; wait until Remove has returned")
 	case taken != nil:
-		return nil, nil, errors.New("the name is taken")
+		return nil, nil, errors.New("the name is taken; choose another one")
 	}
 	made = &member{name: name, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts(m.cache.MarkActive)}
 	forms = maps.Clone(*m.client.forms.Load())
 	var reconciled sources.Kind
 	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
 		if input.early != nil && input != definition.reconciles {
-			return nil, nil, fmt.Errorf("ReconcileBeforeSync is an option of For, not of the %T that it watches besides", input.object)
+			return nil, nil, fmt.Errorf("ReconcileBeforeSync is given for a %T in Owns or Watches; give it in For only", input.object)
 		}
 		if input.onDemand && input == definition.reconciles {
-			return nil, nil, fmt.Errorf("OnDemand is an option of Owns and Watches, not of the %T that it reconciles", input.object)
+			return nil, nil, fmt.Errorf("OnDemand is given for the %T in For; give it in Owns or Watches only", input.object)
 		}
 		watched, err := m.watch(made, forms, input)
 		if err != nil {
@@ -140,12 +139,12 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		if input == definition.reconciles {
 			reconciled = watched.kind
 		}
-		concerns := input.concerns
-		if concerns == nil && input != definition.reconciles {
-			concerns = ownerOf(reconciled)
+		mapFunc := input.mapFunc
+		if mapFunc == nil && input != definition.reconciles {
+			mapFunc = ownerOf(reconciled)
 		}
 		made.rules = append(made.rules, operators.Rule{
-			Controller: name, Kind: watched.kind.GroupKind(), Map: concerns, When: input.when, BeforeSync: input.early,
+			Controller: name, Kind: watched.kind.GroupKind(), Map: mapFunc, When: input.when, BeforeSync: input.early,
 		})
 	}
 	if m.options.DetectMutations {
@@ -153,12 +152,12 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	}
 	for _, feed := range definition.feeds {
 		if feed.name == "" {
-			return nil, nil, errors.New("a stream of From has no name; name it")
+			return nil, nil, errors.New("From has no name; give one")
 		}
 	}
 	made.feeds = definition.feeds
 	made.controller = operators.Controller{
-		Reconcile:    made.attempts.counting(reconciler),
+		Reconcile:    made.attempts.tracked(reconciler),
 		IgnoreEchoes: definition.ignoreEchoes,
 		Stats:        &operators.StageStats{},
 	}
@@ -173,8 +172,8 @@ func ownerOf(kind sources.Kind) func(streams.Object) []types.NamespacedName {
 	return operators.ClusterOwner(kind.GroupKind())
 }
 
-// watch finds the watch that a controller needs, or makes it. Where there is one, the options
-// must be the same: one cache cannot hold two projections of a kind.
+// watch returns the watch that a controller needs, and creates it if there is none. The options must
+// be the same as for a watch that exists, because one cache cannot hold two projections of a kind.
 func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input) (*watched, error) {
 	if input.wrong != nil {
 		return nil, input.wrong
@@ -219,7 +218,7 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 	return added, nil
 }
 
-// list is where a controller notes what it watches of an input.
+// list returns the field that holds the watch of an input.
 func (m *member) list(input *input) *[]*watched {
 	if input.onDemand {
 		return &m.optional
@@ -227,8 +226,8 @@ func (m *member) list(input *input) *[]*watched {
 	return &m.watches
 }
 
-// enter takes a controller in: the watches that it is the first to need begin.
-func (m *Manager) enter(made *member, forms map[reflect.Type]*form) {
+// register adds a controller to the manager, and starts the watches that no other controller needs.
+func (m *Manager) register(made *member, forms map[reflect.Type]*form) {
 	now := m.present.Load().copy()
 	for _, watched := range slices.Concat(made.watches, made.optional) {
 		if !slices.Contains(now.watches, watched) {
@@ -237,14 +236,14 @@ func (m *Manager) enter(made *member, forms map[reflect.Type]*form) {
 	}
 	var first []*watched
 	for _, watched := range made.watches {
-		if m.hold(watched, m.cache.Add) {
+		if m.acquire(watched, m.cache.Add) {
 			first = append(first, watched)
 		}
 		watched.store().SetOptional(false)
 	}
 	for _, watched := range made.optional {
 		watched.demand.claims++
-		m.lookAtDemand() // Somebody may have wanted it before.
+		m.notifyDemand() // Demand may have been called for the kind before.
 	}
 	m.client.forms.Store(&forms)
 	m.metrics.expect(made.name)
@@ -252,13 +251,13 @@ func (m *Manager) enter(made *member, forms map[reflect.Type]*form) {
 	m.present.Store(now)
 	m.recount()
 	for _, watched := range first {
-		m.begin(watched)
+		m.startWatch(watched)
 	}
 }
 
-// hold has a watch needed by one more. It says whether that is the first, and the watch is to
-// begin.
-func (m *Manager) hold(watched *watched, add func(schema.GroupKind, ...cache.Indexer) *cache.Store) (first bool) {
+// acquire adds a user to a watch. For the first user it adds the store of the kind and returns true;
+// the caller then has to start the watch.
+func (m *Manager) acquire(watched *watched, add func(schema.GroupKind, ...cache.Indexer) *cache.Store) (first bool) {
 	if watched.users++; watched.users > 1 {
 		return false
 	}
@@ -270,24 +269,25 @@ func (m *Manager) hold(watched *watched, add func(schema.GroupKind, ...cache.Ind
 	return true
 }
 
-func (m *Manager) begin(watched *watched) {
+// startWatch adds the watch to the inputs of the pipeline.
+func (m *Manager) startWatch(watched *watched) {
 	watched.stop = m.inputs.Add(sources.Watch(watched.client, watched.kind, watched.options))
 }
 
-// release has a watch needed by one less. After the last it stops, and what it told leaves the
+// release removes a user from a watch. After the last user the watch stops, and its objects leave the
 // cache.
 func (m *Manager) release(watched *watched) {
 	if watched.users--; watched.users > 0 {
 		watched.store().SetOptional(watched.users == 1 && watched.demand.met)
 		return
 	}
-	watched.stop() // Before the store goes: it must not tell of anything after that.
+	watched.stop() // Stop the watch before the store is removed, because cache.Remove requires that it has ended.
 	watched.held.Store(nil)
 	m.cache.Remove(watched.kind.GroupKind())
 	m.metrics.forgetKind(watched.kind.GroupKind())
 }
 
-// forget gives up a controller whose last attempt has ended, and the watches that nobody else
+// forget removes a controller whose last attempt has ended, and the watches that no other controller
 // needs.
 func (m *Manager) forget(left *member) {
 	now := m.present.Load().copy()
@@ -301,10 +301,10 @@ func (m *Manager) forget(left *member) {
 		m.release(watched)
 	}
 	now.watches = slices.DeleteFunc(now.watches, func(known *watched) bool {
-		if !known.entered() {
+		if !known.inUse() {
 			m.client.forget(known)
 		}
-		return !known.entered()
+		return !known.inUse()
 	})
 	m.present.Store(now)
 	m.recount()

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// buckets hold those of the Java Operator SDK (0.01 to 30 s), so that quantiles
-// compare, and finer ones below.
+// buckets contains the buckets of the Java Operator SDK (0.01 to 30 s), so that quantiles can be
+// compared. The buckets below these are finer.
 var buckets = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60}
 
-// metrics are the time series of a manager. Names are those of controller-runtime where
-// it has the concept.
+// metrics holds the time series of a manager. Where controller-runtime has the concept, the name is the
+// same as there.
 type metrics struct {
 	reconciles, failures, terminals, panics, timeouts *prometheus.CounterVec
 	duration, queued, worked                          *prometheus.HistogramVec
@@ -23,8 +23,9 @@ type metrics struct {
 	adds, retries, writes                             *prometheus.CounterVec
 }
 
+// newMetrics creates and registers the metrics of a manager. It returns the first error of Register.
 func newMetrics(m *Manager) (*metrics, error) {
-	var err error // the first one
+	var err error
 	register := func(made prometheus.Collector) {
 		if err == nil {
 			err = m.options.Registry.Register(made)
@@ -43,14 +44,14 @@ func newMetrics(m *Manager) (*metrics, error) {
 	made := &metrics{
 		reconciles: counter("controller_runtime_reconcile_total", "Reconciles, by result.", "controller", "result"),
 		failures:   counter("controller_runtime_reconcile_errors_total", "Reconciles that failed.", "controller"),
-		terminals:  counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that failed and are not tried again.", "controller"),
+		terminals:  counter("controller_runtime_terminal_reconcile_errors_total", "Reconciles that failed with a terminal error, which is not retried.", "controller"),
 		panics:     counter("controller_runtime_reconcile_panics_total", "Reconciles that panicked.", "controller"),
 		timeouts:   counter("controller_runtime_reconcile_timeouts_total", "Reconciles that timed out.", "controller"),
-		duration:   histogram("controller_runtime_reconcile_time_seconds", "Time of a reconcile.", "controller"),
-		echoes:     histogram("bellerophon_own_write_echo_seconds", "Time from the answer to a write to its event in the cache; 0 if the event was faster.", "kind"),
-		queued:     histogram("workqueue_queue_duration_seconds", "Time from being ready to be reconciled to being reconciled.", "name", "controller"),
-		worked:     histogram("workqueue_work_duration_seconds", "Time of a reconcile.", "name", "controller"),
-		adds:       counter("workqueue_adds_total", "Attempts that were queued and came to run.", "name", "controller"),
+		duration:   histogram("controller_runtime_reconcile_time_seconds", "Duration of a reconcile.", "controller"),
+		echoes:     histogram("bellerophon_own_write_echo_seconds", "Time from the answer to a write to its event in the cache; 0 if the event came first.", "kind"),
+		queued:     histogram("workqueue_queue_duration_seconds", "Time that a request was ready and waited for a worker.", "name", "controller"),
+		worked:     histogram("workqueue_work_duration_seconds", "Duration of a reconcile.", "name", "controller"),
+		adds:       counter("workqueue_adds_total", "Attempts that were queued and started.", "name", "controller"),
 		retries:    counter("workqueue_retries_total", "Attempts after a failure.", "name", "controller"),
 		writes:     counter("bellerophon_writes_total", "Writes to the API server that succeeded.", "controller", "verb", "kind"),
 	}
@@ -62,7 +63,7 @@ func newMetrics(m *Manager) (*metrics, error) {
 	return made, err
 }
 
-// expect makes the series of a controller, at 0, so that they exist from the start.
+// expect creates the series of a controller, at 0, so that they exist before the first reconcile.
 func (m *metrics) expect(name string) {
 	for _, outcome := range []operators.Outcome{operators.Succeeded, operators.Requeued, operators.Failed, operators.Ended} {
 		m.reconciles.WithLabelValues(name, string(outcome))
@@ -85,9 +86,10 @@ func (m *metrics) forget(name string) {
 	}
 }
 
-// forgetKind drops the series of a kind that is not watched any more.
+// forgetKind drops the series of a kind that is no longer watched.
 func (m *metrics) forgetKind(kind schema.GroupKind) { m.echoes.DeleteLabelValues(kind.String()) }
 
+// result counts the result of an attempt.
 func (m *metrics) result(result operators.Result) {
 	name := result.Controller
 	m.reconciles.WithLabelValues(name, string(result.Outcome)).Inc()

@@ -16,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrMutated is in the error of a reconcile during which an object of the cache was
-// changed: see [Options].
+// ErrMutated is wrapped in the error of a reconcile during which an object of the cache was changed:
+// see Options.DetectMutations.
 var ErrMutated = errors.New("an object of the cache was changed; change a deep copy of it")
 
-// detecting is a reconciler that fails when it, or what runs beside it, changes what the
-// cache holds.
+// detecting returns a reconciler that fails if an object of the cache was changed while it ran, by this
+// reconciler or by another goroutine.
 func detecting(held *cache.Cache, reconcile operators.Reconciler) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
 		after, err := reconcile(ctx, request)
@@ -32,9 +32,9 @@ func detecting(held *cache.Cache, reconcile operators.Reconciler) operators.Reco
 	}
 }
 
-// difference returns what was changed, as a merge patch. Of a Secret, in whatever form it is kept, it
-// returns the paths that were changed: values of its data are in annotations as well, such as that
-// of kubectl apply, and errors are in logs.
+// difference returns what was changed, as a merge patch. For a Secret, in whatever form it is kept, it
+// returns only the paths that were changed, because errors end up in logs. Annotations of a Secret may
+// contain its data too, such as the annotation of kubectl apply.
 func difference(mutation cache.Mutation) string {
 	secret := mutation.Key.GroupKind == secrets
 	patch, err := patchOfMutation(mutation)
@@ -71,10 +71,10 @@ func patchOfMutation(mutation cache.Mutation) ([]byte, error) {
 	return jsonpatch.CreateMergePatch(before, after)
 }
 
-// pathsOf appends the paths of what a merge patch sets or deletes, in order.
+// pathsOf appends the paths that a merge patch sets or deletes, in order.
 func pathsOf(paths []string, path string, patch any) []string {
 	fields, isObject := patch.(map[string]any)
-	if !isObject || path != "" && len(fields) == 0 { // A map that is set empty.
+	if !isObject || path != "" && len(fields) == 0 { // The last case is a map that is set to {}.
 		return append(paths, path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

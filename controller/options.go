@@ -12,46 +12,54 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultPageSize is that of kubectl and of client-go's pager. A start among many objects takes little
-// more than half of the CPU here that lists take which are streamed, and less of the server's.
+// DefaultPageSize is the page size of kubectl and of client-go's pager. Compared with streamed lists, a
+// start among many objects takes little more than half of the CPU of this process, and less CPU of the
+// server.
 const DefaultPageSize = 500
 
-// Options set up a [Manager]. The zero value has the defaults, which suit production.
+// Options configures a [Manager]. The zero value has the defaults, which suit production.
 type Options struct {
-	Namespaces []string // watch these only; default all
-	PageSize   int      // objects in a page of a list; default 500; negative streams lists: see sources.WatchOptions
-	UserAgent  string   // default "bellerophon"
+	Namespaces []string // the namespaces that are watched; default all
+	PageSize   int      // objects in a page of a list: 1 to 10000; default 500; negative streams lists: see sources.WatchOptions
+	UserAgent  string   // also the field manager of writes; default "bellerophon"
 
 	Workers int               // see operators.ReconcileOptions
-	Backoff operators.Backoff // between attempts that fail
+	Backoff operators.Backoff // after attempts that fail
 	Timeout time.Duration     // of one reconcile
-	Grace   time.Duration     // for reconciles in flight at the end
+	Grace   time.Duration     // for reconciles in flight when Run's context ends
 	Window  time.Duration     // see operators.DebounceOptions; default 10 ms; negative for none
-	Loop    cache.LoopOptions // how the loop duration is measured, and what counts as calm
-	Stages  []Stage           // of your own, between the debounce and the cache, in this order
+	Loop    cache.LoopOptions // how the loop duration is measured, and the quiet period
+	Stages  []Stage           // stages of the user, between the debounce and the cache, in this order
 
-	// MaxStaleness is how long ago the server may have confirmed a version for it to count as
-	// current: see cache.Current. 1 s to 24 h; default 90 s, which suits servers that send a
-	// bookmark a minute; negative for no bound. A watch that confirms nothing for three quarters
-	// of it is probed by a request: about 54 an hour for each kind of a server that sends no
-	// bookmarks, and none of one that does.
+	// MaxStaleness is how long a version counts as current after the server has confirmed it: see
+	// cache.Current. 1 s to 24 h; default 90 s, which suits servers that send a bookmark a minute;
+	// negative for no bound. A watch that confirms nothing for three quarters of MaxStaleness is
+	// probed by a request. That is about 54 requests an hour for each kind if the server sends no
+	// bookmarks, and none if it sends one a minute.
 	MaxStaleness time.Duration
 
-	MetricsAddress string               // of the HTTP server with /metrics; "host:port", port 0 for a free one; default none
-	HealthAddress  string               // of the HTTP server with /healthz and /readyz; likewise
-	ProfileAddress string               // of the HTTP server with /debug/pprof/; likewise; who reaches it reads memory of the process
-	Registry       *prometheus.Registry // where metrics are registered; default a new one
+	// The addresses of the HTTP servers, as "host:port"; port 0 stands for a free port. An empty
+	// address starts no server. Clients of the profile server can read memory of the process.
+	MetricsAddress string // serves /metrics
+	HealthAddress  string // serves /healthz and /readyz
+	ProfileAddress string // serves /debug/pprof/
 
-	// DetectMutations is for tests: a reconcile during which an object of the cache was
-	// changed fails, with an error that says which and how. It costs memory and time.
+	Registry *prometheus.Registry // where metrics are registered; default a new one
+
+	// DetectMutations is for tests. With it, a reconcile during which an object of the cache was
+	// changed fails with an error that names the object and the change. It costs memory and time.
 	DetectMutations bool
 
-	Logger   *slog.Logger                          // default slog's
-	OnResult func(result operators.Result)         // called for each result, from one goroutine; it must be fast
+	Logger *slog.Logger // default slog.Default()
+
+	// OnResult is called for each result, and OnError for each failure of a source or map function.
+	// Both are called from the same goroutine and must be fast. By default failures are logged.
+	OnResult func(result operators.Result)
 	OnListen func(server string, address net.Addr) // called for each server that listens, before it serves
-	OnError  func(err error)                       // called for each failure of a source, likewise; default logs it
+	OnError  func(err error)
 }
 
+// withDefaults fills in the defaults, and returns an error for an option that is out of its range.
 func (o Options) withDefaults() (Options, error) {
 	if o.UserAgent == "" {
 		o.UserAgent = "bellerophon"

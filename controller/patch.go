@@ -9,9 +9,10 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
-// parts are the fields of an object at its top, encoded: spec, status and so on.
+// parts holds the top-level fields of an object, encoded: spec, status and so on.
 type parts map[string]json.RawMessage
 
+// partsOf returns the parts of an object.
 func partsOf(object streams.Object) (parts, error) {
 	encoded, err := json.Marshal(object)
 	if err != nil {
@@ -21,9 +22,9 @@ func partsOf(object streams.Object) (parts, error) {
 	return split, json.Unmarshal(encoded, &split)
 }
 
-// mergePatch is the patch from before to after of some of their parts, on condition that
-// before is current.
-func mergePatch(before, after streams.Object, of func(part string) bool) ([]byte, error) {
+// mergePatch returns the merge patch from before to after, for the parts that selected reports. The patch
+// has the resource version of before, so that it fails if the object has changed.
+func mergePatch(before, after streams.Object, selected func(part string) bool) ([]byte, error) {
 	from, err := partsOf(before)
 	if err != nil {
 		return nil, err
@@ -35,8 +36,8 @@ func mergePatch(before, after streams.Object, of func(part string) bool) ([]byte
 	changed := parts{}
 	both := maps.Clone(from)
 	maps.Copy(both, to)
-	for part := range both { // What is not to be patched is not compared: that costs as much as the encoding.
-		if !of(part) || bytes.Equal(from[part], to[part]) {
+	for part := range both { // Skip the other parts first: a comparison costs as much as the encoding.
+		if !selected(part) || bytes.Equal(from[part], to[part]) {
 			continue
 		}
 		if changed[part], err = patchOf(from[part], to[part]); err != nil {
@@ -58,7 +59,7 @@ func mergePatch(before, after streams.Object, of func(part string) bool) ([]byte
 	return json.Marshal(changed)
 }
 
-// patchOf is the patch of one part, which may be missing in one of the two.
+// patchOf returns the patch of one part, which may be missing in from or in to.
 func patchOf(from, to json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case to == nil:

@@ -16,40 +16,40 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// Recorder tells people what happened to an object, as Kubernetes Events. Events that
-// repeat become a series. They are sent in the background, one at a time, and may be lost when
-// more than a thousand wait for that, or when the process ends. While the manager does not
-// run, nothing is recorded.
+// Recorder records Kubernetes Events, which report to people what happened to an object. Repeated
+// Events become a series. Events are sent in the background, one at a time. They may be lost while
+// more than 1000 of them are pending, or when the process ends. While the manager does not run,
+// nothing is recorded.
 type Recorder struct {
 	started atomic.Pointer[events.EventRecorderLogger]
 }
 
-// Normal records something that a person may want to know. Reason is CamelCase and for
-// programs, action is what the controller did; the note is for people. A note of more than 1024
-// bytes, which the API server would refuse, is cut and ends in "…".
+// Normal records an Event that is for information. reason is in CamelCase and for programs. action is
+// what the controller did. note is for people. A note of more than 1024 bytes, which the API server
+// would refuse, is cut and ends in "…".
 func (r *Recorder) Normal(object streams.Object, reason, action, note string) {
 	r.record(object, corev1.EventTypeNormal, reason, action, note)
 }
 
-// Warning records something that a person may have to do something about. The note is cut as in
-// Normal.
+// Warning records an Event that may need a person's action. The note is cut as in Normal.
 func (r *Recorder) Warning(object streams.Object, reason, action, note string) {
 	r.record(object, corev1.EventTypeWarning, reason, action, note)
 }
 
+// record records an Event while the manager runs.
 func (r *Recorder) record(object streams.Object, kind, reason, action, note string) {
 	if started := r.started.Load(); started != nil {
-		(*started).Eventf(object, nil, kind, reason, action, "%s", cut(note, mostNote))
+		(*started).Eventf(object, nil, kind, reason, action, "%s", cut(note, maxNote))
 	}
 }
 
 const (
-	// mostNote is how many bytes the API server takes for the note of an Event.
-	mostNote = 1024
+	// maxNote is the number of bytes that the API server accepts in the note of an Event.
+	maxNote  = 1024
 	ellipsis = "…"
 )
 
-// cut shortens a text to some bytes, and not within a rune.
+// cut shortens a text to at most the given number of bytes, at the border of a rune.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -61,7 +61,7 @@ func cut(text string, most int) string {
 	return text[:end] + ellipsis
 }
 
-// Recorder records Kubernetes Events in the name of the manager.
+// Recorder returns the recorder of Kubernetes Events, which reports as the manager's UserAgent.
 func (m *Manager) Recorder() *Recorder { return m.recorder }
 
 // record runs the recorder until ctx ends.
@@ -85,33 +85,35 @@ func (m *Manager) record(ctx context.Context) error {
 }
 
 const (
-	// mostEvents is how many Events wait for others to be sent. The broadcaster has a goroutine
-	// for each.
-	mostEvents = 1000
-	// eventPatience is how long an Event may hold up the others. It is tried anew later.
-	eventPatience = 10 * time.Second
+	// maxEvents is the number of pending Events above which further ones are dropped. The broadcaster
+	// has a goroutine for each.
+	maxEvents = 1000
+	// eventTimeout is how long an Event may hold up the others. The broadcaster retries it later.
+	eventTimeout = 10 * time.Second
 )
 
-// quietSink sends events until its end, one at a time: where a hundred objects need mending,
-// an API server that is busy does that first. The broadcaster sends from goroutines that it does
-// not wait for: after the end they send nothing, and nothing is on its way.
+// quietSink sends Events one at a time, until end. So when a hundred objects need a repair, a busy API
+// server handles the repairs first. The broadcaster sends from goroutines that it does not wait for.
+// After end these goroutines send nothing, and no Event is in flight.
 type quietSink struct {
 	to      events.EventSink
-	waiting atomic.Int64
-	mu      sync.Mutex // is held by who sends
+	pending atomic.Int64
+	mu      sync.Mutex // held during a send
 	ended   bool
 }
 
+// end waits for the Event in flight, and prevents further ones.
 func (s *quietSink) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 }
 
-// send sends, or drops: an error would be tried again.
+// send sends an Event. If it may not, it drops the Event and returns no error, because the broadcaster
+// retries after an error.
 func (s *quietSink) send(ctx context.Context, send func(context.Context) (*apieventsv1.Event, error)) (*apieventsv1.Event, error) {
-	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > mostEvents {
+	defer s.pending.Add(-1)
+	if s.pending.Add(1) > maxEvents {
 		return nil, nil
 	}
 	s.mu.Lock()
@@ -119,7 +121,7 @@ func (s *quietSink) send(ctx context.Context, send func(context.Context) (*apiev
 	if s.ended {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, eventPatience)
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
 	return send(ctx)
 }

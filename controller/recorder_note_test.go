@@ -34,8 +34,8 @@ func TestANoteIsCutAtARune(t *testing.T) {
 		"with a rune before where it is cut":    {a(1019) + "ü" + a(10), a(1019) + "ü…"},
 		"with a rune that ends where it may be": {a(1020) + "🐎", a(1020) + "🐎"},
 	} {
-		got := cut(test.note, mostNote)
-		if got != test.want || len(got) > mostNote || !utf8.ValidString(got) {
+		got := cut(test.note, maxNote)
+		if got != test.want || len(got) > maxNote || !utf8.ValidString(got) {
 			t.Errorf("%s: it is %q of %d bytes, want %q", name, got, len(got), test.want)
 		}
 	}
@@ -97,7 +97,7 @@ func TestTheServerTakesANoteThatIsCutAndNoLongerOne(t *testing.T) {
 	for name, test := range map[string]struct {
 		note    string
 		refused bool
-	}{"cut": {cut(long, mostNote), false}, "long": {long[:mostNote] + "a", true}} {
+	}{"cut": {cut(long, maxNote), false}, "long": {long[:maxNote] + "a", true}} {
 		_, err := client.EventsV1().Events(namespace).Create(t.Context(), &eventsv1.Event{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			EventTime:  metav1.NowMicro(), ReportingController: "tester", ReportingInstance: "tester", Action: "Test", Reason: "Test", Type: corev1.EventTypeNormal,

@@ -87,7 +87,7 @@ func TestEventsAreSentOneAtATime(t *testing.T) {
 }
 
 func TestEventsBeyondAThousandThatWaitAreDropped(t *testing.T) {
-	const sent = mostEvents + 500
+	const sent = maxEvents + 500
 	to := &slowSink{asked: make(chan struct{}, sent), answer: make(chan struct{})}
 	sink := &quietSink{to: to}
 	group := lifecycle.New(t.Context())
@@ -99,15 +99,15 @@ func TestEventsBeyondAThousandThatWaitAreDropped(t *testing.T) {
 			return err
 		})
 	}
-	for range sent - mostEvents {
+	for range sent - maxEvents {
 		<-dropped // None is answered yet.
 	}
 	close(to.answer)
 	if err := group.Wait(); err != nil {
 		t.Error(err)
 	}
-	if got := len(to.asked); got != mostEvents {
-		t.Errorf("%d were sent, want %d", got, mostEvents)
+	if got := len(to.asked); got != maxEvents {
+		t.Errorf("%d were sent, want %d", got, maxEvents)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestAnEventThatIsNotAnsweredHoldsUpOthersForTenSeconds(t *testing.T) {
 		if _, err := (&quietSink{to: silentSink{}}).Create(t.Context(), nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		if took := time.Since(began); took != eventPatience {
+		if took := time.Since(began); took != eventTimeout {
 			t.Errorf("it took %v", took)
 		}
 	})

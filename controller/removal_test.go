@@ -92,12 +92,12 @@ func TestRemoveWaitsForTheReconcileInFlight(t *testing.T) {
 		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 		defer cancel()
 		err := p.manager.Remove(ctx, "slow")
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `removing controller "slow": 1 of its reconciles are in flight; it is gone when they have ended`) {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `removing controller "slow": 1 of its reconciles are in flight; the removal completes when they have ended`) {
 			p.t.Errorf("the error is %v", err)
 		}
 		p.watches("during the reconcile", 2, 2)
 		p.refused(p.manager.Remove(p.t.Context(), "slow"), `removing controller "slow": it is being removed already`)
-		p.refused(p.manager.Add("slow", nothing, ofConfigs), `adding controller "slow": one of the name is being removed; wait until Remove has returned`)
+		p.refused(p.manager.Add("slow", nothing, ofConfigs), `adding controller "slow": a controller of that name is being removed; wait until Remove has returned`)
 		if len(p.mentions("slow")) == 0 {
 			p.t.Error("a controller with a reconcile in flight is not in the metrics")
 		}
@@ -256,7 +256,7 @@ func TestWhatCannotBeRemovedIsToldWhy(t *testing.T) {
 	inPark(t, func(p *park) {
 		p.add("configs", ofConfigs)
 		p.add("secrets", ofSecrets)
-		unknown := `removing controller "horses": there is none of the name; there are: configs, secrets`
+		unknown := `removing controller "horses": there is no such controller; there are: configs, secrets`
 		p.refused(p.manager.Remove(p.t.Context(), "horses"), unknown)
 		asked := make(chan error, 1)
 		p.must(p.manager.Add("suicidal", func(ctx context.Context, _ operators.Request) (time.Duration, error) {
@@ -267,7 +267,7 @@ func TestWhatCannotBeRemovedIsToldWhy(t *testing.T) {
 		p.run()
 		p.refused(<-asked, `removing controller "suicidal": its own reconcile would wait for itself; call Remove from elsewhere`)
 		p.calm() // The reconcile has removed the controller of secrets.
-		p.refused(p.manager.Remove(p.t.Context(), "secrets"), `removing controller "secrets": there is none of the name; there are: configs, suicidal`)
+		p.refused(p.manager.Remove(p.t.Context(), "secrets"), `removing controller "secrets": there is no such controller; there are: configs, suicidal`)
 		if open := p.server.Counts().Watches; open != 1 { // The watch of secrets is closed, if it was opened at all.
 			p.t.Errorf("in the end %d watches are open", open)
 		}

@@ -11,16 +11,17 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// Remove takes a controller away, while others run on. It gets no further requests, and what
-// waits for it is dropped. Remove returns when its reconciles in flight have ended and their
-// results have been told; then the watches that no other controller needs have stopped, and
-// their objects have left the cache, the client and the metrics. From then on the name may be
-// used again. Kinds that are gone do not count for the level of sync; without controllers
-// the manager runs on, at [cache.Starting].
+// Remove removes a controller, while others keep running. The controller gets no further requests, and
+// its pending requests are dropped. Remove waits until the controller's reconciles in flight have
+// ended and their results are handled. It then stops the watches that no other controller needs, and
+// removes their kinds from the cache, the client and the metrics.
 //
-// If ctx ends before, Remove returns an error, and the removal goes on by itself. It may be
-// called from any goroutine, but neither from a reconcile of the controller nor from a
-// callback of the manager's options, for which it would wait.
+// The name may be used again when Remove has returned. Kinds that are gone do not count for the level
+// of sync. Without controllers the manager keeps running, at [cache.Starting].
+//
+// If ctx ends first, Remove returns an error, and the removal continues in the background. Remove may
+// be called from any goroutine. It must not be called from a reconcile of the controller or from a
+// callback of the manager's options, because it would wait for them.
 func (m *Manager) Remove(ctx context.Context, name string) error {
 	if request, reconciles := operators.RequestOf(ctx); reconciles && request.Controller == name {
 		return fmt.Errorf("removing controller %q: its own reconcile would wait for itself; call Remove from elsewhere", name)
@@ -32,7 +33,7 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 	select {
 	case <-leaving.gone:
 	case <-ctx.Done():
-		return fmt.Errorf("removing controller %q: %d of its reconciles are in flight; it is gone when they have ended: %w",
+		return fmt.Errorf("removing controller %q: %d of its reconciles are in flight; the removal completes when they have ended: %w",
 			name, leaving.attempts.inFlight(), context.Cause(ctx))
 	}
 	if leaving.err != nil {
@@ -41,7 +42,7 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// dismiss lets a controller do nothing any more, and has it forgotten when its reconciles in
+// dismiss prevents further attempts of a controller, and forgets the controller when its reconciles in
 // flight have ended.
 func (m *Manager) dismiss(name string) (*member, error) {
 	m.changing.Lock()
@@ -50,7 +51,7 @@ func (m *Manager) dismiss(name string) (*member, error) {
 	leaving := members[name]
 	switch {
 	case leaving == nil:
-		return nil, fmt.Errorf("there is none of the name; there are: %s", strings.Join(slices.Sorted(maps.Keys(members)), ", "))
+		return nil, fmt.Errorf("there is no such controller; there are: %s", strings.Join(slices.Sorted(maps.Keys(members)), ", "))
 	case leaving.leaving:
 		return nil, errors.New("it is being removed already")
 	}
@@ -59,7 +60,7 @@ func (m *Manager) dismiss(name string) (*member, error) {
 	m.rules.Remove(name)
 	m.controllers.Remove(name)
 	idle := leaving.attempts.close()
-	m.cache.MarkActive() // What it held is looked at anew.
+	m.cache.MarkActive() // FollowCalm has to check again what the pipeline holds.
 	if m.group == nil {
 		m.forget(leaving)
 		close(leaving.gone)

@@ -13,30 +13,30 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// requestMetrics counts the requests of one manager. client-go has metrics of the same names, for
-// the whole process: with them, each of two managers would count the requests of both.
+// requestMetrics counts the requests of one manager. client-go has metrics of the same names for the
+// whole process. With these, each of two managers would count the requests of both.
 type requestMetrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
-// measureRequests returns a client that counts and times the requests of another one in a registry.
-// Metrics of these names that the registry has already stay, and then those of the manager are left
-// out.
+// measureRequests returns a client that sends its requests as the given one does, and counts and times
+// them in a registry. If the registry has metrics of these names already, they stay, and the manager's
+// are left out.
 func measureRequests(registry *prometheus.Registry, client *http.Client) *http.Client {
 	measured := &requestMetrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rest_client_requests_total", Help: "Requests to the API server.",
 		}, []string{"code", "method", "host"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "rest_client_request_duration_seconds", Help: "Time from a request to the end of its answer, except for watches.", Buckets: buckets,
+			Name: "rest_client_request_duration_seconds", Help: "Time from a request to the end of its response; watches are left out.", Buckets: buckets,
 		}, []string{"verb", "host"}),
 	}
 	for _, made := range []prometheus.Collector{
 		measured.requests, measured.duration,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
-		_ = registry.Register(made) // It fails only if the registry has it.
+		_ = registry.Register(made) // It fails only if the registry has the metric already.
 	}
 	over := *client
 	if over.Transport == nil {
@@ -46,14 +46,14 @@ func measureRequests(registry *prometheus.Registry, client *http.Client) *http.C
 	return &over
 }
 
-// measuredTransport counts what passes through a transport.
+// measuredTransport counts and times the requests of a transport.
 type measuredTransport struct {
 	next    http.RoundTripper
 	metrics *requestMetrics
 }
 
-// RoundTrip counts a request when it is answered, by the code of the answer, or when it fails, by
-// the code that client-go gives it.
+// RoundTrip counts a request when its response comes, by the status code, or when it fails, by the code
+// "<error>" that client-go uses.
 func (m *measuredTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	timing := &timedBody{metrics: m.metrics, verb: request.Method, host: request.URL.Host, started: time.Now()}
 	isWatch := strings.Contains(request.URL.RawQuery, "watch=true")
@@ -64,7 +64,7 @@ func (m *measuredTransport) RoundTrip(request *http.Request) (*http.Response, er
 	}
 	m.metrics.requests.WithLabelValues(code, timing.verb, timing.host).Inc()
 	switch {
-	case isWatch: // It takes as long as the server lets it.
+	case isWatch: // A watch lasts as long as the server lets it, so its duration means nothing.
 	case err != nil:
 		timing.end()
 	default:
@@ -74,13 +74,14 @@ func (m *measuredTransport) RoundTrip(request *http.Request) (*http.Response, er
 	return answer, err
 }
 
-// WrappedRoundTripper returns the transport for those of client-go that look for one within.
+// WrappedRoundTripper returns the wrapped transport, which some functions of client-go look for.
 func (m *measuredTransport) WrappedRoundTripper() http.RoundTripper { return m.next }
 
-// CloseIdleConnections closes those of the transport.
+// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (m *measuredTransport) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(m.next) }
 
-// timedBody notes the time of a request when its answer was read or given up.
+// timedBody records the duration of a request when its response was read to the end, failed or was
+// closed.
 type timedBody struct {
 	io.ReadCloser
 	metrics    *requestMetrics
@@ -89,6 +90,7 @@ type timedBody struct {
 	ended      atomic.Bool
 }
 
+// end records the duration, once.
 func (t *timedBody) end() {
 	if !t.ended.Swap(true) {
 		t.metrics.duration.WithLabelValues(t.verb, t.host).Observe(time.Since(t.started).Seconds())

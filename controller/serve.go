@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// shutdownGrace is what a request that is being answered gets at the end.
+// shutdownGrace is how long requests in flight may take after ctx has ended.
 const shutdownGrace = 2 * time.Second
 
 // server is an HTTP server of the manager.
@@ -25,7 +25,7 @@ type server struct {
 	handler  http.Handler
 }
 
-// listen opens the manager's addresses.
+// listen opens the listeners of the manager's addresses. If one fails, listen closes the others.
 func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{Registry: m.options.Registry}))
@@ -65,9 +65,9 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	return servers, nil
 }
 
-// ready says whether the cache is at the level of the query, such as level=Settled, or
-// else whether the first lists are complete, and what is missing. Kinds that do not count and
-// keys that fail are named besides.
+// ready answers whether the cache has reached the level of the query, such as level=Settled, and what
+// is missing. Without a query, the level is Listed: the first lists are complete. The answer also
+// names kinds that do not count and keys that fail.
 func (m *Manager) ready(w http.ResponseWriter, request *http.Request) {
 	wanted := cache.Listed
 	if name := request.URL.Query().Get("level"); name != "" {
@@ -85,7 +85,7 @@ func (m *Manager) ready(w http.ResponseWriter, request *http.Request) {
 		}
 		return
 	}
-	waits := "not ready: it is " + level.String() + ", not " + wanted.String()
+	waits := "not ready: the level is " + level.String() + ", not " + wanted.String()
 	switch pending := strings.Join(m.cache.Pending(wanted), ", "); {
 	case wanted == cache.Listed:
 		waits = "not ready: waiting for the first list of " + pending
@@ -95,7 +95,7 @@ func (m *Manager) ready(w http.ResponseWriter, request *http.Request) {
 	http.Error(w, strings.Join(append([]string{waits}, notes...), "\n"), http.StatusServiceUnavailable)
 }
 
-// run serves until ctx ends.
+// run serves until ctx ends. Requests in flight may then take shutdownGrace.
 func (s *server) run(ctx context.Context) error {
 	serving := &http.Server{Handler: s.handler, ReadHeaderTimeout: 5 * time.Second}
 	group := lifecycle.New(ctx)

@@ -9,20 +9,22 @@ import (
 	"unsafe"
 )
 
-// socket is a TCP connection whose system calls the Go runtime is not told of. They never
-// block: it waits, as all connections, in the runtime's poller. Told of each, the runtime wakes
-// its monitor thread out of its sleep, which then looks every 20 µs for a call that blocks
-// until all are idle again. For a process that wakes for each answer and sleeps again that is a
-// fifth of its CPU (BenchmarkAnAnswer). Its methods may be called from any goroutine.
+// socket is a TCP connection that makes its system calls without notifying the Go runtime. The calls
+// never block: a socket waits in the runtime's poller, as every connection does. Its methods may be
+// called from any goroutine.
 //
-// The monitor also interrupts goroutines that run for long. It is woken by timers and all other
-// system calls as before, so that one that began after an answer may run until the next of those.
+// A call that the runtime is notified of wakes the runtime's monitor thread. The thread then looks for
+// blocked calls every 20 µs until all threads are idle again. For a process that wakes for each answer
+// and sleeps again, that takes a fifth of its CPU (BenchmarkAnAnswer).
+//
+// The monitor also preempts goroutines that run for long. Timers and all other system calls still wake
+// it. So a goroutine that starts to run after an answer may run on until the next of these.
 type socket struct {
 	net.Conn
 	raw syscall.RawConn
 }
 
-// newSocket is a socket, where the connection is one of TCP.
+// newSocket returns a socket for a TCP connection, and any other connection as it is.
 func newSocket(dialed net.Conn) net.Conn {
 	tcp, is := dialed.(*net.TCPConn)
 	if !is {
@@ -35,7 +37,7 @@ func newSocket(dialed net.Conn) net.Conn {
 	return &socket{tcp, raw}
 }
 
-// Read reads what came, or waits for something.
+// Read reads the bytes that have arrived, and waits if there are none.
 func (s *socket) Read(bytes []byte) (n int, err error) {
 	if len(bytes) == 0 {
 		return 0, nil
@@ -55,7 +57,7 @@ func (s *socket) Read(bytes []byte) (n int, err error) {
 	return n, nil
 }
 
-// Write sends all, unless it fails.
+// Write sends all bytes, and waits where the connection takes no more.
 func (s *socket) Write(bytes []byte) (sent int, err error) {
 	waiting := s.raw.Write(func(fd uintptr) (done bool) {
 		for sent < len(bytes) {
@@ -76,12 +78,12 @@ func (s *socket) Write(bytes []byte) (sent int, err error) {
 	return sent, nil
 }
 
-// failed is the error of package net for a call that failed.
+// failed returns the error that package net has for a call that failed.
 func (s *socket) failed(operation string, err error) error {
 	return &net.OpError{Op: operation, Net: s.RemoteAddr().Network(), Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: os.NewSyscallError(operation, err)}
 }
 
-// call reads or writes, as often as a signal interrupts it.
+// call makes a read or write call, and repeats it if a signal interrupts it.
 func call(number, fd uintptr, bytes []byte) (int, error) {
 	for {
 		n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(&bytes[0])), uintptr(len(bytes)))

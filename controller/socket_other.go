@@ -4,5 +4,5 @@ package controller
 
 import "net"
 
-// newSocket is the connection as it is: what it would save is known for Linux only.
+// newSocket returns the connection as it is. What a socket saves was measured on Linux only.
 func newSocket(dialed net.Conn) net.Conn { return dialed }

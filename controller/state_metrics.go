@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// state collects what is read off a manager when it is asked for.
+// state collects the metrics that are read from the state of a manager at each scrape.
 type state struct{ manager *Manager }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -15,22 +15,22 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	maxConcurrent  = desc("controller_runtime_max_concurrent_reconciles", "Workers of the pool that all controllers share.", "controller")
-	activeWorkers  = desc("controller_runtime_active_workers", "Reconciles that run now.", "controller")
-	queueDepth     = desc("workqueue_depth", "Objects that are queued or back off.", "name", "controller", "priority")
-	unfinished     = desc("workqueue_unfinished_work_seconds", "How long the reconciles that run now have run, together.", "name", "controller")
-	longestRunning = desc("workqueue_longest_running_processor_seconds", "How long the longest of them has run.", "name", "controller")
-	unfinishedKeys = desc("bellerophon_unfinished_keys", "Keys whose last attempt did not succeed, or asked for another: failing (3 times in a row or more, and backing off), terminal, or other.", "controller", "state")
-	stageItems     = desc("bellerophon_stage_items_total", "What went into and came out of a stage of the pipeline: events, changes, requests, results.", "stage", "direction")
-	stageWaiting   = desc("bellerophon_stage_waiting", "What a stage of the pipeline holds.", "stage")
+	activeWorkers  = desc("controller_runtime_active_workers", "Reconciles that are running.", "controller")
+	queueDepth     = desc("workqueue_depth", "Objects that are queued or backing off.", "name", "controller", "priority")
+	unfinished     = desc("workqueue_unfinished_work_seconds", "Sum of the durations so far of the reconciles that are running.", "name", "controller")
+	longestRunning = desc("workqueue_longest_running_processor_seconds", "Duration so far of the longest reconcile that is running.", "name", "controller")
+	unfinishedKeys = desc("bellerophon_unfinished_keys", "Keys whose last attempt did not succeed or asked for another one: failing (3 times in a row or more, and backing off), terminal, or other.", "controller", "state")
+	stageItems     = desc("bellerophon_stage_items_total", "Items that a stage of the pipeline has received (in) or sent (out): events, changes, requests, results.", "stage", "direction")
+	stageWaiting   = desc("bellerophon_stage_waiting", "Items that a stage of the pipeline holds back.", "stage")
 	cacheObjects   = desc("bellerophon_cache_objects", "Objects in the cache.", "kind")
-	cacheBytes     = desc("bellerophon_cache_bytes", "Estimate of the memory that the objects of a kind take in the cache, with their place in it.", "kind")
+	cacheBytes     = desc("bellerophon_cache_bytes", "Estimate of the memory that the objects of a kind take, including their places in the cache.", "kind")
 	cacheOdd       = desc("bellerophon_cache_anomalies_total", "Events that should not happen.", "kind", "anomaly")
 	syncLevel      = desc("bellerophon_sync_level", "Level of sync: 0 starting, 1 listed, 2 current, 3 own writes visible, 4 settled, 5 converged.")
-	kindCounted    = desc("bellerophon_kind_counted", "1 if a kind counts for the level of sync; 0 if it does not: it is refused by the server, or watched on demand and not current.", "kind")
-	loopDuration   = desc("bellerophon_loop_duration_seconds", "Smoothed time from an event to the echo of the last write it led to.")
-	sourceState    = desc("bellerophon_source_state", "1 for what a watch is doing: listing, watching or backing_off.", "kind", "state")
+	kindCounted    = desc("bellerophon_kind_counted", "1 if a kind counts for the level of sync; 0 if it does not, because the server refuses it or because it is watched on demand and not current.", "kind")
+	loopDuration   = desc("bellerophon_loop_duration_seconds", "Smoothed time from an event to the echo of the last write that it led to.")
+	sourceState    = desc("bellerophon_source_state", "1 for the state of a watch: listing, watching or backing_off; 0 for the other states.", "kind", "state")
 	sourceRequests = desc("bellerophon_source_requests_total", "Lists completed, watches opened, probes of silent watches, and requests failed.", "kind", "request")
-	sourceQuiet    = desc("bellerophon_source_quiet_seconds", "Time since the last event of a watch, bookmarks left out.", "kind")
+	sourceQuiet    = desc("bellerophon_source_quiet_seconds", "Time since the last event of a watch, without bookmarks.", "kind")
 	sourceSilence  = desc("bellerophon_source_silence_seconds", "Time since the last event or bookmark of a watch.", "kind")
 )
 
