@@ -114,15 +114,15 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 func checkEchoes(t *testing.T, text, hows string) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &echoing{lagging: newLagging(t), hows: hows, attempts: map[string][]time.Time{}}
-		made, err := pipeline.New(streams.Create(e.inlet.Drain), pipeline.Options{
+		made, failed := pipeline.New(streams.Create(e.inlet.Drain), pipeline.Options{
 			Cache:       e.cache,
 			Rules:       operators.NewRules(operators.Rule{Controller: "doing", Kind: modelKinds[0]}),
 			Controllers: operators.NewControllers(map[string]operators.Controller{"doing": {Reconcile: e.reconcile, IgnoreEchoes: true}}),
 			Window:      operators.DefaultWindow,
 			Reconcile:   operators.ReconcileOptions{Workers: 2, Backoff: operators.Backoff{Max: longestBackoff, Jitter: -1}},
 		})
-		if err != nil {
-			t.Fatal(err)
+		if failed != nil {
+			t.Fatal(failed)
 		}
 		e.group.Go("pipeline", func(ctx context.Context) error {
 			return made.Run(ctx, func([]operators.Result) {}, func(err error) { t.Error(err) })
@@ -144,7 +144,7 @@ func checkEchoes(t *testing.T, text, hows string) (err error) {
 		synctest.Wait()
 		err = e.check(foreign)
 		e.group.Stop()
-		if failed := e.group.Wait(); err == nil {
+		if failed = e.group.Wait(); err == nil {
 			err = failed
 		}
 	})

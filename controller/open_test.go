@@ -19,7 +19,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"github.com/bellerophon-io/bellerophon/streams"
-	"github.com/reactivex/rxgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -29,17 +28,16 @@ import (
 func delayed(by time.Duration) controller.Stage {
 	stats := &operators.StageStats{}
 	return controller.Stage{Name: "delay", Stats: stats, Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-		return streams.Lift(events, func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[streams.Event]) {
-			for item := range in {
+		return streams.Create(func(ctx context.Context, out streams.Sink[streams.Event]) {
+			_ = streams.ForEach(ctx, events, func(batch []streams.Event) {
 				stats.Running.Add(1)
-				batch, _ := streams.Values[streams.Event](item)
+				defer stats.Running.Add(-1)
 				stats.In.Add(int64(len(batch)))
 				<-time.After(by)
 				sent := int64(len(batch))
 				out.Send(batch)
 				stats.Out.Add(sent)
-				stats.Running.Add(-1)
-			}
+			}, func(err error) { out.Error(err) })
 		})
 	}}
 }
@@ -89,7 +87,7 @@ func TestAStageOfTheUsersOwnChangesWhatTheCacheHolds(t *testing.T) {
 func TestAStageThatIsWrongIsRefused(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		_, err := controller.NewManager(w.server.Config(), nil, controller.Options{Stages: []controller.Stage{{Name: "cache", Run: delayed(0).Run}}})
-		if err == nil || !strings.Contains(err.Error(), `Stages[0] has the name "cache" of another stage; give it a name of its own`) {
+		if err == nil || !strings.Contains(err.Error(), `stage 0 of Stages has the name "cache" of another stage; give it a name of its own`) {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -127,23 +125,17 @@ func TestAnObservableFeedsAControllerThatIsAddedLater(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		w.begin()
 		w.reach(cache.Converged, time.Minute)
-		asked := make(chan rxgo.Item, 2)
-		observable := rxgo.FromChannel(asked).Map(func(_ context.Context, name any) (any, error) {
-			return object(name.(string)), nil
-		})
+		observable := streams.Of(object("x"), object("y")).Observable()
 		var got []string
 		w.must(w.manager.Add("fed", func(_ context.Context, request operators.Request) (time.Duration, error) {
 			got = append(got, request.Name)
 			return 0, nil
-		}, controller.For(&corev1.ConfigMap{}), controller.From("channel", streams.From[types.NamespacedName](observable))))
-		asked <- rxgo.Of("x")
-		asked <- rxgo.Of("y")
+		}, controller.For(&corev1.ConfigMap{}), controller.From("observable", streams.From[types.NamespacedName](observable))))
 		w.wait(time.Minute)
 		slices.Sort(got)
 		if !slices.Equal(got, []string{"x", "y"}) {
 			t.Errorf("%v were reconciled, want x and y", got)
 		}
-		close(asked)
 		w.reach(cache.Converged, time.Minute)
 	})
 }

@@ -138,36 +138,41 @@ func (c *conflation) addMark(from *origin, kind entryKind, event *streams.Event,
 	c.push(&entry{kind: kind, origin: from, events: []streams.Event{*event}})
 }
 
-// addKeyed adds an event of a key. The event is coalesced with the event that waits for the key, if
-// there is one.
+// addKeyed adds an event of a key.
 func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time) {
-	key := from.keys.get(event.Key)
-	if key != nil && key.waiting != nil {
-		held := len(key.waiting.events)
-		key.waiting.events = coalesce(key.waiting.events, event)
-		c.size += len(key.waiting.events) - held - 1
-		return
-	}
-	if key == nil {
-		key = c.newKey(from, event.Key)
-		from.keys.set(event.Key, key)
-	}
-	mayPass := c.mayPass(key)
-	key.waiting = &key.own
-	if key.own.queued { // It is sealed, and has not gone out yet.
-		key.waiting = &entry{kind: ofKey, origin: from, key: key}
-		key.refs++
-	}
-	key.waiting.events = append(key.waiting.events, *event)
-	c.delayed++
+	key, mayPass := c.admit(from, event.Key)
+	c.hold(key, event)
 	if mayPass {
 		c.release(key, now)
 	}
 }
 
-// mayPass reports whether an event may pass at once, for a key with no event that waits.
-func (c *conflation) mayPass(key *keyState) bool {
-	return !key.inWindow || key.passes < c.burst && !key.own.queued
+// admit returns the state of a key, which it creates if the key is new, and whether an event of the
+// key may pass at once.
+func (c *conflation) admit(from *origin, of streams.Key) (key *keyState, mayPass bool) {
+	key = from.keys.get(of)
+	if key == nil {
+		key = c.newKey(from, of)
+		from.keys.set(of, key)
+	}
+	return key, key.waiting == nil && (!key.inWindow || key.passes < c.burst && !key.own.queued)
+}
+
+// hold has an event wait. It is coalesced with the event that waits for the key, if there is one.
+func (c *conflation) hold(key *keyState, event *streams.Event) {
+	if key.waiting != nil {
+		held := len(key.waiting.events)
+		key.waiting.events = coalesce(key.waiting.events, event)
+		c.size += len(key.waiting.events) - held - 1
+		return
+	}
+	key.waiting = &key.own
+	if key.own.queued { // It is sealed, and has not gone out yet.
+		key.waiting = &entry{kind: ofKey, origin: key.origin, key: key}
+		key.refs++
+	}
+	key.waiting.events = append(key.waiting.events, *event)
+	c.delayed++
 }
 
 // newKey creates the state of a key, in the memory of a key that was dropped, if there is one.

@@ -69,16 +69,11 @@ func (c *conflation) pass(batch []streams.Event, now time.Time) ([]streams.Event
 			continue
 		}
 		if c.window > 0 {
-			from := c.origin(event.Source)
-			key := from.keys.get(event.Key)
-			if key != nil && (key.waiting != nil || !c.mayPass(key)) {
-				c.addKeyed(from, event, now)
+			key, mayPass := c.admit(c.origin(event.Source), event.Key)
+			if !mayPass {
 				c.size++
+				c.hold(key, event)
 				continue
-			}
-			if key == nil {
-				key = c.newKey(from, event.Key)
-				from.keys.set(event.Key, key)
 			}
 			c.recordPass(key, now)
 		}

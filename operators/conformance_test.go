@@ -114,6 +114,18 @@ var operatorCases = []operatorCase{{
 	},
 	fails:    true,
 	swallows: true,
+}, {
+	name: "Counted",
+	over: func(ctx context.Context, in streams.Stream[int], visit func()) observation {
+		stage := func(in streams.Stream[int]) streams.Stream[int] {
+			return streams.MapBatches(in, func(batch []int) ([]int, error) {
+				visit()
+				return batch, nil
+			})
+		}
+		return observe(ctx, operators.Counted(in, stage, &operators.StageStats{}), plain[int])
+	},
+	fails: true,
 }}
 
 // source returns a stream that sends an input.

@@ -35,7 +35,7 @@ func (f *fifo[T]) shrink() {
 	if f.len() == 0 {
 		f.items, f.first = f.items[:0], 0
 	}
-	if sparse(f.len(), cap(f.items)) {
+	if sparse(f.len(), cap(f.items), itemsKept) {
 		f.items, f.first = append(make([]T, 0, 2*f.len()), f.all()...), 0
 	}
 }

@@ -220,7 +220,7 @@ func forEachOperator(t *testing.T, test func(t *testing.T, c operatorCase)) {
 func ignore(int) {}
 
 func TestEveryOperatorHasACase(t *testing.T) {
-	takesNoStream := []string{"NewBatch", "Recycle", "NewInputs", "Add", "NewQueue", "Put", "Send", "Error", "Item", "Channel", "Values", "Observe"}
+	takesNoStream := []string{"NewBatch", "Recycle", "NewInputs", "Add", "NewQueue", "Put", "Send", "Error", "Item", "Channel", "Values", "Observe", "NewSubject", "Observed", "End"}
 	for _, name := range exported(t) {
 		known := slices.ContainsFunc(operatorCases, func(c operatorCase) bool { return c.name == name })
 		if !known && !slices.Contains(takesNoStream, name) {

@@ -1,12 +1,10 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
-	"github.com/reactivex/rxgo/v2"
 )
 
 // Stage is a stage that the user adds between the debounce and the cache.
@@ -35,9 +33,9 @@ func validateStages(stages []Stage) error {
 	for i, own := range stages {
 		switch {
 		case own.Name == "" || own.Run == nil:
-			return fmt.Errorf("Stages[%d] has no Name or no Run; set both", i)
+			return fmt.Errorf("stage %d of Stages has no Name or no Run; set both", i)
 		case taken[own.Name] || named[own.Name]:
-			return fmt.Errorf("Stages[%d] has the name %q of another stage; give it a name of its own", i, own.Name)
+			return fmt.Errorf("stage %d of Stages has the name %q of another stage; give it a name of its own", i, own.Name)
 		}
 		named[own.Name] = true
 	}
@@ -47,10 +45,12 @@ func validateStages(stages []Stage) error {
 // ownStages adds the user's stages.
 func (p *Pipeline) ownStages(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 	for _, own := range p.options.Stages {
-		before, run, stats := p.sent, own.Run, own.Stats
+		before, stats := p.sent, own.Stats
 		if stats == nil {
 			stats = &operators.StageStats{}
-			run = counted(own.Run, stats)
+			events = operators.Counted(events, own.Run, stats)
+		} else {
+			events = own.Run(events)
 		}
 		p.add(&stage{
 			name: own.Name, in: stats.In.Load, out: stats.Out.Load, waiting: stats.Waiting.Load,
@@ -62,41 +62,6 @@ func (p *Pipeline) ownStages(events streams.Stream[streams.Event]) streams.Strea
 			},
 		})
 		p.sent = stats.Out.Load
-		events = run(events)
 	}
 	return events
-}
-
-// counted returns a stage that counts what run does, which uses [streams.MapBatches]. The stage has a
-// goroutine of its own, which makes the count exact: it counts as Running from before it unpacks an
-// item until the events are sent, also if run drops them.
-func counted(run func(streams.Stream[streams.Event]) streams.Stream[streams.Event], stats *operators.StageStats) func(streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-	return func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-		entering := streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
-			stats.In.Add(int64(len(batch)))
-			return batch, nil
-		})
-		return streams.Lift(run(entering), func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[streams.Event]) {
-			for item := range in {
-				if !pass(item, out, stats) {
-					return
-				}
-			}
-		})
-	}
-}
-
-// pass unpacks an item, which calls the function of the stage, and sends the events that result. It
-// returns false when the observation has ended.
-func pass(item rxgo.Item, out streams.Sink[streams.Event], stats *operators.StageStats) bool {
-	stats.Running.Add(1)
-	defer stats.Running.Add(-1)
-	batch, err := streams.Values[streams.Event](item)
-	if sent := int64(len(batch)); sent > 0 {
-		if !out.Send(batch) {
-			return false
-		}
-		stats.Out.Add(sent)
-	}
-	return err == nil || out.Error(err)
 }

@@ -82,9 +82,9 @@ func New(events streams.Stream[streams.Event], options Options) (*Pipeline, erro
 func (o Options) validate() error {
 	switch {
 	case o.Cache == nil || o.Rules == nil || o.Controllers == nil:
-		return errors.New("Cache, Rules and Controllers are required")
+		return errors.New("one of Cache, Rules and Controllers is not set; set all three")
 	case o.Reconcile.Stats != nil || o.Reconcile.Received != nil || o.Reconcile.Unfinished != nil:
-		return errors.New("Reconcile.Stats, Reconcile.Received and Reconcile.Unfinished are set by the pipeline; leave them out")
+		return errors.New("the pipeline itself sets Reconcile.Stats, Reconcile.Received and Reconcile.Unfinished; leave them out")
 	}
 	if err := (operators.DebounceOptions{Window: o.Window, Burst: o.Burst}).Validate(); err != nil {
 		return err

@@ -130,10 +130,7 @@ func TestStagesOfTheUsersOwnSeeWhatTheOneBeforeThemLeaves(t *testing.T) {
 		if l.Busy() {
 			t.Errorf("the pipeline waits for %v, although all events are done or dropped", l.Pending(cache.Settled))
 		}
-		var counts []StageCount
-		for _, count := range l.Counts() {
-			counts = append(counts, count)
-		}
+		counts := l.Counts()
 		want := []StageCount{
 			{"debounce", 6, 6, 0}, {"drop a", 6, 4, 0}, {"drop b", 4, 2, 0}, {"cache", 2, 2, 0}, {"trigger", 2, 2, 0}, {"reconcile", 2, 2, 0},
 		}
@@ -265,14 +262,14 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"no cache":                {func(o *Options) { o.Cache = nil }, "pipeline: Cache, Rules and Controllers are required"},
+		"no cache":                {func(o *Options) { o.Cache = nil }, "pipeline: one of Cache, Rules and Controllers is not set; set all three"},
 		"a window out of range":   {func(o *Options) { o.Window = time.Hour }, "pipeline: debounce: Window is 1h0m0s"},
 		"too many workers":        {func(o *Options) { o.Reconcile.Workers = 5000 }, "pipeline: reconcile: Workers is 5000"},
-		"stats of the caller":     {func(o *Options) { o.Reconcile.Stats = &operators.StageStats{} }, "are set by the pipeline; leave them out"},
-		"a stage without a name":  {func(o *Options) { o.Stages = []Stage{{Run: stage.Run}} }, "pipeline: Stages[0] has no Name or no Run; set both"},
-		"a stage without Run":     {func(o *Options) { o.Stages = []Stage{{Name: "x"}} }, "pipeline: Stages[0] has no Name or no Run; set both"},
-		"a stage named cache":     {func(o *Options) { o.Stages = []Stage{{Name: "cache", Run: stage.Run}} }, `Stages[0] has the name "cache" of another stage`},
-		"two stages of one name":  {func(o *Options) { o.Stages = []Stage{stage, stage} }, `Stages[1] has the name "drop a" of another stage`},
+		"stats of the caller":     {func(o *Options) { o.Reconcile.Stats = &operators.StageStats{} }, "Reconcile.Unfinished; leave them out"},
+		"a stage without a name":  {func(o *Options) { o.Stages = []Stage{{Run: stage.Run}} }, "pipeline: stage 0 of Stages has no Name or no Run; set both"},
+		"a stage without Run":     {func(o *Options) { o.Stages = []Stage{{Name: "x"}} }, "pipeline: stage 0 of Stages has no Name or no Run; set both"},
+		"a stage named cache":     {func(o *Options) { o.Stages = []Stage{{Name: "cache", Run: stage.Run}} }, `stage 0 of Stages has the name "cache" of another stage`},
+		"two stages of one name":  {func(o *Options) { o.Stages = []Stage{stage, stage} }, `stage 1 of Stages has the name "drop a" of another stage`},
 		"a backoff out of bounds": {func(o *Options) { o.Reconcile.Backoff.First = -1 }, "pipeline: backoff: First is -1ns"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,42 @@
+package operators
+
+import (
+	"context"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/reactivex/rxgo/v2"
+)
+
+// Counted counts what a stage does that is a function of [streams.MapBatches]. The result has a
+// goroutine of its own, which makes the count exact: Running is 1 from before an item is taken apart
+// until its values were sent, also if the stage drops them. A stage that has goroutines itself must
+// count for itself.
+//
+//	[a b] [c]  =>  [f(a) f(b)] [f(c)]
+func Counted[T any](in streams.Stream[T], stage func(streams.Stream[T]) streams.Stream[T], stats *StageStats) streams.Stream[T] {
+	entering := streams.MapBatches(in, func(batch []T) ([]T, error) {
+		stats.In.Add(int64(len(batch)))
+		return batch, nil
+	})
+	return streams.Lift(stage(entering), func(_ context.Context, in <-chan rxgo.Item, out streams.Sink[T]) {
+		for item := range in {
+			if !forward(item, out, stats) {
+				return
+			}
+		}
+	})
+}
+
+// forward takes an item apart and sends its values. It returns false when the observation has ended.
+func forward[T any](item rxgo.Item, out streams.Sink[T], stats *StageStats) bool {
+	stats.Running.Add(1)
+	defer stats.Running.Add(-1)
+	batch, err := streams.Values[T](item)
+	if sent := int64(len(batch)); sent > 0 {
+		if !out.Send(batch) {
+			return false
+		}
+		stats.Out.Add(sent)
+	}
+	return err == nil || out.Error(err)
+}
