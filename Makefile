@@ -75,7 +75,7 @@ bench-operators: ## Run the benchmarks of the pipeline.
 
 bench-core: ## Compare the core with client-go, side by side; under 10 minutes.
 	@mkdir -p bin
-	@go build -o bin/bench-core ./bench/core
+	@go build -o bin/bench-core ./bench/corebench
 	@bin/bench-core
 
 BASE ?= HEAD~1

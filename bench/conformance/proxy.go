@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/proxy/gate"
+	"github.com/bellerophon-io/bellerophon/bench/proxy/listener"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
@@ -58,7 +58,7 @@ type rule func(*call) *metav1.Status
 // user of the suite, whatever credentials the process sends. Its methods may be called from any
 // goroutine.
 type proxy struct {
-	gate       *gate.Gate
+	listener   *listener.Listener
 	kubeconfig string // the path of the process's kubeconfig file
 	transport  http.RoundTripper
 	forward    *httputil.ReverseProxy
@@ -89,29 +89,29 @@ func newProxy(config *rest.Config, directory string) (*proxy, error) {
 	}
 	p.forward = &httputil.ReverseProxy{
 		Transport: client.Transport,
-		ErrorLog:  gate.Quiet,
+		ErrorLog:  listener.Quiet,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Header.Del("Authorization")
 		},
 	}
-	if p.gate, err = gate.Open(p.serve); err != nil {
+	if p.listener, err = listener.Open(p.serve); err != nil {
 		return nil, err
 	}
-	if err := p.gate.WriteKubeconfig(p.kubeconfig, "anybody"); err != nil {
+	if err := p.listener.WriteKubeconfig(p.kubeconfig, "anybody"); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
 
 func (p *proxy) close() error {
-	err := p.gate.Close()
+	err := p.listener.Close()
 	utilnet.CloseIdleConnectionsFor(p.transport)
 	return err
 }
 
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
-	info, err := gate.InfoOf(r)
+	info, err := listener.InfoOf(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

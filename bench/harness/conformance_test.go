@@ -13,7 +13,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bench/conformance"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // passes returns a report in which all required checks passed.
@@ -77,7 +77,7 @@ func TestAContenderThatFailsARequiredCheckIsNotTimed(t *testing.T) {
 	if err := r.begin(skipped); err != nil {
 		t.Fatal(err)
 	}
-	described, err := outcome.ReadRun(r.Dir)
+	described, err := rundir.ReadRun(r.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,11 @@ func TestAContenderThatFailsARequiredCheckIsNotTimed(t *testing.T) {
 	if err := r.rounds(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	rounds, err := outcome.ReadRounds(r.Dir)
+	rounds, err := rundir.ReadRounds(r.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rounds) != 2 || slices.ContainsFunc(rounds, func(round outcome.Round) bool { return round.Contender == "controller-runtime" }) {
+	if len(rounds) != 2 || slices.ContainsFunc(rounds, func(round rundir.Round) bool { return round.Contender == "controller-runtime" }) {
 		t.Errorf("the rounds are %+v, want one of each of the others", rounds)
 	}
 }
@@ -146,7 +146,7 @@ func TestARunWithoutChecksSaysSo(t *testing.T) {
 	if err := r.begin(map[string]string{}); err != nil {
 		t.Fatal(err)
 	}
-	described, err := outcome.ReadRun(r.Dir)
+	described, err := rundir.ReadRun(r.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestARunThatGoesOnSaysWhoIsLeftOutByNow(t *testing.T) {
 		if err := r.begin(step.skipped); err != nil {
 			t.Fatal(err)
 		}
-		described, err := outcome.ReadRun(r.Dir)
+		described, err := rundir.ReadRun(r.Dir)
 		if err != nil || !maps.Equal(described.Skipped, step.skipped) {
 			t.Errorf("the run skipped %q, want %q: %v", described.Skipped, step.skipped, err)
 		}

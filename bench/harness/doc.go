@@ -1,5 +1,5 @@
 // Package harness runs the comparison: it measures every contender in every scenario several
-// times, and writes the folder that package outcome describes.
+// times, and writes the folder that package rundir describes.
 //
 // What it guarantees:
 //

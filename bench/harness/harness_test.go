@@ -16,7 +16,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"go.uber.org/goleak"
 )
@@ -30,7 +30,7 @@ func options(t *testing.T) Options {
 
 // fake returns a run whose rounds take no time. made collects the rounds that were measured, each
 // as its contender, setting and turn.
-func fake(t *testing.T, o Options, measured func(planned) (outcome.Measured, error)) (r *run, made *[]string) {
+func fake(t *testing.T, o Options, measured func(planned) (rundir.Measured, error)) (r *run, made *[]string) {
 	t.Helper()
 	chosen, err := o.complete()
 	if err != nil {
@@ -39,15 +39,15 @@ func fake(t *testing.T, o Options, measured func(planned) (outcome.Measured, err
 	made = &[]string{}
 	r = &run{choice: chosen, show: newProgress(screen.To(&bytes.Buffer{})), unmade: map[string]error{}}
 	r.finding = func(context.Context, planned) (string, error) { return "", nil }
-	r.measured = func(_ context.Context, p planned, _ string) (outcome.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (rundir.Measured, error) {
 		*made = append(*made, fmt.Sprintf("%s %s %d", p.Contender, p.Setting, p.Turn))
 		return measured(p)
 	}
 	return r, made
 }
 
-func steadyIdeal(planned) (outcome.Measured, error) {
-	return outcome.Measured{outcome.IdealConverge: 1}, nil
+func steadyIdeal(planned) (rundir.Measured, error) {
+	return rundir.Measured{rundir.IdealConverge: 1}, nil
 }
 
 func TestTurnsGoThroughTheContendersForwardsAndBackwards(t *testing.T) {
@@ -103,11 +103,11 @@ func TestARunGoesOnWithTheRoundsThatAreMissing(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	rounds := 0
-	r, made := fake(t, o, func(planned) (outcome.Measured, error) {
+	r, made := fake(t, o, func(planned) (rundir.Measured, error) {
 		if rounds++; rounds == 4 {
 			cancel(stopped)
 		}
-		return outcome.Measured{outcome.IdealConverge: 1}, nil
+		return rundir.Measured{rundir.IdealConverge: 1}, nil
 	})
 	if err := r.rounds(ctx); !errors.Is(err, stopped) || len(*made) != 4 {
 		t.Fatalf("made %q: %v", *made, err)
@@ -127,7 +127,7 @@ func TestNoRoundIsBegunThatWouldNotBeOverAtTheLimit(t *testing.T) {
 	r, made := fake(t, o, steadyIdeal)
 	r.began = time.Now()
 	measured := r.measured
-	r.measured = func(ctx context.Context, p planned, data string) (outcome.Measured, error) {
+	r.measured = func(ctx context.Context, p planned, data string) (rundir.Measured, error) {
 		if len(*made) == 2 {
 			r.longest = 2 * time.Hour
 		}
@@ -150,10 +150,10 @@ func TestTheTimeOfARoundIsWithoutThatOfMakingWhatItFinds(t *testing.T) {
 			}
 			return "data", nil
 		}
-		r.measured = func(_ context.Context, _ planned, data string) (outcome.Measured, error) {
+		r.measured = func(_ context.Context, _ planned, data string) (rundir.Measured, error) {
 			rounds++
 			<-time.After(10 * time.Minute)
-			return outcome.Measured{outcome.IdealConverge: float64(len(data))}, nil
+			return rundir.Measured{rundir.IdealConverge: float64(len(data))}, nil
 		}
 		r.began = time.Now()
 		if err := r.rounds(t.Context()); !errors.Is(err, errLimit) || rounds != 2 {
@@ -213,7 +213,7 @@ func TestARunGoesOnWithOtherContendersAndMoreTurns(t *testing.T) {
 	if err := r.begin(nil); err != nil {
 		t.Fatal(err)
 	}
-	described, err := outcome.ReadRun(r.Dir)
+	described, err := rundir.ReadRun(r.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,14 +237,14 @@ func TestARunGoesOnWithOtherContendersAndMoreTurns(t *testing.T) {
 func TestWhatAContenderFailsAtFailsItsRoundAndWhatTheHarnessFailsAtRejectsIt(t *testing.T) {
 	o := options(t)
 	o.Turns = 1
-	r, made := fake(t, o, func(p planned) (outcome.Measured, error) {
+	r, made := fake(t, o, func(p planned) (rundir.Measured, error) {
 		switch p.Contender {
 		case "bellerophon":
 			return nil, fmt.Errorf("waiting: %w", &scenario.Failure{Err: errors.New("it hangs")})
 		case "ideal":
 			return nil, errors.New("no cluster")
 		}
-		return outcome.Measured{outcome.IdealConverge: 1}, nil
+		return rundir.Measured{rundir.IdealConverge: 1}, nil
 	})
 	if err := r.rounds(t.Context()); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestWhatAContenderFailsAtFailsItsRoundAndWhatTheHarnessFailsAtRejectsIt(t *
 	if want := []string{"bellerophon default 0", "controller-runtime default 0", "ideal default 0", "ideal default 1", "ideal default 2"}; !slices.Equal(*made, want) {
 		t.Errorf("made %q, want %q: a rejected round is repeated twice, and a failure is a result", *made, want)
 	}
-	rounds, err := outcome.ReadRounds(o.Dir)
+	rounds, err := rundir.ReadRounds(o.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,10 +261,10 @@ func TestWhatAContenderFailsAtFailsItsRoundAndWhatTheHarnessFailsAtRejectsIt(t *
 	}
 }
 
-func idealRounds(seconds ...float64) []outcome.Round {
-	rounds := make([]outcome.Round, len(seconds))
+func idealRounds(seconds ...float64) []rundir.Round {
+	rounds := make([]rundir.Round, len(seconds))
 	for i, s := range seconds {
-		rounds[i] = outcome.Round{Contender: "a", Turn: i, Start: time.Unix(int64(i), 0), Measured: outcome.Measured{outcome.IdealConverge: s}}
+		rounds[i] = rundir.Round{Contender: "a", Turn: i, Start: time.Unix(int64(i), 0), Measured: rundir.Measured{rundir.IdealConverge: s}}
 	}
 	return rounds
 }
@@ -311,7 +311,7 @@ func TestWhereNoRoundWouldCountTheOneNearestToTheMedianDoesAndIsMarkedAsNoisy(t 
 		rounds[i].Contender = "b"
 	}
 	wanted := map[series]int{{contender: "a"}: 5, {contender: "b"}: 2}
-	for name, some := range map[string][]outcome.Round{"at first": rounds, "again": first(idealTimesOf(rounds, 0.1).judge(rounds, wanted))} {
+	for name, some := range map[string][]rundir.Round{"at first": rounds, "again": first(idealTimesOf(rounds, 0.1).judge(rounds, wanted))} {
 		judged, lacking := idealTimesOf(rounds, 0.1).judge(some, wanted)
 		var noisy []int
 		for _, round := range judged {
@@ -340,7 +340,7 @@ func TestTheOnlyRoundOfAContenderThatARunGoesOnWithoutStillCounts(t *testing.T) 
 func TestIdealClientsAreComparedOnlyIfTheyDidTheSame(t *testing.T) {
 	rounds := idealRounds(1, 1, 1, 2, 2, 2.5)
 	for i := 3; i < 6; i++ {
-		rounds[i].Measured[outcome.IdealReplicas] = 1
+		rounds[i].Measured[rundir.IdealReplicas] = 1
 	}
 	judged, _ := idealTimesOf(rounds, 0.1).judge(rounds, map[series]int{{contender: "a"}: 6})
 	for i, round := range judged {
@@ -357,9 +357,9 @@ func TestOneTurnOfAllScenariosComesBeforeTheNext(t *testing.T) {
 	o.Contenders, o.Scenarios = "bellerophon", "burst:n=5,drift:n=5"
 	r, _ := fake(t, o, nil)
 	var made []string
-	r.measured = func(_ context.Context, p planned, _ string) (outcome.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (rundir.Measured, error) {
 		made = append(made, fmt.Sprint(p.Scenario, " ", p.Turn))
-		return outcome.Measured{outcome.IdealConverge: 1}, nil
+		return rundir.Measured{rundir.IdealConverge: 1}, nil
 	}
 	if err := r.rounds(t.Context()); err != nil {
 		t.Fatal(err)
@@ -374,13 +374,13 @@ func TestRejectedRoundsAreMadeAgainUntilThereAreEnough(t *testing.T) {
 	o.Contenders = "bellerophon,controller-runtime"
 	times := map[string]float64{"bellerophon default 1": 2, "bellerophon default 2": 3}
 	r, made := fake(t, o, nil)
-	r.measured = func(_ context.Context, p planned, _ string) (outcome.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (rundir.Measured, error) {
 		key := fmt.Sprintf("%s %s %d", p.Contender, p.Setting, p.Turn)
 		*made = append(*made, key)
 		if time, is := times[key]; is {
-			return outcome.Measured{outcome.IdealConverge: time}, nil
+			return rundir.Measured{rundir.IdealConverge: time}, nil
 		}
-		return outcome.Measured{outcome.IdealConverge: 1}, nil
+		return rundir.Measured{rundir.IdealConverge: 1}, nil
 	}
 	if err := r.rounds(t.Context()); err != nil {
 		t.Fatal(err)
@@ -395,12 +395,12 @@ func TestTheMedianIsThatOfAllScenarios(t *testing.T) {
 	o.Contenders, o.Scenarios, o.Turns = "bellerophon,controller-runtime", "burst:n=5,storm:n=5:m=1,drift:n=5", 1
 	r, _ := fake(t, o, nil)
 	var made []string
-	r.measured = func(_ context.Context, p planned, _ string) (outcome.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (rundir.Measured, error) {
 		made = append(made, fmt.Sprint(p.Scenario, " ", p.Turn))
 		if p.Scenario == "drift" && p.Turn == 0 {
-			return outcome.Measured{outcome.IdealConverge: 2}, nil
+			return rundir.Measured{rundir.IdealConverge: 2}, nil
 		}
-		return outcome.Measured{outcome.IdealConverge: 1}, nil
+		return rundir.Measured{rundir.IdealConverge: 1}, nil
 	}
 	if err := r.rounds(t.Context()); err != nil {
 		t.Fatal(err)
@@ -437,11 +437,11 @@ func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
 func TestTheRateOfOpenLoadsIsSetOnceToTheMedianUntilThenOfWhoHasAsManyReplicas(t *testing.T) {
 	r, _ := fake(t, options(t), steadyIdeal)
 	for turn, rate := range []float64{60, 100, 20} {
-		round := outcome.Round{Turn: turn, Measured: outcome.Measured{outcome.IdealObjects: rate, outcome.IdealConverge: 1}}
+		round := rundir.Round{Turn: turn, Measured: rundir.Measured{rundir.IdealObjects: rate, rundir.IdealConverge: 1}}
 		if rate == 20 {
-			round.Measured[outcome.IdealReplicas] = 1
+			round.Measured[rundir.IdealReplicas] = 1
 		}
-		if err := outcome.WriteRound(r.Dir, round); err != nil {
+		if err := rundir.WriteRound(r.Dir, round); err != nil {
 			t.Fatal(err)
 		}
 	}

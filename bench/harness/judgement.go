@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // series identifies the rounds of a scenario that repeat one measurement.
@@ -17,7 +17,7 @@ type series struct {
 	warm               bool
 }
 
-func seriesOf(round outcome.Round) series { return series{round.Contender, round.Setting, round.Warm} }
+func seriesOf(round rundir.Round) series { return series{round.Contender, round.Setting, round.Warm} }
 
 // moved is the prefix of Round.Rejected in a round that is rejected for its ideal client's time.
 const moved = "the ideal client took "
@@ -26,8 +26,8 @@ const moved = "the ideal client took "
 // work.
 type gauge struct{ objects, replicas, among float64 }
 
-func gaugeOf(m outcome.Measured) gauge {
-	return gauge{m[outcome.IdealObjects], m[outcome.IdealReplicas], m[outcome.IdealAmong]}
+func gaugeOf(m rundir.Measured) gauge {
+	return gauge{m[rundir.IdealObjects], m[rundir.IdealReplicas], m[rundir.IdealAmong]}
 }
 
 // idealTimes holds the times of the ideal clients in the rounds of a run, and by which share of
@@ -37,10 +37,10 @@ type idealTimes struct {
 	tolerance float64
 }
 
-func idealTimesOf(rounds []outcome.Round, tolerance float64) idealTimes {
+func idealTimesOf(rounds []rundir.Round, tolerance float64) idealTimes {
 	c := idealTimes{times: map[gauge][]float64{}, tolerance: tolerance}
 	for _, round := range rounds {
-		if time, measured := round.Measured[outcome.IdealConverge]; measured {
+		if time, measured := round.Measured[rundir.IdealConverge]; measured {
 			same := gaugeOf(round.Measured)
 			c.times[same] = append(c.times[same], time)
 		}
@@ -55,7 +55,7 @@ func idealTimesOf(rounds []outcome.Round, tolerance float64) idealTimes {
 // for another reason.
 //
 // Whether a round counts depends only on the ideal client, not on the contender's result.
-func (c idealTimes) judge(rounds []outcome.Round, wanted map[series]int) (judged []outcome.Round, lacking map[series]int) {
+func (c idealTimes) judge(rounds []rundir.Round, wanted map[series]int) (judged []rundir.Round, lacking map[series]int) {
 	judged, lacking = slices.Clone(rounds), maps.Clone(wanted)
 	off := c.reject(judged)
 	lost := maps.Clone(wanted)
@@ -82,17 +82,17 @@ func (c idealTimes) judge(rounds []outcome.Round, wanted map[series]int) (judged
 // reject sets Rejected of the rounds whose ideal client's time is too far from the median, and
 // clears an earlier rejection of this kind from the others. It returns the indexes of the rejected
 // rounds, each with the distance as a share of the median.
-func (c idealTimes) reject(rounds []outcome.Round) (off map[int]float64) {
+func (c idealTimes) reject(rounds []rundir.Round) (off map[int]float64) {
 	off = map[int]float64{}
 	for i := range rounds {
 		round := &rounds[i]
-		time, measured := round.Measured[outcome.IdealConverge]
+		time, measured := round.Measured[rundir.IdealConverge]
 		if !measured || round.Failed != "" || (round.Rejected != "" && !strings.HasPrefix(round.Rejected, moved)) {
 			continue
 		}
 		round.Rejected, round.Noisy = "", ""
 		times := c.times[gaugeOf(round.Measured)]
-		if by := time/outcome.Median(times) - 1; math.Abs(by) > c.tolerance {
+		if by := time/rundir.Median(times) - 1; math.Abs(by) > c.tolerance {
 			round.Rejected = fmt.Sprintf("%s%.2f s, %+.0f %% from the median of %d rounds; allowed is %.0f %%: other work changed the speed of the machine",
 				moved, time, by*100, len(times), c.tolerance*100)
 			off[i] = math.Abs(by)

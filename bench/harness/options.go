@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/contender"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -150,7 +150,7 @@ func listed(text string) func(yield func(string) bool) {
 
 // planned is a round that the run will make.
 type planned struct {
-	outcome.Round
+	rundir.Round
 	contender contender.Contender
 	scenario  scenario.Chosen
 	setting   setting
@@ -196,7 +196,7 @@ func (c *choice) wayThrough(s scenario.Chosen, turn int, swept bool) []planned {
 				continue
 			}
 			rounds = append(rounds, planned{
-				Round: outcome.Round{
+				Round: rundir.Round{
 					Scenario: s.Name, Variant: s.String(), Contender: one.Name, Setting: setting.String(), Turn: turn, Warm: warm,
 				},
 				contender: one, scenario: s, setting: setting,

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // progress shows the progress of a run. step may be called from any goroutine, the other methods
@@ -79,7 +79,7 @@ func bar(done, total int) string {
 }
 
 // over prints the result of a round.
-func (p *progress) over(round outcome.Round) {
+func (p *progress) over(round rundir.Round) {
 	p.done++
 	p.made++
 	result := p.out.Paint(screen.Green, "done")
@@ -93,7 +93,7 @@ func (p *progress) over(round outcome.Round) {
 }
 
 // judged prints a round whose judgement changed.
-func (p *progress) judged(round outcome.Round) {
+func (p *progress) judged(round rundir.Round) {
 	switch {
 	case round.Rejected != "":
 		p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "rejected: ") + round.Rejected)
@@ -107,7 +107,7 @@ func (p *progress) judged(round outcome.Round) {
 // end prints a summary of all rounds.
 func (p *progress) end(dir string) error {
 	p.out.Live()
-	rounds, err := outcome.ReadRounds(dir)
+	rounds, err := rundir.ReadRounds(dir)
 	if err != nil {
 		return err
 	}

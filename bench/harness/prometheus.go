@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/contender"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
@@ -128,14 +128,14 @@ type targets struct {
 // contender sets the contender to scrape, and its path. Prometheus takes up to 10 s to act on it:
 // it gathers changes of targets for 5 s and applies them every 5 s. So the harness calls it before
 // it starts the cluster.
-func (p *prometheusServer) contender(round outcome.Round, port int, path string) error {
+func (p *prometheusServer) contender(round rundir.Round, port int, path string) error {
 	labels := labelsOf(round)
 	labels["__metrics_path__"] = path
 	return p.write("contender", targets{Targets: []string{"127.0.0.1:" + strconv.Itoa(port)}, Labels: labels})
 }
 
 // server sets the API server to scrape.
-func (p *prometheusServer) server(s *testbed, round outcome.Round) error {
+func (p *prometheusServer) server(s *testbed, round rundir.Round) error {
 	config := s.cluster.AdminConfig()
 	server, err := serverAddress(config.Host)
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *prometheusServer) server(s *testbed, round outcome.Round) error {
 	)
 }
 
-func labelsOf(round outcome.Round) map[string]string {
+func labelsOf(round rundir.Round) map[string]string {
 	return map[string]string{
 		"contender": round.Contender, "scenario": round.Scenario, "variant": round.Variant, "setting": round.Setting, "round": round.ID(),
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/ideal"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -174,14 +174,14 @@ func (s *testbed) ideal(ctx context.Context, objects int, replicas int32) (rate 
 
 // round makes one round. It returns an error only if the run ends: the cause of the context, or
 // errLimit.
-func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
+func (r *run) round(ctx context.Context, p planned) (rundir.Round, error) {
 	round := p.Round
 	data, err := r.finding(ctx, p)
 	if err == nil && r.isLate() { // Making the data may have taken long. The resumed run finds it.
 		return round, errLimit
 	}
 	round.Start = time.Now()
-	var measured outcome.Measured
+	var measured rundir.Measured
 	if err == nil {
 		measured, err = r.measured(ctx, p, data)
 	}
@@ -202,7 +202,7 @@ func (r *run) round(ctx context.Context, p planned) (outcome.Round, error) {
 
 // measure measures a round. If data is not empty, it is the folder whose cluster data the round
 // starts with.
-func (r *run) measure(ctx context.Context, p planned, data string) (measured outcome.Measured, err error) {
+func (r *run) measure(ctx context.Context, p planned, data string) (measured rundir.Measured, err error) {
 	port, err := contender.FreePort()
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 		return nil, err
 	}
 	r.usage.count(s.proxy.Counts)
-	before := outcome.Measured{}
+	before := rundir.Measured{}
 	world := s.world(p, func(ctx context.Context) (scenario.Process, error) {
 		process, err := s.contender(ctx, p, port)
 		if err != nil {
@@ -244,11 +244,11 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 		if err != nil {
 			return nil, err
 		}
-		before[outcome.IdealConverge] = float64(r.Ideal) / rate
-		before[outcome.IdealObjects] = float64(r.Ideal)
-		before[outcome.IdealReplicas] = float64(p.scenario.Replicas())
+		before[rundir.IdealConverge] = float64(r.Ideal) / rate
+		before[rundir.IdealObjects] = float64(r.Ideal)
+		before[rundir.IdealReplicas] = float64(p.scenario.Replicas())
 		if p.scenario.Found {
-			before[outcome.IdealAmong] = float64(p.scenario.N)
+			before[rundir.IdealAmong] = float64(p.scenario.N)
 		}
 		if p.scenario.Paced {
 			if world.Rate, err = r.ceiling(rate, p.scenario.Replicas()); err != nil {
@@ -268,7 +268,7 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured out
 	}
 	measured, err = p.scenario.Run(ctx, world)
 	if measured == nil {
-		measured = outcome.Measured{}
+		measured = rundir.Measured{}
 	}
 	for measure, value := range before {
 		measured[measure] = value
@@ -295,7 +295,7 @@ func (s *testbed) contender(ctx context.Context, p planned, port int) (*contende
 // noteServers adds the versions of the API server and etcd to run.json, unless it has them.
 func (r *run) noteServers(ctx context.Context, s *testbed) error {
 	const kubernetes, etcd = "Kubernetes", "etcd"
-	described, err := outcome.ReadRun(r.Dir)
+	described, err := rundir.ReadRun(r.Dir)
 	if err != nil || (described.Versions[kubernetes] != "" && described.Versions[etcd] != "") {
 		return err
 	}
@@ -307,7 +307,7 @@ func (r *run) noteServers(ctx context.Context, s *testbed) error {
 	if described.Versions[etcd], err = s.cluster.EtcdVersion(ctx); err != nil {
 		return err
 	}
-	return outcome.WriteRun(r.Dir, described)
+	return rundir.WriteRun(r.Dir, described)
 }
 
 // scrape passes the path of a contender's metrics to Prometheus, unless it is already known.

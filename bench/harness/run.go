@@ -19,8 +19,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bench/conformance"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/probe"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 )
 
@@ -34,12 +34,12 @@ type run struct {
 	programs   map[string]*contender.Program
 	prometheus *prometheusServer
 	usage      *usage
-	paths      map[string]string                                                // of the contenders' metrics, as far as they are known
-	began      time.Time                                                        // when the first round began
-	longest    time.Duration                                                    // the longest round so far
-	unmade     map[string]error                                                 // why cluster data could not be made, by its folder
-	finding    func(context.Context, planned) (string, error)                   // returns the cluster data of a round, and makes it if it does not exist
-	measured   func(context.Context, planned, string) (outcome.Measured, error) // measures a round that starts with cluster data
+	paths      map[string]string                                               // of the contenders' metrics, as far as they are known
+	began      time.Time                                                       // when the first round began
+	longest    time.Duration                                                   // the longest round so far
+	unmade     map[string]error                                                // why cluster data could not be made, by its folder
+	finding    func(context.Context, planned) (string, error)                  // returns the cluster data of a round, and makes it if it does not exist
+	measured   func(context.Context, planned, string) (rundir.Measured, error) // measures a round that starts with cluster data
 
 	// checked runs the conformance suite against a contender. It calls the function before each
 	// check with its title.
@@ -177,7 +177,7 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 // begin writes run.json. If the folder already has one, its flags must be the same, except that the
 // contenders may differ and the turns may be more; begin then updates it.
 func (r *run) begin(skipped map[string]string) error {
-	described := outcome.Run{
+	described := rundir.Run{
 		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
 		Builds: map[string]string{}, Skipped: skipped, Turns: r.Turns, Flags: r.flags(),
 	}
@@ -190,10 +190,10 @@ func (r *run) begin(skipped map[string]string) error {
 	for _, s := range r.scenarios {
 		described.Scenarios = append(described.Scenarios, s.Name+" "+s.String())
 	}
-	before, err := outcome.ReadRun(r.Dir)
+	before, err := rundir.ReadRun(r.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return outcome.WriteRun(r.Dir, described)
+		return rundir.WriteRun(r.Dir, described)
 	case err != nil:
 		return err
 	case !slices.Equal(lasting(before.Flags), lasting(described.Flags)) || r.Turns < before.Turns:
@@ -221,7 +221,7 @@ func (r *run) begin(skipped map[string]string) error {
 	if r.Options.Contenders != "all" {
 		before.Flags[0] = contendersFlag + strings.Join(before.Contenders, ",")
 	}
-	return outcome.WriteRun(r.Dir, before)
+	return rundir.WriteRun(r.Dir, before)
 }
 
 // alsoSkipped returns the contenders that are left out: the earlier ones that do not take part now,
@@ -280,7 +280,7 @@ func (r *run) turn(ctx context.Context, turn []planned) error {
 }
 
 func (r *run) unlessDone(ctx context.Context, p planned) error {
-	if outcome.Done(r.Dir, p.Round) {
+	if rundir.Done(r.Dir, p.Round) {
 		r.show.done++
 		return nil
 	}
@@ -293,7 +293,7 @@ func (r *run) unlessDone(ctx context.Context, p planned) error {
 		return err
 	}
 	r.longest = max(r.longest, round.End.Sub(round.Start))
-	if err := outcome.WriteRound(r.Dir, round); err != nil {
+	if err := rundir.WriteRound(r.Dir, round); err != nil {
 		return err
 	}
 	r.show.over(round)
@@ -306,11 +306,11 @@ func (r *run) isLate() bool { return r.Limit > 0 && time.Since(r.began)+r.longes
 // judge judges the rounds of a group, writes the changed ones, and returns how many more rounds
 // each measurement needs.
 func (r *run) judge(g group) (map[series]int, error) {
-	rounds, err := outcome.ReadRounds(r.Dir)
+	rounds, err := rundir.ReadRounds(r.Dir)
 	if err != nil {
 		return nil, err
 	}
-	var held []outcome.Round
+	var held []rundir.Round
 	for _, round := range rounds {
 		if round.Scenario == g.scenario.Name && round.Variant == g.scenario.String() {
 			held = append(held, round)
@@ -327,7 +327,7 @@ func (r *run) judge(g group) (map[series]int, error) {
 		if round.Rejected == held[i].Rejected && round.Noisy == held[i].Noisy {
 			continue
 		}
-		if err := outcome.WriteRound(r.Dir, round); err != nil {
+		if err := rundir.WriteRound(r.Dir, round); err != nil {
 			return nil, err
 		}
 		r.show.judged(round)
@@ -369,18 +369,18 @@ func (r *run) ceiling(measured float64, replicas int32) (float64, error) {
 	if rate := held.PerSecond[key]; rate > 0 {
 		return rate, nil
 	}
-	rounds, err := outcome.ReadRounds(r.Dir)
+	rounds, err := rundir.ReadRounds(r.Dir)
 	if err != nil {
 		return 0, err
 	}
 	rates := []float64{measured}
 	for _, round := range rounds {
-		time := round.Measured[outcome.IdealConverge]
-		if time > 0 && round.Measured[outcome.IdealReplicas] == float64(replicas) && round.Measured[outcome.IdealAmong] == 0 {
-			rates = append(rates, round.Measured[outcome.IdealObjects]/time)
+		time := round.Measured[rundir.IdealConverge]
+		if time > 0 && round.Measured[rundir.IdealReplicas] == float64(replicas) && round.Measured[rundir.IdealAmong] == 0 {
+			rates = append(rates, round.Measured[rundir.IdealObjects]/time)
 		}
 	}
-	held.PerSecond[key] = outcome.Median(rates)
+	held.PerSecond[key] = rundir.Median(rates)
 	if content, err = json.Marshal(held); err != nil {
 		return 0, err
 	}

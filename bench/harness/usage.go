@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/probe"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -62,14 +62,14 @@ func (u *usage) close() error {
 }
 
 // begin sets the round, and forgets the processes and the proxy of the previous one.
-func (u *usage) begin(round outcome.Round) {
+func (u *usage) begin(round rundir.Round) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.labels, u.pids, u.passed = labelsOf(round), map[string]int{}, nil
 }
 
 // end forgets the processes and the proxy, because the kernel may reuse process IDs.
-func (u *usage) end() { u.begin(outcome.Round{}) }
+func (u *usage) end() { u.begin(rundir.Round{}) }
 
 // follow starts to measure a process and its descendants, until it ends. It replaces an earlier
 // process of the same name.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 func TestTheUsageOfTheProcessesOfARoundIsServedUntilItEnds(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTheUsageOfTheProcessesOfARoundIsServedUntilItEnds(t *testing.T) {
 		}
 		return string(text)
 	}
-	u.begin(outcome.Round{Contender: "kube-rs", Scenario: "burst", Variant: "n=5", Setting: "default"})
+	u.begin(rundir.Round{Contender: "kube-rs", Scenario: "burst", Variant: "n=5", Setting: "default"})
 	u.follow("contender", os.Getpid())
 	u.follow("apiserver", os.Getppid())
 	u.follow("etcd", 1<<30) // There is no such process.

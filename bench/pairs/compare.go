@@ -159,7 +159,7 @@ func (s side) measure(ctx context.Context, p program, arguments []string, limit 
 	defer cancel()
 	folder := s.worktree
 	if !p.command {
-		folder += strings.TrimPrefix(p.pkg, ".") // go test runs a test binary in the folder of its package, too.
+		folder += strings.TrimPrefix(s.folder(p), ".") // go test runs a test binary in the folder of its package, too.
 	}
 	output, cpu, err := measured(ctx, folder, s.binary(p), arguments...)
 	if err != nil {

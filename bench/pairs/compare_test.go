@@ -185,6 +185,26 @@ func TestABaseOfOneModuleIsComparedWithAChangeOfTwo(t *testing.T) {
 	}
 }
 
+func TestARenamedProgramIsComparedWithItsFormerFolder(t *testing.T) {
+	content := strings.NewReplacer("AMOUNT", "50", "ONLY", "Both").Replace(quick)
+	temporary := repository(t, content, content+"\n")
+	for _, arguments := range [][]string{{"mv", "p", "q"}, {"-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "--quiet", "-m", "Rename"}} {
+		if _, err := run(t.Context(), ".", "git", arguments...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options := small()
+	options.programs = []program{{bench: "p", pkg: "./q", former: "./p"}}
+	got, err := compare(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t, temporary)
+	if len(got.Ratios) == 0 {
+		t.Error("there are no ratios")
+	}
+}
+
 func TestAnInterruptEndsAStuckBenchmarkAndLeavesNothing(t *testing.T) {
 	temporary := repository(t, stuck, stuck+"\n")
 	fifo := filepath.Join(temporary, "fifo")

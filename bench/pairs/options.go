@@ -49,6 +49,7 @@ func (o options) validate() error {
 type program struct {
 	bench   string // the name by which --bench selects it
 	pkg     string // path from the root of the module, such as ./streams
+	former  string // the path in revisions from before a rename, or ""
 	command bool   // a command that prints the benchmark format, not a test binary
 	about   string
 }
@@ -56,7 +57,7 @@ type program struct {
 // programs lists the programs that can be compared.
 var programs = []program{
 	{bench: "pipeline", pkg: "./bench/pipeline", about: "the whole pipeline, without an API server"},
-	{bench: "core", pkg: "./bench/core", command: true, about: "the core on a synthetic watch: its throughput and paced measurements"},
+	{bench: "core", pkg: "./bench/corebench", former: "./bench/core", command: true, about: "the core on a synthetic watch: its throughput and paced measurements"},
 	{bench: "operators", pkg: "./operators", about: "the Rx operators"},
 	{bench: "operators", pkg: "./streams", about: "the streams below the Rx operators"},
 }
@@ -93,7 +94,7 @@ func selectPrograms(from []program, list string) ([]program, error) {
 func describe(of []program) string {
 	var text strings.Builder
 	for _, program := range of {
-		fmt.Fprintf(&text, "  %-10s %-17s %s\n", program.bench, program.pkg, program.about)
+		fmt.Fprintf(&text, "  %-10s %-18s %s\n", program.bench, program.pkg, program.about)
 	}
 	return text.String()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,6 +92,14 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), gitLimit)
 }
 
+// folder returns the path of a program in the worktree, which may be from before a rename.
+func (s side) folder(p program) string {
+	if _, err := os.Stat(filepath.Join(s.worktree, p.pkg)); p.former != "" && errors.Is(err, fs.ErrNotExist) {
+		return p.former
+	}
+	return p.pkg
+}
+
 // build builds a program. It leaves paths and version control data out of the binary, so that equal
 // code makes equal binaries.
 func (s side) build(ctx context.Context, p program) error {
@@ -98,7 +107,7 @@ func (s side) build(ctx context.Context, p program) error {
 	if p.command {
 		arguments = []string{"build"}
 	}
-	arguments = append(arguments, "-trimpath", "-buildvcs=false", "-o", s.binary(p), p.pkg)
+	arguments = append(arguments, "-trimpath", "-buildvcs=false", "-o", s.binary(p), s.folder(p))
 	if _, err := run(ctx, s.worktree, "go", arguments...); err != nil {
 		return fmt.Errorf("build %s of %s: %w", p.pkg, s.name, err)
 	}

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/proxy/gate"
+	"github.com/bellerophon-io/bellerophon/bench/proxy/listener"
 	"k8s.io/client-go/rest"
 )
 
 // Proxy is a running proxy. Its methods may be called from any goroutine.
 type Proxy struct {
-	gate     *gate.Gate
+	listener *listener.Listener
 	onward   onward
 	forward  *httputil.ReverseProxy
 	recorder *recorder
@@ -32,14 +32,14 @@ func New(config *rest.Config) (*Proxy, error) {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}
 	p.forward = &httputil.ReverseProxy{
-		Transport: p.onward, ErrorLog: gate.Quiet, BufferPool: &buffers{},
+		Transport: p.onward, ErrorLog: listener.Quiet, BufferPool: &buffers{},
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: func(response *http.Response) error {
 			exchangeOf(response.Request.Context()).answered(response)
 			return nil
 		},
 	}
-	if p.gate, err = gate.Open(p.serve); err != nil {
+	if p.listener, err = listener.Open(p.serve); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -47,14 +47,14 @@ func New(config *rest.Config) (*Proxy, error) {
 
 // Close ends all calls and returns when they are over. The record stays readable.
 func (p *Proxy) Close() error {
-	err := p.gate.Close()
+	err := p.listener.Close()
 	p.onward.CloseIdleConnections()
 	return err
 }
 
 // WriteKubeconfig writes a kubeconfig file with the address of the proxy and the given token.
 func (p *Proxy) WriteKubeconfig(path, token string) error {
-	return p.gate.WriteKubeconfig(path, token)
+	return p.listener.WriteKubeconfig(path, token)
 }
 
 // Record returns the record so far. It holds the calls that are over, the watches that are open,
@@ -77,7 +77,7 @@ func (p *Proxy) IdleSince() time.Time { return p.recorder.idleSince() }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
-	info, err := gate.InfoOf(r)
+	info, err := listener.InfoOf(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

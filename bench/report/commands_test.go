@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/spf13/cobra"
 )
 
@@ -38,7 +38,7 @@ func TestGoalsFailsOnRequestIfOneIsMissed(t *testing.T) {
 		t.Errorf("goals --check of a run with missed goals: %v", err)
 	}
 	dir := t.TempDir()
-	if err := outcome.WriteRun(dir, outcome.Run{}); err != nil {
+	if err := rundir.WriteRun(dir, rundir.Run{}); err != nil {
 		t.Fatal(err)
 	}
 	out, _, err := run(t, "goals", "--check", dir)

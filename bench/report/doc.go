@@ -1,4 +1,4 @@
-// Package report reads the folder of a run of the comparison (see package outcome) and shows it:
+// Package report reads the folder of a run of the comparison (see package rundir) and shows it:
 // as report.md, report.html and pictures, as goals with their verdicts, and as time series in a
 // browser.
 //

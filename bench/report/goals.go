@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // Verdict is the state of a goal.
@@ -88,7 +88,7 @@ func lowLoad(variant string) bool {
 
 // goals are the goals of the project, in the order of its table.
 var goals = []goal{
-	{"peak-memory", string(outcome.PeakMemory), []string{"return", "start", "burst"}, anyVariant, 50000, []target{
+	{"peak-memory", string(rundir.PeakMemory), []string{"return", "start", "burst"}, anyVariant, 50000, []target{
 		atMost("controller-runtime", 0.5), atMost("controller-runtime-tuned", 0.7), atMost("quarkus", 0.25), atMost("kube-rs", 1),
 	}},
 	{"contender-cpu-per-1000", "contender_cpu_seconds_per_1000", []string{"burst"}, anyVariant, 0, []target{
@@ -100,18 +100,18 @@ var goals = []goal{
 	{"writes-per-object", "writes_per_object", []string{"burst"}, anyVariant, 0, []target{
 		{"floor", level, "=", 4}, {"ideal", ratio, "=", 1},
 	}},
-	{"reaction-p99-half-load", string(outcome.Reaction99), []string{"steady"}, halfLoad, 0, []target{
+	{"reaction-p99-half-load", string(rundir.Reaction99), []string{"steady"}, halfLoad, 0, []target{
 		atMost("controller-runtime", 0.5), atMost("quarkus", 0.3), atMost("kube-rs", 1),
 	}},
-	{"create-to-ready-p50-low-load", string(outcome.ReadyMedian), []string{"steady"}, lowLoad, 0, []target{
+	{"create-to-ready-p50-low-load", string(rundir.ReadyMedian), []string{"steady"}, lowLoad, 0, []target{
 		atMost("controller-runtime", 0.8), atMost("quarkus", 0.6), atMost("kube-rs", 1),
 	}},
-	{"exec-to-first-write", string(outcome.FirstWrite), []string{"return", "start"}, anyVariant, 50000, []target{
+	{"exec-to-first-write", string(rundir.FirstWrite), []string{"return", "start"}, anyVariant, 50000, []target{
 		atMost("controller-runtime", 0.5), atMost("quarkus", 0.2), atMost("kube-rs", 1),
 	}},
-	{"converge-rate", string(outcome.Converge), []string{"burst"}, anyVariant, 5000, []target{{"ideal", rate, ">=", 0.85}}},
-	{"writes-while-idle", string(outcome.Writes), []string{"idle"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
-	{"reads-while-idle", string(outcome.Reads), []string{"idle"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
-	{"writes-after-restart", string(outcome.Writes), []string{"restart"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
-	{"reads-after-restart", string(outcome.Reads), []string{"restart"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
+	{"converge-rate", string(rundir.Converge), []string{"burst"}, anyVariant, 5000, []target{{"ideal", rate, ">=", 0.85}}},
+	{"writes-while-idle", string(rundir.Writes), []string{"idle"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
+	{"reads-while-idle", string(rundir.Reads), []string{"idle"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
+	{"writes-after-restart", string(rundir.Writes), []string{"restart"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
+	{"reads-after-restart", string(rundir.Reads), []string{"restart"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
 }

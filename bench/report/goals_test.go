@@ -4,20 +4,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // of creates one round with one measure per value.
-func of(scenario, variant, contender string, measure outcome.Measure, values ...float64) []outcome.Round {
-	var rounds []outcome.Round
+func of(scenario, variant, contender string, measure rundir.Measure, values ...float64) []rundir.Round {
+	var rounds []rundir.Round
 	for turn, value := range values {
-		rounds = append(rounds, outcome.Round{Scenario: scenario, Variant: variant, Contender: contender, Setting: "default", Turn: turn,
-			Measured: map[outcome.Measure]float64{measure: value}})
+		rounds = append(rounds, rundir.Round{Scenario: scenario, Variant: variant, Contender: contender, Setting: "default", Turn: turn,
+			Measured: map[rundir.Measure]float64{measure: value}})
 	}
 	return rounds
 }
 
-func with(change func(*outcome.Round), rounds []outcome.Round) []outcome.Round {
+func with(change func(*rundir.Round), rounds []rundir.Round) []rundir.Round {
 	for i := range rounds {
 		change(&rounds[i])
 	}
@@ -25,99 +25,99 @@ func with(change func(*outcome.Round), rounds []outcome.Round) []outcome.Round {
 }
 
 func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
-	warm := func(round *outcome.Round) { round.Warm = true }
-	rejected := func(round *outcome.Round) { round.Rejected = "the machine was busy" }
-	noisy := func(round *outcome.Round) { round.Noisy = "the machine was busy" }
-	failed := func(round *outcome.Round) { round.Failed = "it ended" }
-	swept := func(round *outcome.Round) { round.Setting = "workers=8" }
-	objects := func(round *outcome.Round) { round.Measured[outcome.Objects] = 100 }
+	warm := func(round *rundir.Round) { round.Warm = true }
+	rejected := func(round *rundir.Round) { round.Rejected = "the machine was busy" }
+	noisy := func(round *rundir.Round) { round.Noisy = "the machine was busy" }
+	failed := func(round *rundir.Round) { round.Failed = "it ended" }
+	swept := func(round *rundir.Round) { round.Setting = "workers=8" }
+	objects := func(round *rundir.Round) { round.Measured[rundir.Objects] = 100 }
 	for name, test := range map[string]struct {
 		goal, peer string
-		rounds     [][]outcome.Round
+		rounds     [][]rundir.Round
 		want       string // value, target and verdict
 	}{
-		"on the target": {"peak-memory", "controller-runtime", [][]outcome.Round{
-			of("start", "n=50000", Ours, outcome.PeakMemory, 40, 50, 60, 50, 50), of("start", "n=50000", "controller-runtime", outcome.PeakMemory, 100, 100, 90, 110, 100),
+		"on the target": {"peak-memory", "controller-runtime", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.PeakMemory, 40, 50, 60, 50, 50), of("start", "n=50000", "controller-runtime", rundir.PeakMemory, 100, 100, 90, 110, 100),
 		}, "0.5 (start n=50000, 5 rounds)\t<= 0.5\tmet"},
-		"a little over it": {"peak-memory", "controller-runtime", [][]outcome.Round{
-			of("start", "n=50000", Ours, outcome.PeakMemory, 51), of("start", "n=50000", "controller-runtime", outcome.PeakMemory, 100),
+		"a little over it": {"peak-memory", "controller-runtime", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.PeakMemory, 51), of("start", "n=50000", "controller-runtime", rundir.PeakMemory, 100),
 		}, "0.51 (start n=50000, only 1 round)\t<= 0.5\tmissed"},
-		"fewer objects than the goal names, and the scenario it is about": {"peak-memory", "kube-rs", [][]outcome.Round{
-			of("start", "n=500", Ours, outcome.PeakMemory, 1), of("start", "n=500", "kube-rs", outcome.PeakMemory, 1),
-			of("start", "n=5000", Ours, outcome.PeakMemory, 3), of("start", "n=5000", "kube-rs", outcome.PeakMemory, 4),
-			of("burst", "n=5000", Ours, outcome.PeakMemory, 9), of("burst", "n=5000", "kube-rs", outcome.PeakMemory, 1),
-			of("start", "n=50000", Ours, outcome.PeakMemory, 1),
+		"fewer objects than the goal names, and the scenario it is about": {"peak-memory", "kube-rs", [][]rundir.Round{
+			of("start", "n=500", Ours, rundir.PeakMemory, 1), of("start", "n=500", "kube-rs", rundir.PeakMemory, 1),
+			of("start", "n=5000", Ours, rundir.PeakMemory, 3), of("start", "n=5000", "kube-rs", rundir.PeakMemory, 4),
+			of("burst", "n=5000", Ours, rundir.PeakMemory, 9), of("burst", "n=5000", "kube-rs", rundir.PeakMemory, 1),
+			of("start", "n=50000", Ours, rundir.PeakMemory, 1),
 		}, "0.75 (start n=5000 instead of n=50000, only 1 round)\t<= 1\tmissed"},
-		"rounds that do not count": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
-			of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1, 1, 1), with(rejected, of("start", "n=50000", Ours, outcome.FirstWrite, 9, 9, 9, 9, 9, 9)),
-			of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2, 2, 2),
+		"rounds that do not count": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1), with(rejected, of("start", "n=50000", Ours, rundir.FirstWrite, 9, 9, 9, 9, 9, 9)),
+			of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 2, 2),
 		}, "0.5 (start n=50000, 5 rounds of ours and only 3 rounds of the peer)\t<= 1\tmissed"},
-		"noisy rounds": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
-			of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1), with(noisy, of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1)),
-			of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2, 2, 2),
+		"noisy rounds": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1), with(noisy, of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1)),
+			of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 2, 2),
 		}, "0.5 (start n=50000, 5 rounds with 2 noisy of ours and only 3 rounds of the peer)\t<= 1\tmissed"},
-		"other than the defaults alone": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
-			with(swept, of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1, 1, 1)), of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2, 2, 2, 2, 2),
+		"other than the defaults alone": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			with(swept, of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1)), of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 2, 2, 2, 2),
 		}, "0.5 (start n=50000, bellerophon workers=8, 5 rounds)\t<= 1\tmissed"},
-		"a peer that failed": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
-			of("start", "n=50000", Ours, outcome.FirstWrite, 1), with(failed, of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2)),
+		"a peer that failed": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.FirstWrite, 1), with(failed, of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2)),
 		}, "kube-rs has no round that counts: it ended\t<= 1\tnot measured"},
-		"a peer that was skipped": {"exec-to-first-write", "quarkus", [][]outcome.Round{
-			of("start", "n=50000", Ours, outcome.FirstWrite, 1),
+		"a peer that was skipped": {"exec-to-first-write", "quarkus", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.FirstWrite, 1),
 		}, "quarkus was skipped: no Java\t<= 0.2\tnot measured"},
-		"noisy rounds beyond enough others": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
-			of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1, 1, 1), with(noisy, of("start", "n=50000", Ours, outcome.FirstWrite, 1)),
-			of("start", "n=50000", "kube-rs", outcome.FirstWrite, 2, 2, 2, 2, 2),
+		"noisy rounds beyond enough others": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1), with(noisy, of("start", "n=50000", Ours, rundir.FirstWrite, 1)),
+			of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 2, 2, 2, 2),
 		}, "0.5 (start n=50000, 6 rounds with 1 noisy of ours and 5 rounds of the peer)\t<= 1\tmet"},
-		"a warm JVM": {"contender-cpu-per-1000", "quarkus", [][]outcome.Round{
-			with(objects, of("burst", "n=100", Ours, outcome.ContenderCPU, 1, 1, 1, 1, 1)), with(objects, of("burst", "n=100", "quarkus", outcome.ContenderCPU, 100)),
-			with(objects, with(warm, of("burst", "n=100", "quarkus", outcome.ContenderCPU, 4, 4, 4, 4, 4))),
+		"a warm JVM": {"contender-cpu-per-1000", "quarkus", [][]rundir.Round{
+			with(objects, of("burst", "n=100", Ours, rundir.ContenderCPU, 1, 1, 1, 1, 1)), with(objects, of("burst", "n=100", "quarkus", rundir.ContenderCPU, 100)),
+			with(objects, with(warm, of("burst", "n=100", "quarkus", rundir.ContenderCPU, 4, 4, 4, 4, 4))),
 		}, "0.25 (burst n=100, 5 rounds)\t<= 0.3\tmet"},
-		"a cold JVM": {"contender-cpu-per-1000", "quarkus", [][]outcome.Round{
-			with(objects, of("burst", "n=100", Ours, outcome.ContenderCPU, 1, 1, 1, 1, 1)), with(objects, of("burst", "n=100", "quarkus", outcome.ContenderCPU, 4, 4, 4, 4, 4)),
+		"a cold JVM": {"contender-cpu-per-1000", "quarkus", [][]rundir.Round{
+			with(objects, of("burst", "n=100", Ours, rundir.ContenderCPU, 1, 1, 1, 1, 1)), with(objects, of("burst", "n=100", "quarkus", rundir.ContenderCPU, 4, 4, 4, 4, 4)),
 		}, "0.25 (burst n=100, the JVM was not warm, 5 rounds)\t<= 0.3\tmissed"},
-		"a JVM that has got warm meanwhile": {"peak-memory", "quarkus", [][]outcome.Round{
-			of("return", "n=50000,m=100", Ours, outcome.PeakMemory, 1, 1, 1, 1, 1), of("return", "n=50000,m=100", "quarkus", outcome.PeakMemory, 4, 4, 4, 4, 4),
+		"a JVM that has got warm meanwhile": {"peak-memory", "quarkus", [][]rundir.Round{
+			of("return", "n=50000,m=100", Ours, rundir.PeakMemory, 1, 1, 1, 1, 1), of("return", "n=50000,m=100", "quarkus", rundir.PeakMemory, 4, 4, 4, 4, 4),
 		}, "0.25 (return n=50000,m=100, 5 rounds)\t<= 0.25\tmet"},
-		"a start, which is never warm": {"exec-to-first-write", "quarkus", [][]outcome.Round{
-			of("start", "n=50000", Ours, outcome.FirstWrite, 1, 1, 1, 1, 1), of("start", "n=50000", "quarkus", outcome.FirstWrite, 5, 5, 5, 5, 5),
+		"a start, which is never warm": {"exec-to-first-write", "quarkus", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1), of("start", "n=50000", "quarkus", rundir.FirstWrite, 5, 5, 5, 5, 5),
 		}, "0.2 (start n=50000, 5 rounds)\t<= 0.2\tmet"},
-		"another setting than the default": {"contender-cpu-per-1000", "kube-rs", [][]outcome.Round{
-			with(objects, of("burst", "n=100", Ours, outcome.ContenderCPU, 3)),
-			with(objects, with(func(round *outcome.Round) { round.Setting = "workers=8" }, of("burst", "n=100", "kube-rs", outcome.ContenderCPU, 4))),
+		"another setting than the default": {"contender-cpu-per-1000", "kube-rs", [][]rundir.Round{
+			with(objects, of("burst", "n=100", Ours, rundir.ContenderCPU, 3)),
+			with(objects, with(func(round *rundir.Round) { round.Setting = "workers=8" }, of("burst", "n=100", "kube-rs", rundir.ContenderCPU, 4))),
 		}, "0.75 (burst n=100, kube-rs workers=8, only 1 round)\t<= 1.2\tmissed"},
-		"the largest number of objects where none is named": {"server-cpu-per-object", "ideal", [][]outcome.Round{
-			with(objects, of("burst", "n=100", Ours, outcome.ServerCPU, 1)), with(objects, of("burst", "n=100", "ideal", outcome.ServerCPU, 1)),
-			with(objects, of("burst", "n=5000", Ours, outcome.ServerCPU, 12)), with(objects, of("burst", "n=5000", "ideal", outcome.ServerCPU, 10)),
+		"the largest number of objects where none is named": {"server-cpu-per-object", "ideal", [][]rundir.Round{
+			with(objects, of("burst", "n=100", Ours, rundir.ServerCPU, 1)), with(objects, of("burst", "n=100", "ideal", rundir.ServerCPU, 1)),
+			with(objects, of("burst", "n=5000", Ours, rundir.ServerCPU, 12)), with(objects, of("burst", "n=5000", "ideal", rundir.ServerCPU, 10)),
 		}, "1.2 (burst n=5000, only 1 round)\t<= 1.1\tmissed"},
-		"the floor of writes": {"writes-per-object", "floor", [][]outcome.Round{with(objects, of("burst", "n=100", Ours, outcome.Writes, 400, 400, 400, 401, 400))},
+		"the floor of writes": {"writes-per-object", "floor", [][]rundir.Round{with(objects, of("burst", "n=100", Ours, rundir.Writes, 400, 400, 400, 401, 400))},
 			"4 (burst n=100, 5 rounds)\t= 4\tmet"},
-		"rounds that cannot be compared": {"exec-to-first-write", "kube-rs", [][]outcome.Round{
-			of("start", "n=50000", Ours, outcome.FirstWrite, 1), of("return", "n=50000,m=100", "kube-rs", outcome.FirstWrite, 2),
+		"rounds that cannot be compared": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.FirstWrite, 1), of("return", "n=50000,m=100", "kube-rs", rundir.FirstWrite, 2),
 		}, "no rounds with both values\t<= 1\tnot measured"},
-		"one write above the floor": {"writes-per-object", "floor", [][]outcome.Round{with(objects, of("burst", "n=100", Ours, outcome.Writes, 401))},
+		"one write above the floor": {"writes-per-object", "floor", [][]rundir.Round{with(objects, of("burst", "n=100", Ours, rundir.Writes, 401))},
 			"4.01 (burst n=100, only 1 round)\t= 4\tmissed"},
-		"half load": {"reaction-p99-half-load", "kube-rs", [][]outcome.Round{
-			of("steady", "load=20", Ours, outcome.Reaction99, 1), of("steady", "load=20", "kube-rs", outcome.Reaction99, 2),
-			of("steady", "load=50", Ours, outcome.Reaction99, 3), of("steady", "load=50", "kube-rs", outcome.Reaction99, 2),
+		"half load": {"reaction-p99-half-load", "kube-rs", [][]rundir.Round{
+			of("steady", "load=20", Ours, rundir.Reaction99, 1), of("steady", "load=20", "kube-rs", rundir.Reaction99, 2),
+			of("steady", "load=50", Ours, rundir.Reaction99, 3), of("steady", "load=50", "kube-rs", rundir.Reaction99, 2),
 		}, "1.5 (steady load=50, only 1 round)\t<= 1\tmissed"},
-		"no low load": {"create-to-ready-p50-low-load", "kube-rs", [][]outcome.Round{
-			of("steady", "load=50", Ours, outcome.ReadyMedian, 1), of("steady", "load=50", "kube-rs", outcome.ReadyMedian, 2),
+		"no low load": {"create-to-ready-p50-low-load", "kube-rs", [][]rundir.Round{
+			of("steady", "load=50", Ours, rundir.ReadyMedian, 1), of("steady", "load=50", "kube-rs", rundir.ReadyMedian, 2),
 		}, "bellerophon has no suitable round of steady\t<= 1\tnot measured"},
-		"the rate of the ideal client": {"converge-rate", "ideal", [][]outcome.Round{
-			of("burst", "n=5000", Ours, outcome.Converge, 10, 10, 10, 10, 10), of("burst", "n=5000", "ideal", outcome.Converge, 9, 8.5, 8, 9, 8),
+		"the rate of the ideal client": {"converge-rate", "ideal", [][]rundir.Round{
+			of("burst", "n=5000", Ours, rundir.Converge, 10, 10, 10, 10, 10), of("burst", "n=5000", "ideal", rundir.Converge, 9, 8.5, 8, 9, 8),
 		}, "0.85 (burst n=5000, 5 rounds)\t>= 0.85\tmet"},
-		"one read of one round": {"reads-while-idle", "none", [][]outcome.Round{of("idle", "n=500", Ours, outcome.Reads, 0, 0, 1, 0, 0)},
+		"one read of one round": {"reads-while-idle", "none", [][]rundir.Round{of("idle", "n=500", Ours, rundir.Reads, 0, 0, 1, 0, 0)},
 			"1 (idle n=500, largest value, 5 rounds)\t= 0\tmissed"},
-		"no writes after a restart": {"writes-after-restart", "none", [][]outcome.Round{of("restart", "n=500", Ours, outcome.Writes, 0, 0, 0, 0, 0)},
+		"no writes after a restart": {"writes-after-restart", "none", [][]rundir.Round{of("restart", "n=500", Ours, rundir.Writes, 0, 0, 0, 0, 0)},
 			"0 (restart n=500, largest value, 5 rounds)\t= 0\tmet"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var rounds []outcome.Round
+			var rounds []rundir.Round
 			for _, some := range test.rounds {
 				rounds = append(rounds, some...)
 			}
-			run := outcome.Run{Skipped: map[string]string{}}
+			run := rundir.Run{Skipped: map[string]string{}}
 			if strings.Contains(test.want, "was skipped") {
 				run.Skipped[test.peer] = "no Java"
 			}
@@ -136,7 +136,7 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 }
 
 func TestAGoalWithoutAnyRoundIsNotMeasured(t *testing.T) {
-	found := Summarize(outcome.Run{}, nil).Goals
+	found := Summarize(rundir.Run{}, nil).Goals
 	if len(found) != 27 {
 		t.Errorf("there are %d goals, not 27", len(found))
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
@@ -70,12 +70,12 @@ func Inspect(ctx context.Context, dir string, opened func(Opened)) error {
 }
 
 // read reads the description and the rounds of a run.
-func read(dir string) (outcome.Run, []outcome.Round, error) {
-	run, err := outcome.ReadRun(dir)
+func read(dir string) (rundir.Run, []rundir.Round, error) {
+	run, err := rundir.ReadRun(dir)
 	if err != nil {
 		return run, nil, err
 	}
-	rounds, err := outcome.ReadRounds(dir)
+	rounds, err := rundir.ReadRounds(dir)
 	return run, rounds, err
 }
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 )
 
 // judge gives every goal its value and its verdict.
-func judge(run outcome.Run, rounds []outcome.Round) []Goal {
+func judge(run rundir.Run, rounds []rundir.Round) []Goal {
 	var judged []Goal
 	for _, goal := range goals {
 		for _, target := range goal.targets {
@@ -29,7 +29,7 @@ func judge(run outcome.Run, rounds []outcome.Round) []Goal {
 }
 
 // judge gives the goal its value and its verdict beside one peer.
-func (g goal) judge(target target, run outcome.Run, rounds []outcome.Round) Goal {
+func (g goal) judge(target target, run rundir.Run, rounds []rundir.Round) Goal {
 	result := Goal{Name: g.name, Peer: target.peer, Target: target.sign + " " + exact(target.bound)}
 	is := g.measured(target, run, rounds)
 	if !is.there {
@@ -64,8 +64,8 @@ type measurement struct {
 }
 
 // measured returns the value of the rounds that fit the goal's definition best.
-func (g goal) measured(target target, run outcome.Run, rounds []outcome.Round) measurement {
-	counting := slices.DeleteFunc(slices.Clone(rounds), func(round outcome.Round) bool {
+func (g goal) measured(target target, run rundir.Run, rounds []rundir.Round) measurement {
+	counting := slices.DeleteFunc(slices.Clone(rounds), func(round rundir.Round) bool {
 		return !round.Counts() || !g.suits(round.Variant) || !slices.Contains(g.scenarios, round.Scenario)
 	})
 	kinds := kindsOf(run, counting)
@@ -98,8 +98,8 @@ func (g goal) distance(variant string) float64 {
 }
 
 // compare returns the value of a goal in rounds of one kind.
-func (g goal) compare(target target, of kind, rounds []outcome.Round) measurement {
-	starts := g.measure == string(outcome.FirstWrite) // A process is cold when it starts.
+func (g goal) compare(target target, of kind, rounds []rundir.Round) measurement {
+	starts := g.measure == string(rundir.FirstWrite) // A process is cold when it starts.
 	if target.by == level || target.by == ceiling {
 		ours := g.sampleOf(Ours, rounds, !starts)
 		switch {
@@ -108,7 +108,7 @@ func (g goal) compare(target target, of kind, rounds []outcome.Round) measuremen
 		case target.by == ceiling:
 			return measurement{slices.Max(ours.values), append(ours.notes, "largest value", ours.rounds()), true, ours.isAsDefined()}
 		}
-		return measurement{outcome.Median(ours.values), append(ours.notes, ours.rounds()), true, ours.isAsDefined()}
+		return measurement{rundir.Median(ours.values), append(ours.notes, ours.rounds()), true, ours.isAsDefined()}
 	}
 	theirs := g.sampleOf(target.peer, rounds, !starts)
 	ours := g.sampleOf(Ours, rounds, theirs.warm)
@@ -125,7 +125,7 @@ func (g goal) compare(target target, of kind, rounds []outcome.Round) measuremen
 		notes: append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(ours, theirs)),
 		there: true, asDefined: ours.isAsDefined() && theirs.isAsDefined() && !isCold,
 	}
-	over, under := outcome.Median(ours.values), outcome.Median(theirs.values)
+	over, under := rundir.Median(ours.values), rundir.Median(theirs.values)
 	if target.by == rate {
 		over, under = under, over
 	}
@@ -171,7 +171,7 @@ func (s sample) rounds() string {
 
 // sampleOf returns the rounds of one setting. It prefers the default setting, then the requested
 // warmth, then the setting with the most rounds.
-func (g goal) sampleOf(contender string, rounds []outcome.Round, warm bool) sample {
+func (g goal) sampleOf(contender string, rounds []rundir.Round, warm bool) sample {
 	by := measureNamed(g.measure)
 	type side struct {
 		setting string
@@ -227,7 +227,7 @@ func roundsOfBoth(ours, theirs sample) string {
 }
 
 // whyNot returns why a goal has no value.
-func whyNot(run outcome.Run, rounds []outcome.Round, g goal, target target) string {
+func whyNot(run rundir.Run, rounds []rundir.Round, g goal, target target) string {
 	for _, contender := range []string{Ours, target.peer} {
 		if reason, is := run.Skipped[contender]; is {
 			return contender + " was skipped: " + reason
@@ -242,7 +242,7 @@ func whyNot(run outcome.Run, rounds []outcome.Round, g goal, target target) stri
 }
 
 // lost returns why no round of a contender counts for a goal, or "" if one counts.
-func (g goal) lost(contender string, rounds []outcome.Round) string {
+func (g goal) lost(contender string, rounds []rundir.Round) string {
 	tookPart, why := false, ""
 	for _, round := range rounds {
 		if round.Contender != contender {

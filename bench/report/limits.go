@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // A contender passes with a memory limit if its medians are at most this many times its default's.
@@ -31,23 +31,23 @@ func (l Limits) Name() string { return kind{l.Scenario, l.Variant}.String() }
 // passes with a limit if none of its rounds failed, and its medians are close to its default's: at
 // most 1.1 times the time, and at most 1.25 times the CPU time.
 type Limited struct {
-	Contender string           `json:"contender"`
-	MiB       int              `json:"limitMiB,omitempty"`    // 0 if there is none, see Words
-	Words     string           `json:"limit"`                 // the limit, or why there is none
-	Best      outcome.Measured `json:"best"`                  // medians with the limit, or without one if no limit passes
-	Default   outcome.Measured `json:"default"`               // medians without a limit
-	Ratio     float64          `json:"ratioToOurs,omitempty"` // its best peak memory divided by Bellerophon's best; 0 if there is none
-	Cells     []string         `json:"-"`
+	Contender string          `json:"contender"`
+	MiB       int             `json:"limitMiB,omitempty"`    // 0 if there is none, see Words
+	Words     string          `json:"limit"`                 // the limit, or why there is none
+	Best      rundir.Measured `json:"best"`                  // medians with the limit, or without one if no limit passes
+	Default   rundir.Measured `json:"default"`               // medians without a limit
+	Ratio     float64         `json:"ratioToOurs,omitempty"` // its best peak memory divided by Bellerophon's best; 0 if there is none
+	Cells     []string        `json:"-"`
 }
 
 // limitedBy lists the measures that judge limits, in the order of the table. A scenario uses the
 // first measure of each list that it has.
 var (
-	limitedTime = []outcome.Measure{outcome.Converge, outcome.Settled}
+	limitedTime = []rundir.Measure{rundir.Converge, rundir.Settled}
 	limitedBy   = []struct {
-		of []outcome.Measure
+		of []rundir.Measure
 		in unit
-	}{{[]outcome.Measure{outcome.PeakMemory}, inBytes}, {limitedTime, inSeconds}, {[]outcome.Measure{outcome.ContenderCPU}, inSeconds}}
+	}{{[]rundir.Measure{rundir.PeakMemory}, inBytes}, {limitedTime, inSeconds}, {[]rundir.Measure{rundir.ContenderCPU}, inSeconds}}
 )
 
 // limitOf returns the limit of a setting in MiB, or 0 if it has none.
@@ -62,14 +62,14 @@ func limitOf(setting string) int {
 }
 
 // limitsOf finds the best passing sizes in each scenario with memory limits.
-func limitsOf(run outcome.Run, rounds []outcome.Round) []Limits {
+func limitsOf(run rundir.Run, rounds []rundir.Round) []Limits {
 	var found []Limits
 	for _, kind := range kindsOf(run, rounds) {
 		its := ofKind(rounds, kind)
-		if !slices.ContainsFunc(its, func(round outcome.Round) bool { return limitOf(round.Setting) > 0 }) {
+		if !slices.ContainsFunc(its, func(round rundir.Round) bool { return limitOf(round.Setting) > 0 }) {
 			continue
 		}
-		by := map[string][]outcome.Round{}
+		by := map[string][]rundir.Round{}
 		for _, round := range its {
 			by[round.Contender] = append(by[round.Contender], round)
 		}
@@ -85,8 +85,8 @@ func limitsOf(run outcome.Run, rounds []outcome.Round) []Limits {
 }
 
 // limitedOf finds the best passing size of a contender in its rounds of one kind.
-func limitedOf(contender string, rounds []outcome.Round) Limited {
-	counting, failed, sizes := map[int][]outcome.Round{}, map[int]bool{}, map[int]bool{}
+func limitedOf(contender string, rounds []rundir.Round) Limited {
+	counting, failed, sizes := map[int][]rundir.Round{}, map[int]bool{}, map[int]bool{}
 	for _, round := range rounds {
 		size := limitOf(round.Setting)
 		if round.Warm || (size == 0 && !isDefault(round.Setting)) {
@@ -129,8 +129,8 @@ func limitedOf(contender string, rounds []outcome.Round) Limited {
 var unlimited = map[string]string{"kube-rs": "its runtime has no heap limit", "ideal": "not limited: it only creates"}
 
 // mediansOf returns the medians of the measures of limitedBy.
-func mediansOf(rounds []outcome.Round) outcome.Measured {
-	medians := outcome.Measured{}
+func mediansOf(rounds []rundir.Round) rundir.Measured {
+	medians := rundir.Measured{}
 	for _, by := range limitedBy {
 		for _, of := range by.of {
 			var values []float64
@@ -140,7 +140,7 @@ func mediansOf(rounds []outcome.Round) outcome.Measured {
 				}
 			}
 			if len(values) > 0 {
-				medians[of] = outcome.Median(values)
+				medians[of] = rundir.Median(values)
 				break
 			}
 		}
@@ -150,22 +150,22 @@ func mediansOf(rounds []outcome.Round) outcome.Measured {
 
 // passes reports whether the medians with a limit are close enough to the default's. A missing
 // measurement does not pass.
-func passes(with, usual outcome.Measured) bool {
-	within := func(factor float64) func(outcome.Measure) bool {
-		return func(of outcome.Measure) bool {
+func passes(with, usual rundir.Measured) bool {
+	within := func(factor float64) func(rundir.Measure) bool {
+		return func(of rundir.Measure) bool {
 			value, is := with[of]
 			bound, known := usual[of]
 			return is && known && value <= factor*bound
 		}
 	}
-	return slices.ContainsFunc(limitedTime, within(limitTime)) && within(limitCPU)(outcome.ContenderCPU)
+	return slices.ContainsFunc(limitedTime, within(limitTime)) && within(limitCPU)(rundir.ContenderCPU)
 }
 
 // compare divides by Bellerophon's memory and formats the cells.
 func (l Limits) compare() {
 	var ours float64
 	if at := slices.IndexFunc(l.Rows, func(row Limited) bool { return row.Contender == Ours }); at >= 0 {
-		ours = l.Rows[at].Best[outcome.PeakMemory]
+		ours = l.Rows[at].Best[rundir.PeakMemory]
 	}
 	for i := range l.Rows {
 		row := &l.Rows[i]
@@ -173,14 +173,14 @@ func (l Limits) compare() {
 			row.Cells = append(row.Cells, by.in.writeOf(row.Best, by.of), by.in.writeOf(row.Default, by.of))
 		}
 		if ours > 0 {
-			row.Ratio = row.Best[outcome.PeakMemory] / ours
+			row.Ratio = row.Best[rundir.PeakMemory] / ours
 		}
 		row.Cells = append(row.Cells, writtenRatio(row.Ratio))
 	}
 }
 
 // writeOf formats the first measure of the list that has a value, or returns "".
-func (u unit) writeOf(measured outcome.Measured, of []outcome.Measure) string {
+func (u unit) writeOf(measured rundir.Measured, of []rundir.Measure) string {
 	for _, one := range of {
 		if value, is := measured[one]; is {
 			return u.write(value)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // unit selects the format of a value.
@@ -25,89 +25,89 @@ type measure struct {
 	larger, smaller string // the verdict on Bellerophon if its value is larger or smaller
 	isFact          bool   // it describes the round and is not compared
 	// of returns the value of a round, and whether the round has one.
-	of func(outcome.Round) (float64, bool)
+	of func(rundir.Round) (float64, bool)
 }
 
 // measures lists all columns in the order of the tables.
 var measures = []measure{
-	timed("converge", outcome.Converge),
-	timed("create to Ready, or change to repair, median", outcome.ReadyMedian),
-	timed("create to Ready, or change to repair, p99", outcome.Ready99),
-	timed("reaction, median", outcome.ReactionMedian),
-	timed("reaction, p99", outcome.Reaction99),
-	timed("exec to first write", outcome.FirstWrite),
-	timed("exec to settled", outcome.Settled),
-	perObject("contender_cpu_seconds_per_1000", "contender's CPU time per 1,000 objects", inSeconds, outcome.ContenderCPU, 1000),
-	whole("contender's CPU time", inSeconds, outcome.ContenderCPU),
-	perObject("server_cpu_seconds_per_object", "API server's and etcd's CPU time per object", inSeconds, outcome.ServerCPU, 1),
-	whole("API server's and etcd's CPU time", inSeconds, outcome.ServerCPU),
-	counted("peak memory (RSS)", inBytes, outcome.PeakMemory),
-	counted("settled memory (RSS)", inBytes, outcome.SettledMemory),
-	perObject("writes_per_object", "writes per object", plainNumber, outcome.Writes, 1),
-	whole("writes", plainNumber, outcome.Writes),
-	counted("writes that change nothing", plainNumber, outcome.NeedlessWrites),
-	counted("writes that fail", plainNumber, outcome.FailedWrites),
-	counted("events without a following write", plainNumber, outcome.Unanswered),
-	counted("objects deleted before they were finished", plainNumber, outcome.Unfinished),
-	counted("reads", plainNumber, outcome.Reads),
-	perObject("request_bytes_per_object", "bytes sent per object", inBytes, outcome.RequestBytes, 1),
-	whole("bytes sent", inBytes, outcome.RequestBytes),
-	perObject("response_bytes_per_object", "bytes received per object", inBytes, outcome.ResponseBytes, 1),
-	whole("bytes received", inBytes, outcome.ResponseBytes),
-	callsPerObject("get", outcome.GetCalls),
-	calls("get", outcome.GetCalls),
-	callsPerObject("list", outcome.ListCalls),
-	calls("list", outcome.ListCalls),
-	callsPerObject("watch", outcome.WatchCalls),
-	calls("watch", outcome.WatchCalls),
-	callsPerObject("create", outcome.CreateCalls),
-	calls("create", outcome.CreateCalls),
-	callsPerObject("update", outcome.UpdateCalls),
-	calls("update", outcome.UpdateCalls),
-	callsPerObject("patch", outcome.PatchCalls),
-	calls("patch", outcome.PatchCalls),
-	callsPerObject("delete", outcome.DeleteCalls),
-	calls("delete", outcome.DeleteCalls),
-	fact("objects", plainNumber, outcome.Objects),
-	fact("objects offered per second", plainNumber, outcome.OfferedRate),
-	fact("window of CPU, requests and bytes", inSeconds, outcome.Window),
-	fact("ideal client's time before the round: the speed of the machine", inSeconds, outcome.IdealConverge),
+	timed("converge", rundir.Converge),
+	timed("create to Ready, or change to repair, median", rundir.ReadyMedian),
+	timed("create to Ready, or change to repair, p99", rundir.Ready99),
+	timed("reaction, median", rundir.ReactionMedian),
+	timed("reaction, p99", rundir.Reaction99),
+	timed("exec to first write", rundir.FirstWrite),
+	timed("exec to settled", rundir.Settled),
+	perObject("contender_cpu_seconds_per_1000", "contender's CPU time per 1,000 objects", inSeconds, rundir.ContenderCPU, 1000),
+	whole("contender's CPU time", inSeconds, rundir.ContenderCPU),
+	perObject("server_cpu_seconds_per_object", "API server's and etcd's CPU time per object", inSeconds, rundir.ServerCPU, 1),
+	whole("API server's and etcd's CPU time", inSeconds, rundir.ServerCPU),
+	counted("peak memory (RSS)", inBytes, rundir.PeakMemory),
+	counted("settled memory (RSS)", inBytes, rundir.SettledMemory),
+	perObject("writes_per_object", "writes per object", plainNumber, rundir.Writes, 1),
+	whole("writes", plainNumber, rundir.Writes),
+	counted("writes that change nothing", plainNumber, rundir.NeedlessWrites),
+	counted("writes that fail", plainNumber, rundir.FailedWrites),
+	counted("events without a following write", plainNumber, rundir.Unanswered),
+	counted("objects deleted before they were finished", plainNumber, rundir.Unfinished),
+	counted("reads", plainNumber, rundir.Reads),
+	perObject("request_bytes_per_object", "bytes sent per object", inBytes, rundir.RequestBytes, 1),
+	whole("bytes sent", inBytes, rundir.RequestBytes),
+	perObject("response_bytes_per_object", "bytes received per object", inBytes, rundir.ResponseBytes, 1),
+	whole("bytes received", inBytes, rundir.ResponseBytes),
+	callsPerObject("get", rundir.GetCalls),
+	calls("get", rundir.GetCalls),
+	callsPerObject("list", rundir.ListCalls),
+	calls("list", rundir.ListCalls),
+	callsPerObject("watch", rundir.WatchCalls),
+	calls("watch", rundir.WatchCalls),
+	callsPerObject("create", rundir.CreateCalls),
+	calls("create", rundir.CreateCalls),
+	callsPerObject("update", rundir.UpdateCalls),
+	calls("update", rundir.UpdateCalls),
+	callsPerObject("patch", rundir.PatchCalls),
+	calls("patch", rundir.PatchCalls),
+	callsPerObject("delete", rundir.DeleteCalls),
+	calls("delete", rundir.DeleteCalls),
+	fact("objects", plainNumber, rundir.Objects),
+	fact("objects offered per second", plainNumber, rundir.OfferedRate),
+	fact("window of CPU, requests and bytes", inSeconds, rundir.Window),
+	fact("ideal client's time before the round: the speed of the machine", inSeconds, rundir.IdealConverge),
 }
 
-func timed(title string, of outcome.Measure) measure {
+func timed(title string, of rundir.Measure) measure {
 	return measure{name: string(of), title: title, unit: inSeconds, larger: "slower", smaller: "faster", of: plain(of)}
 }
 
-func counted(title string, in unit, of outcome.Measure) measure {
+func counted(title string, in unit, of rundir.Measure) measure {
 	return measure{name: string(of), title: title, unit: in, larger: "more", smaller: "less", of: plain(of)}
 }
 
-func fact(title string, in unit, of outcome.Measure) measure {
+func fact(title string, in unit, of rundir.Measure) measure {
 	return measure{name: string(of), title: title, unit: in, isFact: true, of: plain(of)}
 }
 
-func plain(of outcome.Measure) func(outcome.Round) (float64, bool) {
-	return func(round outcome.Round) (float64, bool) {
+func plain(of rundir.Measure) func(rundir.Round) (float64, bool) {
+	return func(round rundir.Round) (float64, bool) {
 		value, is := round.Measured[of]
 		return value, is
 	}
 }
 
 // perObject creates a measure per converged object, or per 1,000 of them.
-func perObject(name, title string, in unit, of outcome.Measure, objects float64) measure {
-	divided := func(round outcome.Round) (float64, bool) {
+func perObject(name, title string, in unit, of rundir.Measure, objects float64) measure {
+	divided := func(round rundir.Round) (float64, bool) {
 		value, is := round.Measured[of]
 		if !is || !converges(round) {
 			return 0, false
 		}
-		return value / round.Measured[outcome.Objects] * objects, true
+		return value / round.Measured[rundir.Objects] * objects, true
 	}
 	return measure{name: name, title: title, unit: in, larger: "more", smaller: "less", of: divided}
 }
 
 // whole creates a measure for rounds without converging objects, where perObject has no value.
-func whole(title string, in unit, of outcome.Measure) measure {
-	measured := func(round outcome.Round) (float64, bool) {
+func whole(title string, in unit, of rundir.Measure) measure {
+	measured := func(round rundir.Round) (float64, bool) {
 		value, is := round.Measured[of]
 		return value, is && !converges(round)
 	}
@@ -116,14 +116,14 @@ func whole(title string, in unit, of outcome.Measure) measure {
 
 // callsPerObject creates a fact: which verbs a contender uses is no merit. Writes and reads are
 // compared instead.
-func callsPerObject(verb string, of outcome.Measure) measure {
+func callsPerObject(verb string, of rundir.Measure) measure {
 	divided := perObject(string(of)+"_per_object", verb+" calls per object", plainNumber, of, 1)
 	divided.isFact = true
 	return divided
 }
 
 // calls creates the fact for rounds where callsPerObject has no value.
-func calls(verb string, of outcome.Measure) measure {
+func calls(verb string, of rundir.Measure) measure {
 	all := whole(verb+" calls", plainNumber, of)
 	all.isFact = true
 	return all
@@ -131,8 +131,8 @@ func calls(verb string, of outcome.Measure) measure {
 
 // converges reports whether objects have to converge in a round. Idle and restarted contenders
 // have objects without any work.
-func converges(round outcome.Round) bool {
-	return round.Measured[outcome.Objects] > 0 && round.Scenario != "idle" && round.Scenario != "restart"
+func converges(round rundir.Round) bool {
+	return round.Measured[rundir.Objects] > 0 && round.Scenario != "idle" && round.Scenario != "restart"
 }
 
 // measureNamed returns the measure that a goal names.

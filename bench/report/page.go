@@ -6,7 +6,7 @@ import (
 	"html/template"
 	"io"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 //go:embed page
@@ -33,7 +33,7 @@ type pageText struct {
 }
 
 // dataOf returns the data of a page whose server has the time series.
-func dataOf(summary Summary, rounds []outcome.Round) pageData {
+func dataOf(summary Summary, rounds []rundir.Round) pageData {
 	return pageData{Tables: summary.Tables, Panels: panels, Groups: groupsOf(summary.Run, rounds)}
 }
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // pointsInFile bounds the points of a line in report.html, because people send that file around.
@@ -103,7 +103,7 @@ func fullest(groups []group) []group {
 }
 
 // counting returns how many rounds count.
-func counting(rounds []outcome.Round) (count int) {
+func counting(rounds []rundir.Round) (count int) {
 	for _, round := range rounds {
 		if round.Counts() {
 			count++

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 )
@@ -25,11 +25,11 @@ type group struct {
 	kind    kind
 	setting string
 	warm    bool
-	rounds  []outcome.Round // including rejected and failed rounds
+	rounds  []rundir.Round // including rejected and failed rounds
 }
 
 // groupOf returns the group of a round, still without rounds.
-func groupOf(round outcome.Round) group {
+func groupOf(round rundir.Round) group {
 	g := group{Turn: round.Turn, kind: kind{round.Scenario, round.Variant}, setting: round.Setting, warm: round.Warm}
 	g.Name = g.kind.String()
 	if !isDefault(g.setting) {
@@ -56,7 +56,7 @@ type line struct {
 }
 
 // groupsOf returns the groups in the order of the tables.
-func groupsOf(run outcome.Run, rounds []outcome.Round) []group {
+func groupsOf(run rundir.Run, rounds []rundir.Round) []group {
 	var groups []group
 	for _, kind := range kindsOf(run, rounds) {
 		at := len(groups)
@@ -76,7 +76,7 @@ func groupsOf(run outcome.Run, rounds []outcome.Round) []group {
 			groups[i].Seconds = max(groups[i].Seconds, round.End.Sub(round.Start).Seconds())
 		}
 		order := append([]string{Ours}, run.Contenders...)
-		slices.SortStableFunc(group.rounds, func(a, b outcome.Round) int { return byPlace(order, a.Contender, b.Contender) })
+		slices.SortStableFunc(group.rounds, func(a, b rundir.Round) int { return byPlace(order, a.Contender, b.Contender) })
 	}
 	return groups
 }
@@ -120,7 +120,7 @@ func (q querier) lines(ctx context.Context, of group, record string, points int)
 }
 
 // fate returns the mark of a round that does not count, or "".
-func fate(round outcome.Round) string {
+func fate(round rundir.Round) string {
 	switch {
 	case round.Failed != "":
 		return " (failed)"
@@ -132,7 +132,7 @@ func fate(round outcome.Round) string {
 
 // pointsOf returns the points of the contender's stream, or else of the stream without a contender,
 // which comes from the servers. It drops NaN, such as the quantile of an empty histogram.
-func pointsOf(matrix model.Matrix, round outcome.Round) [][2]float64 {
+func pointsOf(matrix model.Matrix, round rundir.Round) [][2]float64 {
 	points := [][2]float64{}
 	at := slices.IndexFunc(matrix, func(s *model.SampleStream) bool { return string(s.Metric["contender"]) == round.Contender })
 	if at < 0 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // runWithSeries copies the run of testdata and adds made-up time series for the rounds of its first
@@ -150,12 +150,12 @@ func TestARoundsPointsAreThoseOfItsContender(t *testing.T) {
 }
 
 func TestAGroupHasOneSettingAndTheDefaultsComeFirst(t *testing.T) {
-	run := outcome.Run{Contenders: []string{Ours, "b"}}
-	var rounds []outcome.Round
+	run := rundir.Run{Contenders: []string{Ours, "b"}}
+	var rounds []rundir.Round
 	for _, setting := range []string{"workers=32", "memory=512MiB", "workers=8", "memory=64MiB", "default"} {
 		for turn := range 2 {
 			for _, contender := range []string{"b", Ours} {
-				round := outcome.Round{Scenario: "burst", Variant: "n=1000", Contender: contender, Setting: setting, Turn: turn, Warm: false}
+				round := rundir.Round{Scenario: "burst", Variant: "n=1000", Contender: contender, Setting: setting, Turn: turn, Warm: false}
 				rounds = append(rounds, round)
 				if round.Warm = true; setting == "default" {
 					rounds = append(rounds, round)
@@ -187,11 +187,11 @@ func TestAGroupHasOneSettingAndTheDefaultsComeFirst(t *testing.T) {
 }
 
 func TestGroupsAreTurnsInOrder(t *testing.T) {
-	run := outcome.Run{Scenarios: []string{"burst n=50", "burst n=6"}, Contenders: []string{"b", Ours}}
-	round := func(variant, contender string, turn int) outcome.Round {
-		return outcome.Round{Scenario: "burst", Variant: variant, Contender: contender, Turn: turn, Failed: strings.Repeat("x", turn)}
+	run := rundir.Run{Scenarios: []string{"burst n=50", "burst n=6"}, Contenders: []string{"b", Ours}}
+	round := func(variant, contender string, turn int) rundir.Round {
+		return rundir.Round{Scenario: "burst", Variant: variant, Contender: contender, Turn: turn, Failed: strings.Repeat("x", turn)}
 	}
-	groups := groupsOf(run, []outcome.Round{round("n=50", "b", 1), round("n=50", Ours, 1), round("n=50", "b", 0), round("n=6", "b", 0)})
+	groups := groupsOf(run, []rundir.Round{round("n=50", "b", 1), round("n=50", Ours, 1), round("n=50", "b", 0), round("n=6", "b", 0)})
 	var got []string
 	for _, group := range groups {
 		got = append(got, group.Key+":")

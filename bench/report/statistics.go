@@ -3,7 +3,7 @@ package report
 import (
 	"slices"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // Statistic summarizes one measure over the rounds of one contender.
@@ -17,7 +17,7 @@ type Statistic struct {
 
 // statisticOf summarizes at least one value.
 func statisticOf(values []float64) Statistic {
-	return Statistic{len(values), outcome.Median(values), slices.Min(values), slices.Max(values), values}
+	return Statistic{len(values), rundir.Median(values), slices.Min(values), slices.Max(values), values}
 }
 
 // overlap reports whether the ranges of two statistics overlap. The difference of their medians may

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 func TestAStatisticHasTheMedianAndTheRange(t *testing.T) {
@@ -72,10 +72,10 @@ func TestOurRowIsTheOneOfTheSameSetting(t *testing.T) {
 }
 
 func TestWhatReadsAreIsSaidAsTheRunCountedThem(t *testing.T) {
-	old := outcome.Round{Measured: outcome.Measured{outcome.Reads: 9}}
-	newer := outcome.Round{Measured: outcome.Measured{outcome.Reads: 0, outcome.ListCalls: 9}}
-	for want, rounds := range map[string][]outcome.Round{"without the lists": {newer}, "including the lists": {old}} {
-		if said := Summarize(outcome.Run{}, rounds).Reads; !strings.Contains(said, want) {
+	old := rundir.Round{Measured: rundir.Measured{rundir.Reads: 9}}
+	newer := rundir.Round{Measured: rundir.Measured{rundir.Reads: 0, rundir.ListCalls: 9}}
+	for want, rounds := range map[string][]rundir.Round{"without the lists": {newer}, "including the lists": {old}} {
+		if said := Summarize(rundir.Run{}, rounds).Reads; !strings.Contains(said, want) {
 			t.Errorf("of %+v it says %q", rounds, said)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // Ours is the name of the contender that all others are compared with.
@@ -16,17 +16,17 @@ const Ours = "bellerophon"
 
 // Summary is the whole report of a run. --json prints it.
 type Summary struct {
-	Run    outcome.Run `json:"run"`
-	Rounds int         `json:"rounds"`         // all completed rounds
-	Counts int         `json:"roundsCounting"` // rounds in the medians
-	Goals  []Goal      `json:"goals"`
-	Reads  string      `json:"reads"`            // how this run counts reads
-	Losses []Finding   `json:"losses"`           // where Bellerophon's median is worse
-	Wins   []Finding   `json:"wins"`             // where it is better
-	Limits []Limits    `json:"limits,omitempty"` // one per scenario with memory limits
-	Tables []Table     `json:"tables"`           // in the requested order of the scenarios
-	Left   []Left      `json:"leftOut"`
-	Noisy  []Left      `json:"noisy"` // rounds that count although the machine was busy
+	Run    rundir.Run `json:"run"`
+	Rounds int        `json:"rounds"`         // all completed rounds
+	Counts int        `json:"roundsCounting"` // rounds in the medians
+	Goals  []Goal     `json:"goals"`
+	Reads  string     `json:"reads"`            // how this run counts reads
+	Losses []Finding  `json:"losses"`           // where Bellerophon's median is worse
+	Wins   []Finding  `json:"wins"`             // where it is better
+	Limits []Limits   `json:"limits,omitempty"` // one per scenario with memory limits
+	Tables []Table    `json:"tables"`           // in the requested order of the scenarios
+	Left   []Left     `json:"leftOut"`
+	Noisy  []Left     `json:"noisy"` // rounds that count although the machine was busy
 }
 
 // Table is one scenario in one variant.
@@ -85,9 +85,9 @@ type Left struct {
 }
 
 // Summarize makes the report of a run from its rounds, which are in the order of their start.
-func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
+func Summarize(run rundir.Run, rounds []rundir.Round) Summary {
 	summary := Summary{Run: run, Rounds: len(rounds), Goals: judge(run, rounds)}
-	var counting []outcome.Round
+	var counting []rundir.Round
 	for _, round := range rounds {
 		name := strings.Join([]string{round.Scenario, round.Variant, label(round.Contender, round.Setting, round.Warm), "turn " + strconv.Itoa(round.Turn)}, ", ")
 		switch {
@@ -120,8 +120,8 @@ func Summarize(run outcome.Run, rounds []outcome.Round) Summary {
 }
 
 // whatReadsAre defines reads. Runs from before calls were counted by verb also count some lists.
-func whatReadsAre(rounds []outcome.Round) string {
-	if slices.ContainsFunc(rounds, func(round outcome.Round) bool { _, is := round.Measured[outcome.ListCalls]; return is }) {
+func whatReadsAre(rounds []rundir.Round) string {
+	if slices.ContainsFunc(rounds, func(round rundir.Round) bool { _, is := round.Measured[rundir.ListCalls]; return is }) {
 		return "Reads are gets and lists, without the lists that fill a cache before the first watch of the same resource."
 	}
 	return "Reads are gets and lists, including the lists that fill a cache, unless a watch streams them."
@@ -152,15 +152,15 @@ type kind struct{ scenario, variant string }
 func (k kind) String() string { return strings.TrimSpace(k.scenario + " " + k.variant) }
 
 // ofKind returns the rounds of one kind.
-func ofKind(rounds []outcome.Round, wanted kind) []outcome.Round {
-	return slices.DeleteFunc(slices.Clone(rounds), func(round outcome.Round) bool {
+func ofKind(rounds []rundir.Round, wanted kind) []rundir.Round {
+	return slices.DeleteFunc(slices.Clone(rounds), func(round rundir.Round) bool {
 		return kind{round.Scenario, round.Variant} != wanted
 	})
 }
 
 // kindsOf returns the kinds of the rounds in the requested order. Kinds that were not requested come
 // last, by name and numbers.
-func kindsOf(run outcome.Run, rounds []outcome.Round) []kind {
+func kindsOf(run rundir.Run, rounds []rundir.Round) []kind {
 	seen := map[kind]bool{}
 	for _, round := range rounds {
 		seen[kind{round.Scenario, round.Variant}] = true
@@ -201,7 +201,7 @@ func bySetting(a, b string) int {
 func byWarmth(a, b bool) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
 
 // compare creates the block of one measure from the rounds of one kind.
-func compare(by measure, run outcome.Run, rounds []outcome.Round) Block {
+func compare(by measure, run rundir.Run, rounds []rundir.Round) Block {
 	type side struct {
 		contender, setting string
 		warm               bool

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/measure"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // counter counts completed requests. It may be used from any goroutine.
@@ -68,7 +68,7 @@ func (w *World) renameAll(ctx context.Context, prefix string, n int, horse strin
 	})
 }
 
-func storm(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+func storm(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	ctx, win, err := w.openFinished(ctx, v)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func storm(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	return win.closeFinished(ctx, v.N, answered.of, nil)
 }
 
-func drift(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+func drift(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	ctx, err := w.finish(ctx, v)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func drift(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	return win.closeLoad(ctx, w.Judge.repaired, "repaired", v.N, answered.of, measure.Versions(versions))
 }
 
-func churn(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+func churn(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	ctx, win, err := w.openFinished(ctx, v)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -73,7 +73,7 @@ func (w *World) ready(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-func burst(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+func burst(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	ctx, err := w.ready(ctx)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func burst(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 	return win.closeFinished(ctx, v.N, answered.of, nil)
 }
 
-func steady(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+func steady(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	ctx, err := w.ready(ctx)
 	if err != nil {
 		return nil, err

@@ -4,44 +4,44 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/measure"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-var callsBy = map[string]outcome.Measure{
-	"get": outcome.GetCalls, "list": outcome.ListCalls, "watch": outcome.WatchCalls, "create": outcome.CreateCalls,
-	"update": outcome.UpdateCalls, "patch": outcome.PatchCalls, "delete": outcome.DeleteCalls,
+var callsBy = map[string]rundir.Measure{
+	"get": rundir.GetCalls, "list": rundir.ListCalls, "watch": rundir.WatchCalls, "create": rundir.CreateCalls,
+	"update": rundir.UpdateCalls, "patch": rundir.PatchCalls, "delete": rundir.DeleteCalls,
 }
 
 // addTraffic adds the contender's requests and bytes in the interval [from, to). started is when
 // the contender was started.
-func addTraffic(measured outcome.Measured, record proxy.Record, started, from, to time.Time) {
+func addTraffic(measured rundir.Measured, record proxy.Record, started, from, to time.Time) {
 	traffic := measure.TrafficIn(record, started, from, to)
-	measured[outcome.Writes] = float64(traffic.Writes)
-	measured[outcome.NeedlessWrites] = float64(traffic.Needless)
-	measured[outcome.FailedWrites] = float64(traffic.Failed)
-	measured[outcome.Reads] = float64(traffic.Reads)
-	measured[outcome.RequestBytes] = float64(traffic.In)
-	measured[outcome.ResponseBytes] = float64(traffic.Out)
+	measured[rundir.Writes] = float64(traffic.Writes)
+	measured[rundir.NeedlessWrites] = float64(traffic.Needless)
+	measured[rundir.FailedWrites] = float64(traffic.Failed)
+	measured[rundir.Reads] = float64(traffic.Reads)
+	measured[rundir.RequestBytes] = float64(traffic.In)
+	measured[rundir.ResponseBytes] = float64(traffic.Out)
 	for verb, calls := range callsBy {
 		measured[calls] = float64(traffic.Verbs[verb])
 	}
 }
 
 // addReactions adds the quantiles of the reactions to the events of a trigger.
-func addReactions(measured outcome.Measured, record proxy.Record, trigger measure.Trigger) {
+func addReactions(measured rundir.Measured, record proxy.Record, trigger measure.Trigger) {
 	reactions, unanswered := measure.Reactions(record, trigger)
-	measured[outcome.Unanswered] = float64(unanswered)
+	measured[rundir.Unanswered] = float64(unanswered)
 	if len(reactions) > 0 {
-		measured[outcome.ReactionMedian] = measure.Quantile(reactions, 0.5).Seconds()
-		measured[outcome.Reaction99] = measure.Quantile(reactions, 0.99).Seconds()
+		measured[rundir.ReactionMedian] = measure.Quantile(reactions, 0.5).Seconds()
+		measured[rundir.Reaction99] = measure.Quantile(reactions, 0.99).Seconds()
 	}
 }
 
 // addLatencies adds how long objects took to reach their wanted numbers on a board: each object
 // since its own time, and all of them since the first request.
-func addLatencies(measured outcome.Measured, b *board, began time.Time, since map[types.NamespacedName]time.Time) {
+func addLatencies(measured rundir.Measured, b *board, began time.Time, since map[types.NamespacedName]time.Time) {
 	latencies := make([]time.Duration, 0, len(since))
 	var last time.Time
 	for name, from := range since {
@@ -54,18 +54,18 @@ func addLatencies(measured outcome.Measured, b *board, began time.Time, since ma
 			last = at
 		}
 	}
-	measured[outcome.Objects] = float64(len(latencies))
-	measured[outcome.Unfinished] = float64(len(since) - len(latencies))
+	measured[rundir.Objects] = float64(len(latencies))
+	measured[rundir.Unfinished] = float64(len(since) - len(latencies))
 	if len(latencies) > 0 {
-		measured[outcome.Converge] = last.Sub(began).Seconds()
-		measured[outcome.ReadyMedian] = measure.Quantile(latencies, 0.5).Seconds()
-		measured[outcome.Ready99] = measure.Quantile(latencies, 0.99).Seconds()
+		measured[rundir.Converge] = last.Sub(began).Seconds()
+		measured[rundir.ReadyMedian] = measure.Quantile(latencies, 0.5).Seconds()
+		measured[rundir.Ready99] = measure.Quantile(latencies, 0.99).Seconds()
 	}
 }
 
 // addStart adds when the contender first wrote, and when it last wrote, read or received an event.
 // Both are measured since started.
-func addStart(measured outcome.Measured, record proxy.Record, started time.Time) {
+func addStart(measured rundir.Measured, record proxy.Record, started time.Time) {
 	var first, last time.Time
 	for _, call := range record.Calls {
 		if call.At.Before(started) {
@@ -84,9 +84,9 @@ func addStart(measured outcome.Measured, record proxy.Record, started time.Time)
 		}
 	}
 	if !first.IsZero() {
-		measured[outcome.FirstWrite] = first.Sub(started).Seconds()
+		measured[rundir.FirstWrite] = first.Sub(started).Seconds()
 	}
 	if last.After(started) {
-		measured[outcome.Settled] = last.Sub(started).Seconds()
+		measured[rundir.Settled] = last.Sub(started).Seconds()
 	}
 }

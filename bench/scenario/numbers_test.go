@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 func TestTheTrafficOfAStartHasItsCallsByVerbAndNoReadsForItsFirstLists(t *testing.T) {
@@ -19,11 +19,11 @@ func TestTheTrafficOfAStartHasItsCallsByVerbAndNoReadsForItsFirstLists(t *testin
 		Calls: []proxy.Call{call(-2, "list"), call(-1, "watch"), call(1, "list"), call(2, "list"), call(4, "get"), call(5, "patch"), call(6, "create"), call(7, "deletecollection")},
 		Open:  []proxy.Call{call(3, "watch")},
 	}
-	measured := outcome.Measured{}
+	measured := rundir.Measured{}
 	addTraffic(measured, record, started, started, started.Add(time.Minute))
-	want := outcome.Measured{
-		outcome.Writes: 3, outcome.NeedlessWrites: 0, outcome.FailedWrites: 0, outcome.Reads: 1, outcome.RequestBytes: 6, outcome.ResponseBytes: 12,
-		outcome.GetCalls: 1, outcome.ListCalls: 2, outcome.WatchCalls: 1, outcome.CreateCalls: 1, outcome.UpdateCalls: 0, outcome.PatchCalls: 1, outcome.DeleteCalls: 1,
+	want := rundir.Measured{
+		rundir.Writes: 3, rundir.NeedlessWrites: 0, rundir.FailedWrites: 0, rundir.Reads: 1, rundir.RequestBytes: 6, rundir.ResponseBytes: 12,
+		rundir.GetCalls: 1, rundir.ListCalls: 2, rundir.WatchCalls: 1, rundir.CreateCalls: 1, rundir.UpdateCalls: 0, rundir.PatchCalls: 1, rundir.DeleteCalls: 1,
 	}
 	if !maps.Equal(measured, want) {
 		t.Errorf("measured %v, want %v", measured, want)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // Variant is the size of a scenario.
@@ -54,7 +54,7 @@ type Scenario struct {
 	about       string
 	parts       []part
 	short, full []Variant
-	run         func(ctx context.Context, w *World, v Variant) (outcome.Measured, error)
+	run         func(ctx context.Context, w *World, v Variant) (rundir.Measured, error)
 }
 
 // part is one number of a variant.
@@ -188,7 +188,7 @@ func (s Scenario) set(variant *Variant, setting string) error {
 
 // Run runs the scenario with a contender, and ends the contender. The error is a [Failure] if the
 // contender caused it.
-func (c Chosen) Run(ctx context.Context, w *World) (outcome.Measured, error) {
+func (c Chosen) Run(ctx context.Context, w *World) (rundir.Measured, error) {
 	judged, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(w.Judge.group.Context(), func() { end(errors.New("the judge's watch has ended")) })()

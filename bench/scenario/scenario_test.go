@@ -12,8 +12,8 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
@@ -193,12 +193,12 @@ func TestWhatAContenderDidFirstAndLastSinceItWasStarted(t *testing.T) {
 			{Type: "ADDED", At: at(8)}, {Type: "BOOKMARK", At: at(9)},
 		},
 	}
-	measured := outcome.Measured{}
+	measured := rundir.Measured{}
 	addStart(measured, record, start)
-	if want := (outcome.Measured{outcome.FirstWrite: 3, outcome.Settled: 8}); fmt.Sprint(measured) != fmt.Sprint(want) {
+	if want := (rundir.Measured{rundir.FirstWrite: 3, rundir.Settled: 8}); fmt.Sprint(measured) != fmt.Sprint(want) {
 		t.Errorf("measured %v, want %v", measured, want)
 	}
-	measured = outcome.Measured{}
+	measured = rundir.Measured{}
 	addStart(measured, proxy.Record{}, start)
 	if len(measured) != 0 {
 		t.Errorf("measured %v of nothing", measured)
@@ -216,9 +216,9 @@ func TestLatenciesLeaveOutWhatWasDeletedBeforeAndSayHowMany(t *testing.T) {
 			b.mark(one, 1, start.Add(4*time.Second))
 		}
 	}
-	measured := outcome.Measured{}
+	measured := rundir.Measured{}
 	addLatencies(measured, b, start, since)
-	want := outcome.Measured{outcome.Objects: 3, outcome.Unfinished: 1, outcome.Converge: 4, outcome.ReadyMedian: 3, outcome.Ready99: 4}
+	want := rundir.Measured{rundir.Objects: 3, rundir.Unfinished: 1, rundir.Converge: 4, rundir.ReadyMedian: 3, rundir.Ready99: 4}
 	if fmt.Sprint(measured) != fmt.Sprint(want) {
 		t.Errorf("measured %v, want %v", measured, want)
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // start runs the scenario of that name. With n=0 it creates one object, so that there is something
 // to write.
-func start(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+func start(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	n := max(1, v.N)
 	if _, err := w.createAll(ctx, "hero", n, v.Replicas()); err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func start(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 // comeBack runs the scenario return. The n objects stay finished, and only the m new ones have to
 // be finished. They are spread over the namespaces of the others. comeBack measures no number of
 // objects, because CPU and writes cannot be attributed to one.
-func comeBack(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+func comeBack(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	parts := (v.N + SeedPart - 1) / SeedPart
 	among := func(i int) types.NamespacedName {
 		return types.NamespacedName{Namespace: seedNamespace(i % parts), Name: object("new", i).Name}
@@ -30,11 +30,11 @@ func comeBack(ctx context.Context, w *World, v Variant) (outcome.Measured, error
 		return nil, err
 	}
 	measured, err := w.measureStart(ctx, v.M, v.N+v.M)
-	delete(measured, outcome.Objects)
+	delete(measured, rundir.Objects)
 	return measured, err
 }
 
-func restart(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+func restart(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	if _, err := w.finish(ctx, v); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func restart(ctx context.Context, w *World, v Variant) (outcome.Measured, error)
 
 // measureStart starts the contender when n objects exist, and measures until it is quiet. Only the
 // awaited objects have to become finished; the others are finished already.
-func (w *World) measureStart(ctx context.Context, awaited, n int) (outcome.Measured, error) {
+func (w *World) measureStart(ctx context.Context, awaited, n int) (rundir.Measured, error) {
 	server, err := w.openServers()
 	if err != nil {
 		return nil, err
@@ -62,12 +62,12 @@ func (w *World) measureStart(ctx context.Context, awaited, n int) (outcome.Measu
 	if err := w.settle(ctx, n); err != nil {
 		return nil, err
 	}
-	measured := outcome.Measured{outcome.Objects: float64(n)}
+	measured := rundir.Measured{rundir.Objects: float64(n)}
 	addStart(measured, w.Proxy.Record(), w.started)
 	return measured, win.close(measured)
 }
 
-func idle(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
+func idle(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	ctx, win, err := w.openFinished(ctx, v)
 	if err != nil {
 		return nil, err
@@ -85,6 +85,6 @@ func idle(ctx context.Context, w *World, v Variant) (outcome.Measured, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	measured := outcome.Measured{outcome.Objects: float64(v.N)}
+	measured := rundir.Measured{rundir.Objects: float64(v.N)}
 	return measured, win.close(measured)
 }

@@ -6,8 +6,8 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bench/measure"
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
 	"github.com/bellerophon-io/bellerophon/bench/probe"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -44,7 +44,7 @@ func (w *World) openFinished(ctx context.Context, v Variant) (context.Context, *
 }
 
 // close ends the window and adds its measurements.
-func (win *window) close(measured outcome.Measured) error {
+func (win *window) close(measured rundir.Measured) error {
 	to := time.Now()
 	contender, err := probe.Of(win.world.process.PID())
 	if err != nil {
@@ -54,11 +54,11 @@ func (win *window) close(measured outcome.Measured) error {
 	if err != nil {
 		return err
 	}
-	measured[outcome.ContenderCPU] = (contender.CPU - win.contender.CPU).Seconds()
-	measured[outcome.ServerCPU] = (server.CPU - win.server.CPU).Seconds()
-	measured[outcome.PeakMemory] = float64(contender.Peak)
-	measured[outcome.SettledMemory] = float64(contender.Resident)
-	measured[outcome.Window] = to.Sub(win.from).Seconds()
+	measured[rundir.ContenderCPU] = (contender.CPU - win.contender.CPU).Seconds()
+	measured[rundir.ServerCPU] = (server.CPU - win.server.CPU).Seconds()
+	measured[rundir.PeakMemory] = float64(contender.Peak)
+	measured[rundir.SettledMemory] = float64(contender.Resident)
+	measured[rundir.Window] = to.Sub(win.from).Seconds()
 	addTraffic(measured, win.world.Proxy.Record(), win.world.started, win.from, to)
 	return nil
 }
@@ -68,11 +68,11 @@ func (win *window) close(measured outcome.Measured) error {
 // window, the latencies of the objects, each since its own time, and the reactions to the events of
 // the trigger.
 func (win *window) closeLoad(ctx context.Context, b *board, what string, n int, since map[types.NamespacedName]time.Time,
-	trigger measure.Trigger) (outcome.Measured, error) {
+	trigger measure.Trigger) (rundir.Measured, error) {
 	if err := win.world.convergeAndSettle(ctx, b, what, n); err != nil {
 		return nil, err
 	}
-	measured := outcome.Measured{}
+	measured := rundir.Measured{}
 	addLatencies(measured, b, win.from, since)
 	addReactions(measured, win.world.Proxy.Record(), trigger)
 	return measured, win.close(measured)
@@ -81,12 +81,12 @@ func (win *window) closeLoad(ctx context.Context, b *board, what string, n int, 
 // closeFinished ends a load of new generations that have to become finished. intended holds the
 // times from which reactions to some of them are measured. It may be nil.
 func (win *window) closeFinished(ctx context.Context, n int, since map[types.NamespacedName]time.Time,
-	intended map[measure.Change]time.Time) (outcome.Measured, error) {
+	intended map[measure.Change]time.Time) (rundir.Measured, error) {
 	return win.closeLoad(ctx, win.world.Judge.finished, "finished", n, since, measure.NewGeneration(v1.Plural, win.from, intended))
 }
 
 // closePaced ends an open load of new objects. due holds when each creation was due.
-func (win *window) closePaced(ctx context.Context, rate float64, n int, due map[types.NamespacedName]time.Time) (outcome.Measured, error) {
+func (win *window) closePaced(ctx context.Context, rate float64, n int, due map[types.NamespacedName]time.Time) (rundir.Measured, error) {
 	intended := map[measure.Change]time.Time{}
 	for name, at := range due {
 		intended[measure.Change{Object: name, Generation: 1}] = at
@@ -95,6 +95,6 @@ func (win *window) closePaced(ctx context.Context, rate float64, n int, due map[
 	if err != nil {
 		return nil, err
 	}
-	measured[outcome.OfferedRate] = rate
+	measured[rundir.OfferedRate] = rate
 	return measured, nil
 }

@@ -1,4 +1,4 @@
-// Command core compares the core of Bellerophon with client-go, side by side in one process:
+// Command corebench compares the core of Bellerophon with client-go, side by side in one process:
 //
 //	sources.Watch, Merge, Debounce, cache, Trigger, Reconcile
 //	SharedIndexInformer, event handlers, rate-limiting workqueue, workers

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/bellerophon-io/bellerophon/bench/outcome"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // results holds the values of all runs so far, by measurement, side and unit.
@@ -39,7 +39,7 @@ func (r results) add(measured measurement, side string, o sample) string {
 func (r results) values(measurement, side string, metric metric) []float64 {
 	values := slices.Clone(r[measurement][side][metric.unit])
 	if metric.net {
-		generators := outcome.Median(r[measurement][baseline][metric.unit])
+		generators := rundir.Median(r[measurement][baseline][metric.unit])
 		for i := range values {
 			values[i] -= generators
 		}
@@ -48,7 +48,7 @@ func (r results) values(measurement, side string, metric metric) []float64 {
 }
 
 func (r results) median(measurement, side string, metric metric) float64 {
-	return outcome.Median(r.values(measurement, side, metric))
+	return rundir.Median(r.values(measurement, side, metric))
 }
 
 // table writes the medians, with the smallest and the largest value. For Bellerophon's sides it
@@ -72,7 +72,7 @@ func (r results) table(out io.Writer, measurements []measurement) error {
 				if len(values) == 0 || (metric.net && side.name == baseline) {
 					continue
 				}
-				middle := outcome.Median(values)
+				middle := rundir.Median(values)
 				ratio := ""
 				if peer != 0 && side.name != theirs && side.name != baseline {
 					ratio = fmt.Sprintf("%.2fx", middle/peer)

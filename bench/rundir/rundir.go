@@ -1,4 +1,4 @@
-// Package outcome reads and writes the folder of a run of the comparison. The harness writes
+// Package rundir reads and writes the folder of a run of the comparison. The harness writes
 // it; the report, the inspector and the goals read it.
 //
 //	DIR/run.json                     what was run, where and how: a Run
@@ -10,7 +10,7 @@
 //	DIR/series.json.gz               the time series of the report, kept when prometheus/ is not
 //
 // An interrupted run resumes with the rounds that are missing.
-package outcome
+package rundir
 
 import (
 	"encoding/json"
@@ -143,7 +143,7 @@ func Done(dir string, round Round) bool {
 func ReadRounds(dir string) ([]Round, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "rounds", "*.json"))
 	if err != nil {
-		return nil, fmt.Errorf("finding the rounds of %s: %w", dir, err)
+		return nil, fmt.Errorf("find the rounds of %s: %w", dir, err)
 	}
 	rounds := make([]Round, len(files))
 	for i, file := range files {
@@ -158,13 +158,13 @@ func ReadRounds(dir string) ([]Round, error) {
 func read(file string, into any) error {
 	body, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading an outcome: %w; give the folder of a run of the comparison", err)
+		return fmt.Errorf("read a run: %w; give the folder of a run of the comparison", err)
 	}
 	if err != nil {
-		return fmt.Errorf("reading an outcome: %w", err)
+		return fmt.Errorf("read a run: %w", err)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("reading %s: %w", file, err)
+		return fmt.Errorf("read %s: %w", file, err)
 	}
 	return nil
 }
@@ -173,16 +173,16 @@ func read(file string, into any) error {
 func write(file string, value any) error {
 	body, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encoding %s: %w", file, err)
+		return fmt.Errorf("encode %s: %w", file, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return fmt.Errorf("making the folder of %s: %w", file, err)
+		return fmt.Errorf("make the folder of %s: %w", file, err)
 	}
 	if err := os.WriteFile(file+".new", append(body, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing %s: %w", file, err)
+		return fmt.Errorf("write %s: %w", file, err)
 	}
 	if err := os.Rename(file+".new", file); err != nil {
-		return fmt.Errorf("writing %s: %w", file, err)
+		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil
 }

@@ -1,14 +1,14 @@
-// Package gate is the listener of a reverse proxy in front of the API server: a server on loopback,
+// Package listener is the listener of a reverse proxy in front of the API server: a server on loopback,
 // and the kubeconfig file with which a contender connects to it.
 //
 // What it guarantees:
 //
 //   - It speaks verified TLS with its own certificate, and HTTP/2 if the contender does.
-//   - The context of a request ends when the contender disconnects or the gate is closed, also
+//   - The context of a request ends when the contender disconnects or the listener is closed, also
 //     if the request is a WebSocket. The contender of a WebSocket counts as disconnected once it
 //     has closed its half of the connection.
 //   - Close returns when no request is being served any more.
-package gate
+package listener
 
 import (
 	"context"
@@ -41,8 +41,8 @@ var infos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"
 // InfoOf returns the verb, the resource and the object of a request to the API server.
 func InfoOf(r *http.Request) (*request.RequestInfo, error) { return infos.NewRequestInfo(r) }
 
-// Gate is a running server. Its methods may be called from any goroutine.
-type Gate struct {
+// Listener is a running server. Its methods may be called from any goroutine.
+type Listener struct {
 	address   string
 	authority []byte // PEM
 	server    *http.Server
@@ -52,7 +52,7 @@ type Gate struct {
 
 // Open starts a server on a free loopback port. The server calls serve for each request, each on
 // its own goroutine, until Close.
-func Open(serve http.HandlerFunc) (*Gate, error) {
+func Open(serve http.HandlerFunc) (*Listener, error) {
 	certificates, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
 	if err != nil {
 		return nil, fmt.Errorf("making the proxy's certificate: %w", err)
@@ -61,32 +61,32 @@ func Open(serve http.HandlerFunc) (*Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate that was just made: %w", err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	accepting, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listening for the contender: %w", err)
 	}
-	g := &Gate{address: "https://" + listener.Addr().String(), group: lifecycle.New(context.Background())}
-	_, g.authority = pem.Decode(certificates) // The authority follows the certificate.
-	g.server = &http.Server{
-		Handler: g.watched(serve), ErrorLog: Quiet, ReadHeaderTimeout: time.Minute,
-		BaseContext: func(net.Listener) context.Context { return g.group.Context() },
+	l := &Listener{address: "https://" + accepting.Addr().String(), group: lifecycle.New(context.Background())}
+	_, l.authority = pem.Decode(certificates) // The authority follows the certificate.
+	l.server = &http.Server{
+		Handler: l.watched(serve), ErrorLog: Quiet, ReadHeaderTimeout: time.Minute,
+		BaseContext: func(net.Listener) context.Context { return l.group.Context() },
 		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 	}
-	g.group.Go("proxy", func(context.Context) error {
-		if err := g.server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	l.group.Go("proxy", func(context.Context) error {
+		if err := l.server.ServeTLS(accepting, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
 	})
-	return g, nil
+	return l, nil
 }
 
 // watched tracks the requests that are being served, and cancels a request when its contender
 // disconnects.
-func (g *Gate) watched(serve http.HandlerFunc) http.HandlerFunc {
+func (l *Listener) watched(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		g.serving.RLock()
-		defer g.serving.RUnlock()
+		l.serving.RLock()
+		defer l.serving.RUnlock()
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		serve(&upgradable{w, cancel}, r.WithContext(ctx))
@@ -94,22 +94,22 @@ func (g *Gate) watched(serve http.HandlerFunc) http.HandlerFunc {
 }
 
 // Close ends all requests and returns when they are over.
-func (g *Gate) Close() error {
-	g.group.Stop()
-	err := errors.Join(g.server.Close(), g.group.Wait())
-	g.serving.Lock()   // Wait until the last request is over.
-	g.serving.Unlock() //nolint:staticcheck // It was taken to wait.
+func (l *Listener) Close() error {
+	l.group.Stop()
+	err := errors.Join(l.server.Close(), l.group.Wait())
+	l.serving.Lock()   // Wait until the last request is over.
+	l.serving.Unlock() //nolint:staticcheck // It was taken to wait.
 	if err != nil {
 		return fmt.Errorf("ending the proxy: %w", err)
 	}
 	return nil
 }
 
-// WriteKubeconfig writes a kubeconfig file with the address of the gate and the given token.
-func (g *Gate) WriteKubeconfig(path, token string) error {
+// WriteKubeconfig writes a kubeconfig file with the address of the listener and the given token.
+func (l *Listener) WriteKubeconfig(path, token string) error {
 	const name = "bench"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: g.address, CertificateAuthorityData: g.authority}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: l.address, CertificateAuthorityData: l.authority}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name

@@ -1,4 +1,4 @@
-package gate_test
+package listener_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/bellerophon-io/bellerophon/bench/proxy/gate"
+	"github.com/bellerophon-io/bellerophon/bench/proxy/listener"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
@@ -15,9 +15,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheKubeconfigLeadsToTheGateAndCloseWaitsForWhatIsServed(t *testing.T) {
+func TestTheKubeconfigLeadsToTheListenerAndCloseWaitsForWhatIsServed(t *testing.T) {
 	arrived, gone, over := make(chan *http.Request, 1), make(chan struct{}), false
-	opened, err := gate.Open(func(_ http.ResponseWriter, r *http.Request) {
+	opened, err := listener.Open(func(_ http.ResponseWriter, r *http.Request) {
 		arrived <- r
 		<-r.Context().Done()
 		<-gone // http.Server.Close does not wait for this.
@@ -49,13 +49,13 @@ func TestTheKubeconfigLeadsToTheGateAndCloseWaitsForWhatIsServed(t *testing.T) {
 		if response, err := client.Do(request); err == nil {
 			return response.Body.Close()
 		}
-		return nil // The gate was closed.
+		return nil // The listener was closed.
 	})
 	came := <-arrived
 	if token := came.Header.Get("Authorization"); token != "Bearer secret" || came.ProtoMajor != 2 {
 		t.Errorf("a request came with %q by %s, want the token by HTTP/2", token, came.Proto)
 	}
-	if info, err := gate.InfoOf(came); err != nil || info.Verb != "get" || info.Resource != "statefulsets" || info.Name != "a" {
+	if info, err := listener.InfoOf(came); err != nil || info.Verb != "get" || info.Resource != "statefulsets" || info.Name != "a" {
 		t.Errorf("the request is about %+v: %v", info, err)
 	}
 	if err := opened.Close(); err != nil {

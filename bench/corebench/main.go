@@ -70,7 +70,7 @@ func compare(ctx context.Context, repeat int, only string) error {
 		return fmt.Errorf("-only: %w", err)
 	}
 	began := time.Now()
-	fmt.Printf("goos: %s\ngoarch: %s\npkg: github.com/bellerophon-io/bellerophon/bench/core\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, processor())
+	fmt.Printf("goos: %s\ngoarch: %s\npkg: github.com/bellerophon-io/bellerophon/bench/corebench\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, processor())
 	fmt.Printf("gomaxprocs: %d\nworkers: %d\ngo: %s\n", runtime.GOMAXPROCS(0), workers, runtime.Version())
 	measurements, held := plan(), results{}
 	turns, last := 0, time.Duration(0)
