@@ -1,0 +1,79 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// fromPage matches a row of docs/metrics.md: name, type and labels.
+var fromPage = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (\\w+) \\| ([a-z, ]*) ?\\|")
+
+func TestThePageOfMetricsHasEachMetric(t *testing.T) {
+	page, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range fromPage.FindAllStringSubmatch(string(page), -1) {
+		labels := strings.FieldsFunc(row[3], func(r rune) bool { return r == ',' || r == ' ' })
+		slices.Sort(labels)
+		documented[row[1]] = fmt.Sprint(row[2], " ", labels)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		write := func(ctx context.Context, c *controller.Client) (time.Duration, error) {
+			after := pod("x", "4")
+			after.Status.Phase = corev1.PodRunning
+			_, err := controller.PatchStatus(ctx, c, pod("x", "4"), after)
+			return 0, err
+		}
+		run(t, controller.Options{Registry: registry}, 1, write, func() {
+			served := servedMetrics(t, registry)
+			for _, name := range slices.Sorted(maps.Keys(served)) {
+				if documented[name] != served[name] {
+					t.Errorf("docs/metrics.md has %q for %s, want %q", documented[name], name, served[name])
+				}
+			}
+			for _, name := range slices.Sorted(maps.Keys(documented)) {
+				if served[name] == "" {
+					t.Errorf("docs/metrics.md has %s, which no manager serves", name)
+				}
+			}
+		})
+	})
+}
+
+// servedMetrics returns type and labels of each metric by its name, without the metrics of libraries.
+func servedMetrics(t *testing.T, registry *prometheus.Registry) map[string]string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := map[string]string{}
+	for _, family := range families {
+		name := family.GetName()
+		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") {
+			continue
+		}
+		var labels []string
+		for _, label := range family.GetMetric()[0].GetLabel() {
+			labels = append(labels, label.GetName())
+		}
+		slices.Sort(labels)
+		served[name] = fmt.Sprint(strings.ToLower(family.GetType().String()), " ", labels)
+	}
+	return served
+}
