@@ -120,7 +120,7 @@ var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 // tell builds the tests with the lie, runs them, and returns the names of the tests that failed.
 func (l lie) tell(t *testing.T) (caught []string, output string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	directory := t.TempDir()
 	binary := filepath.Join(directory, "lying.test")
@@ -145,7 +145,7 @@ func (l lie) tell(t *testing.T) (caught []string, output string) {
 }
 
 // lieTime bounds how long the random schedules run against a lie.
-const lieTime = 15 * time.Second
+const lieTime = time.Minute
 
 // overlay writes the edited files, and the file that lists them for the -overlay flag of the
 // compiler. It returns the path of the list.
