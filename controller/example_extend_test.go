@@ -22,7 +22,7 @@ import (
 // redact returns a stage that removes the data of Secrets before they enter the cache.
 func redact() controller.Stage {
 	return controller.Stage{Name: "redact", Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-		return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
+		return streams.MapOnReceive(events, func(batch []streams.Event) ([]streams.Event, error) {
 			for i := range batch {
 				if secret, ok := batch[i].Object.(*corev1.Secret); ok {
 					redacted := secret.DeepCopy() // Other readers may hold the object.

@@ -71,7 +71,7 @@ func exampleFolder() (folder string, write func(content string)) {
 func ExampleFrom_folder() {
 	folder, write := exampleFolder()
 	defer func() { _ = os.RemoveAll(folder) }()
-	files := streams.MapBatches(sources.Files(folder, sources.FilesOptions{Ignore: []string{"*.tmp"}}), filesNamed)
+	files := streams.MapOnReceive(sources.Files(folder, sources.FilesOptions{Ignore: []string{"*.tmp"}}), filesNamed)
 
 	ctx, stop := context.WithCancel(context.Background())
 	manager, _ := exampleManager()
@@ -119,7 +119,7 @@ func ExampleFrom_folder() {
 func ExampleFrom_timer() {
 	ctx, stop := context.WithCancel(context.Background())
 	manager, _ := exampleManager()
-	checks := streams.MapBatches(sources.Interval(10*time.Millisecond), func(ticks []time.Time) ([]types.NamespacedName, error) {
+	checks := streams.MapOnReceive(sources.Interval(10*time.Millisecond), func(ticks []time.Time) ([]types.NamespacedName, error) {
 		return []types.NamespacedName{{Namespace: "default", Name: "certificate"}}, nil
 	})
 	checked := 0
@@ -162,7 +162,7 @@ func ExampleFrom_channel() {
 func ExampleFrom_sharedFolder() {
 	folder, _ := exampleFolder()
 	defer func() { _ = os.RemoveAll(folder) }()
-	watched := streams.MapBatches(sources.Files(folder, sources.FilesOptions{Ignore: []string{"*.tmp"}}), filesNamed)
+	watched := streams.MapOnReceive(sources.Files(folder, sources.FilesOptions{Ignore: []string{"*.tmp"}}), filesNamed)
 	shared := streams.Share(watched, streams.ShareOptions[types.NamespacedName, map[types.NamespacedName]bool]{
 		Fold: func(known map[types.NamespacedName]bool, batch []types.NamespacedName) map[types.NamespacedName]bool {
 			if known == nil {

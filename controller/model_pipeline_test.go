@@ -140,7 +140,7 @@ func fed(feed <-chan any) streams.Stream[streams.Event] {
 func (l *lived) assemble(inputs []streams.Stream[streams.Event], window time.Duration) (*pipeline.Pipeline, error) {
 	stats := &operators.StageStats{}
 	gated := func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-		return operators.Debounce(streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
+		return operators.Debounce(streams.MapOnReceive(events, func(batch []streams.Event) ([]streams.Event, error) {
 			l.events.pass()
 			return batch, nil
 		}), operators.DebounceOptions{Stats: stats})

@@ -61,7 +61,7 @@ func TestNothingIsSettledWhileAnEventIsInsideAStageOfTheUsersOwn(t *testing.T) {
 
 func TestAStageOfTheUsersOwnChangesWhatTheCacheHolds(t *testing.T) {
 	redact := controller.Stage{Name: "redact", Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-		return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
+		return streams.MapOnReceive(events, func(batch []streams.Event) ([]streams.Event, error) {
 			for i := range batch {
 				if object, ok := batch[i].Object.(*corev1.ConfigMap); ok {
 					redacted := object.DeepCopy()
@@ -100,7 +100,7 @@ func object(name string) types.NamespacedName {
 
 func TestATimerFeedsAController(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
-		ticks := streams.MapBatches(sources.Interval(time.Hour), func(due []time.Time) ([]types.NamespacedName, error) {
+		ticks := streams.MapOnReceive(sources.Interval(time.Hour), func(due []time.Time) ([]types.NamespacedName, error) {
 			return slices.Repeat([]types.NamespacedName{object("x")}, len(due)), nil
 		})
 		w.create("x")
@@ -251,7 +251,7 @@ func TestManyFollowTheOpenEndsOfAManager(t *testing.T) {
 // Nothing can go on behind a stage that panicked, so Run must not go on without it.
 func TestAStageThatPanicsEndsTheManagerWithItsError(t *testing.T) {
 	broken := controller.Stage{Name: "broken", Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-		return streams.MapBatches(events, func([]streams.Event) ([]streams.Event, error) { panic("broken stage") })
+		return streams.MapOnReceive(events, func([]streams.Event) ([]streams.Event, error) { panic("broken stage") })
 	}}
 	synctest.Test(t, func(t *testing.T) {
 		server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})

@@ -68,7 +68,7 @@ func (s *lagging) events() streams.Stream[streams.Event] {
 
 // applied applies events to a cache, and returns what they changed.
 func applied(to *cache.Cache, in streams.Stream[streams.Event]) streams.Stream[streams.Change] {
-	return streams.MapBatches(in, func(batch []streams.Event) ([]streams.Change, error) { return to.Apply(batch), nil })
+	return streams.MapOnReceive(in, func(batch []streams.Event) ([]streams.Change, error) { return to.Apply(batch), nil })
 }
 
 // follow has the watch emit an empty list, and then the events that are due, one portion each time.

@@ -63,7 +63,7 @@ func observe[T any](ctx context.Context, stream streams.Stream[T], write func(T)
 }
 
 func mapped[T any](in streams.Stream[int], to func(int) T) streams.Stream[T] {
-	return streams.MapBatches(in, func(batch []int) (all []T, err error) {
+	return streams.MapOnReceive(in, func(batch []int) (all []T, err error) {
 		for _, value := range batch {
 			all = append(all, to(value))
 		}
@@ -118,7 +118,7 @@ var operatorCases = []operatorCase{{
 	name: "Counted",
 	over: func(ctx context.Context, in streams.Stream[int], visit func()) observation {
 		stage := func(in streams.Stream[int]) streams.Stream[int] {
-			return streams.MapBatches(in, func(batch []int) ([]int, error) {
+			return streams.MapOnReceive(in, func(batch []int) ([]int, error) {
 				visit()
 				return batch, nil
 			})

@@ -7,14 +7,14 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// Counted counts what a stage does that is a function of [streams.MapBatches]. The result has a
+// Counted counts what a stage does that is a function of [streams.MapOnReceive]. The result has a
 // goroutine of its own, which makes the count exact: Running is 1 from before an item is taken apart
 // until its values were sent, also if the stage drops them. A stage that has goroutines itself must
 // count for itself.
 //
 //	[a b] [c]  =>  [f(a) f(b)] [f(c)]
 func Counted[T any](in streams.Stream[T], stage func(streams.Stream[T]) streams.Stream[T], stats *StageStats) streams.Stream[T] {
-	entering := streams.MapBatches(in, func(batch []T) ([]T, error) {
+	entering := streams.MapOnReceive(in, func(batch []T) ([]T, error) {
 		stats.In.Add(int64(len(batch)))
 		return batch, nil
 	})

@@ -24,7 +24,7 @@ func TestReceivedIsCalledAfterEachItemWasTakenIn(t *testing.T) {
 			calls = append(calls, fmt.Sprintf("%d in %d waiting", flow.In.Load(), flow.Waiting.Load()))
 		}}
 		// The receiver may make nothing of an item.
-		requests := streams.MapBatches(in.stream(), func(batch []operators.Request) ([]operators.Request, error) {
+		requests := streams.MapOnReceive(in.stream(), func(batch []operators.Request) ([]operators.Request, error) {
 			if batch[0].Name == "nothing" {
 				return nil, nil
 			}

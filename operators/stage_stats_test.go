@@ -17,7 +17,7 @@ func TestDebounceIsBusyWhileItTakesABatchIn(t *testing.T) {
 		in := newFeed[streams.Event]()
 		var during []string
 		// The receiver of a batch calls this function, when it takes the item apart.
-		events := streams.MapBatches(in.stream(), func(batch []streams.Event) ([]streams.Event, error) {
+		events := streams.MapOnReceive(in.stream(), func(batch []streams.Event) ([]streams.Event, error) {
 			during = append(during, fmt.Sprint(flow.Running.Load()))
 			return batch, nil
 		})

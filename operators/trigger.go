@@ -81,7 +81,7 @@ func ownerOf(object streams.Object, kind schema.GroupKind) string {
 
 // Trigger turns changes of the cache into requests, in order, by the rules at that time. A change
 // makes at most one request for each controller and object; [Reconcile] joins the requests of
-// several changes. The receiver runs the rules, as it runs the function of [streams.MapBatches].
+// several changes. The receiver runs the rules, as it runs the function of [streams.MapOnReceive].
 //
 // A rule that panics is a [streams.Error] for that change. The errors of a batch are joined, and
 // follow its requests. [Retries] describes what becomes of the change.
@@ -92,7 +92,7 @@ func ownerOf(object streams.Object, kind schema.GroupKind) string {
 //
 //	[pod a-0 changed, pod b-0 changed, pod a-1 changed]  =>  [request a, request b, request a]
 func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Request] {
-	return streams.MapBatches(in, func(changes []streams.Change) ([]Request, error) {
+	return streams.MapOnReceive(in, func(changes []streams.Change) ([]Request, error) {
 		byKind := *rules.byKind.Load()
 		requests := streams.NewBatch[Request](len(changes))
 		var errs []error

@@ -54,7 +54,7 @@ var operatorCases = []operatorCase{{
 }, {
 	name: "Of",
 	over: func(streams.Stream[int], func(int)) streams.Stream[int] {
-		return streams.MapBatches(streams.Of(1, 2, 3), func(batch []int) ([]int, error) {
+		return streams.MapOnReceive(streams.Of(1, 2, 3), func(batch []int) ([]int, error) {
 			for i := range batch {
 				batch[i] *= 10 // The next observation must not see this.
 			}
@@ -77,9 +77,9 @@ var operatorCases = []operatorCase{{
 	},
 	userCode: true,
 }, {
-	name: "MapBatches",
+	name: "MapOnReceive",
 	over: func(in streams.Stream[int], visit func(int)) streams.Stream[int] {
-		return streams.MapBatches(in, func(batch []int) ([]int, error) { visitAll(batch, visit); return batch, nil })
+		return streams.MapOnReceive(in, func(batch []int) ([]int, error) { visitAll(batch, visit); return batch, nil })
 	},
 	userCode: true,
 }, {

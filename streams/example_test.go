@@ -65,9 +65,9 @@ func ExampleShare() {
 	// first: [arion] second: [arion]
 }
 
-// MapBatches creates a stage from a function over batches.
-func ExampleMapBatches() {
-	shout := streams.MapBatches(streams.Of("fly", "pegasus"), func(batch []string) ([]string, error) {
+// MapOnReceive creates a stage from a function over batches.
+func ExampleMapOnReceive() {
+	shout := streams.MapOnReceive(streams.Of("fly", "pegasus"), func(batch []string) ([]string, error) {
 		for i := range batch {
 			batch[i] = strings.ToUpper(batch[i])
 		}

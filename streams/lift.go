@@ -24,7 +24,7 @@ func Lift[T, U any](in Stream[T], run func(ctx context.Context, in <-chan rxgo.I
 	})
 }
 
-// MapBatches creates a stateless stage from a function over batches; errors are forwarded. The
+// MapOnReceive creates a stateless stage from a function over batches; errors are forwarded. The
 // function may reuse the batch that it gets. An error that it returns follows the batch. A panic
 // becomes an error and ends the stream.
 //
@@ -32,7 +32,7 @@ func Lift[T, U any](in Stream[T], run func(ctx context.Context, in <-chan rxgo.I
 // [Values]). The stage therefore costs neither a goroutine nor a hop.
 //
 //	[a b] [c]  =>  [f(a) f(b)] [f(c)]
-func MapBatches[T, U any](in Stream[T], apply func(batch []T) ([]U, error)) Stream[U] {
+func MapOnReceive[T, U any](in Stream[T], apply func(batch []T) ([]U, error)) Stream[U] {
 	return Create(func(ctx context.Context, out Sink[U]) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -43,7 +43,7 @@ func MapBatches[T, U any](in Stream[T], apply func(batch []T) ([]U, error)) Stre
 	})
 }
 
-// mapping is the state of one observation of MapBatches.
+// mapping is the state of one observation of MapOnReceive.
 type mapping[T, U any] struct {
 	apply  func(batch []T) ([]U, error)
 	cancel func() // ends the input

@@ -84,7 +84,7 @@ func taken[T any](item rxgo.Item) string {
 func observed[T any](ctx context.Context, stream streams.Stream[T]) []string {
 	var items []string
 	for item := range stream.Observe(ctx) {
-		if text := taken[T](item); text != "[]" { // A batch that MapBatches emptied.
+		if text := taken[T](item); text != "[]" { // A batch that MapOnReceive emptied.
 			items = append(items, text)
 		}
 	}

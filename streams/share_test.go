@@ -156,7 +156,7 @@ func TestAStuckObserverOfAShareChangesNothingForTheOthersAndIsResynchronised(t *
 func TestAShareWhoseObserversAreAllSlowKeepsItsInputWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var published atomic.Int32
-		shared := streams.Share(streams.MapBatches(endless(), func(batch []int) ([]int, error) {
+		shared := streams.Share(streams.MapOnReceive(endless(), func(batch []int) ([]int, error) {
 			published.Add(int32(len(batch)))
 			return batch, nil
 		}), streams.ShareOptions[int, []int]{Buffer: 4})

@@ -36,8 +36,8 @@ func TestOfGivesEachObservationABatchOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestMapBatchesSendsNoEmptyBatches(t *testing.T) {
-	odd := streams.MapBatches(script[int]([]int{2, 4}, []int{1, 2, 3}, errFirst, []int{6}), func(batch []int) ([]int, error) {
+func TestMapOnReceiveSendsNoEmptyBatches(t *testing.T) {
+	odd := streams.MapOnReceive(script[int]([]int{2, 4}, []int{1, 2, 3}, errFirst, []int{6}), func(batch []int) ([]int, error) {
 		return slices.DeleteFunc(batch, func(value int) bool { return value%2 == 0 }), nil
 	})
 	if got, want := observed(t.Context(), odd), []string{"[1 3]", "!first"}; !slices.Equal(got, want) {
@@ -127,7 +127,7 @@ func TestBatchJoinsWhatComesWhileTheReceiverIsBusy(t *testing.T) {
 func TestTheBatchesOfBatchShareNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parts := streams.Batch(script[int]([]int{1, 2, 3, 4, 5, 6}, time.Second), 2)
-		longer := streams.MapBatches(parts, func(batch []int) ([]int, error) { return append(batch, 99), nil })
+		longer := streams.MapOnReceive(parts, func(batch []int) ([]int, error) { return append(batch, 99), nil })
 		want := []string{"[1 2 99]", "[3 4 99]", "[5 6 99]"}
 		if got := observed(t.Context(), longer); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)

@@ -39,14 +39,14 @@ func (r *run) follow(ctx context.Context, config *rest.Config, made *samples) er
 	if err != nil {
 		return err
 	}
-	samples := streams.MapBatches(watch, func(events []streams.Event) ([]update, error) {
+	samples := streams.MapOnReceive(watch, func(events []streams.Event) ([]update, error) {
 		updates := make([]update, len(events))
 		for i := range events {
 			updates[i] = update{event: &events[i], level: r.manager.Cache().Level()}
 		}
 		return updates, nil
 	})
-	levels := streams.MapBatches(r.manager.Cache().Levels(), func(levels []cache.Level) ([]update, error) {
+	levels := streams.MapOnReceive(r.manager.Cache().Levels(), func(levels []cache.Level) ([]update, error) {
 		return []update{{level: levels[len(levels)-1]}}, nil
 	})
 	b := &board{run: r, rows: map[string]*Row{}, ours: map[string]bool{}}

@@ -15,7 +15,7 @@ func (p *Pipeline) applyToCache(events streams.Stream[streams.Event]) streams.St
 		held: func(hold Hold) { hold("", between(sent(), p.intake.taken.Load())) },
 	})
 	p.sent = out.Load
-	return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Change, error) {
+	return streams.MapOnReceive(events, func(batch []streams.Event) ([]streams.Change, error) {
 		in.Add(int64(len(batch)))
 		p.intake.events.Add(int64(len(batch)))
 		for i := range batch {

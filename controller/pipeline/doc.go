@@ -12,7 +12,7 @@
 //
 // The debounce has one goroutine, and Reconcile has one for its intake and one for each worker.
 // The stages between them only compute. They run in the goroutine of the intake when it takes an
-// item apart: see [streams.MapBatches] and docs/decisions.md.
+// item apart: see [streams.MapOnReceive] and docs/decisions.md.
 //
 // # What the pipeline holds
 //

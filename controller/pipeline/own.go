@@ -20,7 +20,7 @@ type Stage struct {
 
 	// Stats, if set, is updated by the stage, by the rules of [operators.StageStats]. A stage that has
 	// goroutines or holds events back must set it. Without Stats, Run must only use
-	// [streams.MapBatches]; otherwise the pipeline counts as Settled while the stage holds events.
+	// [streams.MapOnReceive]; otherwise the pipeline counts as Settled while the stage holds events.
 	Stats *operators.StageStats
 }
 

@@ -115,7 +115,7 @@ func (l *rig) reconciled(want ...string) {
 // drop returns a stage that drops the events of objects whose names have a prefix.
 func drop(prefix string) Stage {
 	return Stage{Name: "drop " + prefix, Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-		return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
+		return streams.MapOnReceive(events, func(batch []streams.Event) ([]streams.Event, error) {
 			return slices.DeleteFunc(batch, func(event streams.Event) bool { return strings.HasPrefix(event.Key.Name, prefix) }), nil
 		})
 	}}
@@ -143,7 +143,7 @@ func TestStagesOfTheUsersOwnSeeWhatTheOneBeforeThemLeaves(t *testing.T) {
 // A stage without Stats counts as busy while its function runs.
 func TestAFunctionOfAStageThatTakesTimeIsBusy(t *testing.T) {
 	slow := Stage{Name: "slow", Run: func(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-		return streams.MapBatches(events, func(batch []streams.Event) ([]streams.Event, error) {
+		return streams.MapOnReceive(events, func(batch []streams.Event) ([]streams.Event, error) {
 			<-time.After(time.Minute)
 			return batch[:0], nil
 		})

@@ -23,7 +23,7 @@ func (p *Pipeline) trigger(changes streams.Stream[streams.Change]) streams.Strea
 		},
 	})
 	count := func(requests streams.Stream[operators.Request], unpacked *atomic.Int64) streams.Stream[operators.Request] {
-		return streams.MapBatches(requests, func(batch []operators.Request) ([]operators.Request, error) {
+		return streams.MapOnReceive(requests, func(batch []operators.Request) ([]operators.Request, error) {
 			unpacked.Add(int64(len(batch)))
 			others.Add(int64(len(batch)))
 			return batch, nil
