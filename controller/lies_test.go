@@ -89,8 +89,8 @@ func TestEachLieIsCaught(t *testing.T) {
 	}
 }
 
-// A change of the code must not leave a lie without its place. That shows here, and not only when
-// all lies are told.
+// A change of the code must not leave a lie without its place. This test shows it at once, and not
+// only in a run with all lies.
 func TestEachLieHasItsPlaceInTheCode(t *testing.T) {
 	for _, lie := range lies {
 		for _, edit := range lie.edits {

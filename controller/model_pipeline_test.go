@@ -55,7 +55,7 @@ type lived struct {
 
 	mu       sync.Mutex // of what follows
 	world    *world
-	removals map[removal]int // how often changes told of a deletion
+	removals map[removal]int // how often changes reported a deletion
 	seen     map[types.UID]bool
 	errors   int
 	plans    []rune // of the next reconciles: x, p or t
