@@ -161,7 +161,7 @@ func TestWaitEndsWithItsContextAndSaysWhereItStood(t *testing.T) {
 	cause := errors.New("enough")
 	cancel(cause)
 	err := c.Wait(ctx, cache.Current)
-	if !errors.Is(err, cause) || !strings.Contains(fmt.Sprint(err), "which is Listed") {
+	if !errors.Is(err, cause) || !strings.Contains(fmt.Sprint(err), "whose level is Listed") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -105,7 +105,7 @@ func TestWaitForSomeKinds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := c.Wait(ctx, cache.Current, pods, jobs)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "which is Starting") {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "whose level is Starting") {
 			t.Errorf("the error is %v", err)
 		}
 		for name, end := range map[string]func(){
