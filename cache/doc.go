@@ -46,7 +46,8 @@
 // [Loop.QuietPeriod], one bookmark interval, and the longest remaining backoff of a key that
 // counts. From a server that sends no bookmarks, three quarters of the bound of
 // [Cache.SetMaxStaleness] replace the bookmark interval. A request that hangs at that time first
-// times out, after 70 s.
+// times out, after 70 s. A source backs off for up to 10 s before it reconnects, and as long
+// before it lists what a probe has missed.
 //
 // The loop duration measures loops: the time from an event to the echo of the last write that it
 // led to. It leaves out a loop during which the source lost the server, and an echo that a list or
