@@ -139,7 +139,7 @@ func (s *Store) drop(held *slot, name types.NamespacedName, to *batch) {
 // applied takes in an Applied event.
 func (s *Store) applied(event *streams.Event, to *batch) {
 	name := event.Key.NamespacedName
-	s.eventNames = append(s.eventNames, name)
+	s.events = append(s.events, event)
 	s.see(event)
 	slot := s.find(name)
 	if slot == nil {
@@ -191,7 +191,7 @@ func (s *Store) tombstoned(name types.NamespacedName, object streams.Object) boo
 // deleted takes in a Deleted event.
 func (s *Store) deleted(event *streams.Event, to *batch) {
 	name := event.Key.NamespacedName
-	s.eventNames = append(s.eventNames, name)
+	s.events = append(s.events, event)
 	s.see(event)
 	slot := s.find(name)
 	if slot != nil && streams.OlderVersion(event.ResourceVersion, slot.get().GetResourceVersion()) {

@@ -172,12 +172,12 @@ func (s *Store) settleWrites(to *batch) {
 	defer o.mu.Unlock()
 	if len(o.pending) > 0 || o.hidden.Len() > 0 {
 		dropped := false
-		for _, name := range s.eventNames {
-			dropped = s.dropPassed(name, true, to) || dropped
+		for _, event := range slices.Backward(s.events) { // The last event of a name is the one that counts.
+			dropped = s.dropPassed(event.Key.NamespacedName, event, to) || dropped
 		}
 		if s.lastMark != nil { // A list or a bookmark may have passed any write.
 			for _, name := range o.names() {
-				dropped = s.dropPassed(name, false, to) || dropped
+				dropped = s.dropPassed(name, nil, to) || dropped
 			}
 		}
 		dropped = s.dropBeforeReset(to) || dropped
@@ -185,8 +185,8 @@ func (s *Store) settleWrites(to *batch) {
 			o.publish()
 		}
 	}
-	clear(s.eventNames)
-	s.eventNames, s.lastMark, s.reset = s.eventNames[:0], nil, time.Time{}
+	clear(s.events)
+	s.events, s.lastMark, s.reset = s.events[:0], nil, time.Time{}
 }
 
 // dropBeforeReset drops own writes from before a list that is a reset: no version will ever pass
@@ -217,17 +217,19 @@ func (s *Store) dropBeforeReset(to *batch) (dropped bool) {
 	return dropped
 }
 
-// dropPassed drops the own writes of a name that the watch has passed. With byEvent, an event of
-// the name has passed them, which measures a loop. A list or a bookmark measures none, since it
+// dropPassed drops the own writes of a name that the watch has passed. An event of the name that has
+// passed them measures a loop. A list or a bookmark, for which event is nil, measures none, since it
 // comes at a time of its own. The caller holds the lock.
-func (s *Store) dropPassed(name types.NamespacedName, byEvent bool, to *batch) (dropped bool) {
+func (s *Store) dropPassed(name types.NamespacedName, event *streams.Event, to *batch) (dropped bool) {
 	o := &s.overlay
 	if pending, wrote := o.pending[name]; wrote && s.passed(name, pending.slot.get().GetResourceVersion()) {
 		delete(o.pending, name)
 		o.working.remove(pending.slot)
-		s.addRemoval(name, pending.slot.get(), to)
+		if !s.addRemoval(name, pending.slot.get(), to) {
+			s.addOverwritten(name, pending.slot.get(), event, to)
+		}
 		s.mutations.untrack(pending.slot.get())
-		if dropped = true; byEvent {
+		if dropped = true; event != nil {
 			s.measure(name.Namespace, pending.since)
 		}
 		s.echoed(time.Since(pending.answered))
@@ -237,7 +239,7 @@ func (s *Store) dropPassed(name types.NamespacedName, byEvent bool, to *batch) (
 			continue
 		}
 		o.hidden.Delete(deletion)
-		if dropped = true; byEvent {
+		if dropped = true; event != nil {
 			s.measure(name.Namespace, deletion.since)
 		}
 	}
@@ -256,17 +258,39 @@ func (o *overlay) names() []types.NamespacedName {
 
 // addRemoval adds the removal of an object that readers saw by an own write alone. The source has
 // not reported the object, and a list or bookmark shows that the watch is past the write. So
-// another client has deleted the object since, or a selector hides it.
-func (s *Store) addRemoval(name types.NamespacedName, object streams.Object, to *batch) {
+// another client has deleted the object since, or a selector hides it. It returns false if there
+// is no such removal.
+func (s *Store) addRemoval(name types.NamespacedName, object streams.Object, to *batch) bool {
 	if s.lastMark == nil || s.published.Load().table.find(name) != nil {
-		return
+		return false
 	}
 	if grave, known := s.tombstones.Peek(name); known && grave.uid == object.GetUID() {
-		return // Its removal has been emitted already.
+		return false // Its removal has been emitted already.
 	}
 	event := *s.lastMark
 	event.Key = streams.Key{GroupKind: s.kind, NamespacedName: name}
 	to.add(streams.Removed, &event, object, nil)
+	return true
+}
+
+// addOverwritten adds a change for an own write that the source never reported, because it reports
+// only a later state: another client has overwritten the own write, or deleted the object. The other
+// changes of the batch do not have the own write as their old state, yet readers saw it. Without this
+// change, its owner would not learn that the object is no longer the owner's.
+func (s *Store) addOverwritten(name types.NamespacedName, own streams.Object, event *streams.Event, to *batch) {
+	var now streams.Object
+	if held := s.published.Load().table.find(name); held != nil {
+		now = held.get()
+	}
+	if now != nil && same(now, own) {
+		return // The source has reported the own write itself.
+	}
+	if event == nil {
+		by := *s.lastMark
+		by.Key = streams.Key{GroupKind: s.kind, NamespacedName: name}
+		event = &by
+	}
+	to.add(streams.Unchanged, event, own, now)
 }
 
 // hiddenOf returns the own deletions of objects with a name.

@@ -55,7 +55,7 @@ func TestAnOwnWriteLeavesWhenTheWatchHasPassedIt(t *testing.T) {
 		},
 		"by a newer event of the object": {
 			events: []streams.Event{applied("a/x", "u@9")}, passes: true,
-			told: []string{"Updated a/x u@6 > u@9 by Applied@9"}, then: "u@9",
+			told: []string{"Updated a/x u@6 > u@9 by Applied@9", "Unchanged a/x u@8 > u@9 by Applied@9"}, then: "u@9",
 		},
 		"not by an older event of the object, which still is a change": {
 			events: []streams.Event{applied("a/x", "u@7")},
@@ -63,14 +63,15 @@ func TestAnOwnWriteLeavesWhenTheWatchHasPassedIt(t *testing.T) {
 		},
 		"by a deletion after it": {
 			events: []streams.Event{deleted("a/x", "u@9")}, passes: true,
-			told: []string{"Removed a/x u@6 > - by Deleted@9"}, then: "-",
+			told: []string{"Removed a/x u@6 > - by Deleted@9", "Unchanged a/x u@8 > - by Deleted@9"}, then: "-",
 		},
 		"by a recreation after it": {
 			events: []streams.Event{applied("a/x", "v@9")}, passes: true,
-			told: []string{"Removed a/x u@6 > - by Applied@9", "Added a/x - > v@9 by Applied@9"}, then: "v@9",
+			told: []string{"Removed a/x u@6 > - by Applied@9", "Added a/x - > v@9 by Applied@9", "Unchanged a/x u@8 > v@9 by Applied@9"}, then: "v@9",
 		},
 		"by a bookmark": {
-			events: []streams.Event{bookmark("8")}, passes: true, then: "u@6",
+			events: []streams.Event{bookmark("8")}, passes: true,
+			told: []string{"Unchanged a/x u@8 > u@6 by Bookmark@8"}, then: "u@6",
 		},
 		"not by a bookmark before it": {
 			events: []streams.Event{bookmark("7")}, then: "u@8",
@@ -81,7 +82,7 @@ func TestAnOwnWriteLeavesWhenTheWatchHasPassedIt(t *testing.T) {
 		},
 		"by a list that has it no more": {
 			events: list("", "9"), passes: true,
-			told: []string{"Removed a/x u@6 > - by Listed@6"}, then: "-",
+			told: []string{"Removed a/x u@6 > - by Listed@6", "Unchanged a/x u@8 > - by ListEnd@9"}, then: "-",
 		},
 		"not by a list before it": {
 			events: list("", "7", object("a/x", "u@6")), then: "u@8",
@@ -226,5 +227,37 @@ func TestTheEchoOfAnOwnWriteMeasuresTheLoop(t *testing.T) {
 	c.Apply([]streams.Event{applied("a/x", "u@7"), applied("a/y", "v@8")})
 	if took := c.Loop().Duration(); took < time.Second || took > time.Since(since) {
 		t.Errorf("the loop lasted %v, want a second and a little", took)
+	}
+}
+
+// The watch may report a creation of ours and a foreign change of it as one event. The own write is
+// then in no other change, yet readers have seen it.
+func TestAnOwnWriteThatAnotherClientOverwroteIsInAChange(t *testing.T) {
+	for name, test := range map[string]struct {
+		events []streams.Event
+		told   []string
+	}{
+		"by an event": {
+			[]streams.Event{applied("a/new", "v@9")},
+			[]string{"Added a/new - > v@9 by Applied@9", "Unchanged a/new v@8 > v@9 by Applied@9"},
+		},
+		"by the last of several events": {
+			[]streams.Event{applied("a/new", "v@9"), applied("a/new", "v@10")},
+			[]string{"Added a/new - > v@9 by Applied@9", "Updated a/new v@9 > v@10 by Applied@10", "Unchanged a/new v@8 > v@10 by Applied@10"},
+		},
+		"by a list": {
+			list("", "10", object("a/new", "v@9")),
+			[]string{"Added a/new - > v@9 by Listed@9", "Unchanged a/new v@8 > v@9 by ListEnd@10"},
+		},
+		"not by its own event": {
+			[]streams.Event{applied("a/new", "v@8")},
+			[]string{"Added a/new - > v@8 by Applied@8"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, store := synced(t)
+			wrote(store, "a/new", "v@8")
+			same(t, "changes", told(c.Apply(test.events)), test.told)
+		})
 	}
 }

@@ -50,7 +50,7 @@ type writing struct {
 	relists    map[string]*relist             // by scope: the lists that are coming in
 	sizes      sizes
 	tombstones *lru.Cache[types.NamespacedName, tombstone] // it has a lock of its own: the overlay reads it too
-	eventNames []types.NamespacedName                      // the names of the events since the last publish
+	events     []*streams.Event                            // the events of objects since the last publish
 	lastMark   *streams.Event                              // the last list or bookmark since then, or nil
 	reset      time.Time                                   // when the last list since then that is a reset was asked for
 }

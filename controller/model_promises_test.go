@@ -61,7 +61,8 @@ func (l *lived) thing(key streams.Key) *thing {
 
 func (l *lived) follow(thing *thing, change streams.Change) {
 	last := change.Causes[len(change.Causes)-1]
-	if last.Type == streams.Deleted {
+	overwritten := change.Type == streams.Unchanged && change.Old != change.New // an own write that the watch did not report
+	if last.Type == streams.Deleted && !overwritten {
 		l.removals[removal{thing.kind, versionOf(last.ResourceVersion)}]++
 	}
 	for _, cause := range change.Causes {
@@ -100,8 +101,12 @@ func (l *lived) follow(thing *thing, change streams.Change) {
 		}
 		thing.last = nil
 	case streams.Unchanged:
-		if change.New != thing.last || change.Old != thing.last {
+		if change.New != thing.last || change.Old != thing.last && !overwritten {
 			l.world.broken("%v was repeated as %s and was %s", thing.key, described(change.New), described(thing.last))
+		}
+		if overwritten && (change.Old == nil || thing.from(0, change.Old) < 0 ||
+			change.New != nil && !streams.OlderVersion(change.Old.GetResourceVersion(), change.New.GetResourceVersion())) {
+			l.world.broken("%v was overwritten as %s by %s, which is not newer", thing.key, described(change.Old), described(change.New))
 		}
 	}
 	if change.New != nil {
