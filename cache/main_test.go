@@ -92,8 +92,8 @@ func stateOf(object streams.Object) string {
 	return fmt.Sprintf("%s@%s", object.GetUID(), object.GetResourceVersion())
 }
 
-// told formats changes, such as "Updated a/x u@1 > u@2 by Applied@2".
-func told(changes []streams.Change) []string {
+// formatted returns the texts of changes, such as "Updated a/x u@1 > u@2 by Applied@2".
+func formatted(changes []streams.Change) []string {
 	var lines []string
 	for _, change := range changes {
 		line := fmt.Sprintf("%v %s %s > %s by", change.Type, change.Key.NamespacedName, stateOf(change.Old), stateOf(change.New))

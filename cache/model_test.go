@@ -40,7 +40,7 @@ type model struct {
 
 	complete int                  // the version up to which the watch has sent everything
 	seen     int                  // the newest version that it has sent
-	told     map[string]pod       // by key
+	changes  map[string]pod       // by key
 	toldAt   map[string]int       // by key: the version of the last event
 	own      map[string]pod       // by key: the newest own write that was answered
 	removed  map[types.UID]string // own deletions of what readers saw, that were answered
@@ -56,7 +56,7 @@ type answer struct {
 func newModel(t *testing.T) *model {
 	m := &model{
 		history: []map[string]pod{{}}, behind: map[string][]streams.Event{},
-		told: map[string]pod{}, toldAt: map[string]int{}, own: map[string]pod{},
+		changes: map[string]pod{}, toldAt: map[string]int{}, own: map[string]pod{},
 		removed: map[types.UID]string{}, replica: map[string]pod{},
 	}
 	m.cache, m.store = newCache(t)
@@ -127,9 +127,9 @@ func (m *model) deliver(t *rapid.T, events ...streams.Event) {
 		m.past = append(m.past, event)
 		m.seen = max(m.seen, versionOf(event.Object.(pod)))
 		m.toldAt[key] = versionOf(event.Object.(pod))
-		m.told[key] = nil
+		m.changes[key] = nil
 		if event.Type == streams.Applied {
-			m.told[key] = event.Object.(pod)
+			m.changes[key] = event.Object.(pod)
 		}
 	}
 	m.apply(t, events)
@@ -178,7 +178,7 @@ func (m *model) upTo(key string, version int) []streams.Event {
 
 // reads returns what a reader should see of a key, or nil.
 func (m *model) reads(key string) pod {
-	object := m.told[key]
+	object := m.changes[key]
 	if own := m.pendingWrite(key); own != nil && (object == nil || versionOf(object) < versionOf(own)) {
 		object = own
 	}
@@ -198,8 +198,8 @@ func (m *model) pendingWrite(key string) pod {
 
 // shows reports whether the watch or an own write has an object of a uid.
 func (m *model) shows(key string, uid types.UID) bool {
-	told, own := m.told[key], m.pendingWrite(key)
-	return (told != nil && told.UID == uid) || (own != nil && own.UID == uid)
+	changed, own := m.changes[key], m.pendingWrite(key)
+	return (changed != nil && changed.UID == uid) || (own != nil && own.UID == uid)
 }
 
 func (m *model) answered(answer answer) {
@@ -222,13 +222,13 @@ func (m *model) check(t *rapid.T) {
 	byApp := map[string][]string{}
 	level := cache.OwnWritesVisible
 	for _, key := range modelKeys {
-		if told := m.told[key]; told != m.replica[key] {
-			t.Fatalf("by the changes %s is %v, by the watch %v", key, m.replica[key], told)
+		if changed := m.changes[key]; changed != m.replica[key] {
+			t.Fatalf("by the changes %s is %v, by the watch %v", key, changed, m.replica[key])
 		}
 		if own := m.pendingWrite(key); own != nil {
 			level = cache.Current
 		}
-		if told := m.told[key]; told != nil && m.removed[told.UID] != "" {
+		if changed := m.changes[key]; changed != nil && m.removed[changed.UID] != "" {
 			level = cache.Current
 		}
 		object := m.reads(key)

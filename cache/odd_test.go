@@ -20,23 +20,23 @@ func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 	folded.Coalesced = applied("a/x", "u@2").Causes()
 	for name, test := range map[string]struct {
 		before, events []streams.Event
-		told           []string
+		changes        []string
 		then           string // what Get returns afterwards
 		counts         map[string]int64
 	}{
 		"creation": {
-			events: []streams.Event{applied("a/x", "u@1")},
-			told:   []string{"Added a/x - > u@1 by Applied@1"}, then: "u@1",
+			events:  []streams.Event{applied("a/x", "u@1")},
+			changes: []string{"Added a/x - > u@1 by Applied@1"}, then: "u@1",
 		},
 		"update": {
-			before: []streams.Event{applied("a/x", "u@1")},
-			events: []streams.Event{applied("a/x", "u@2")},
-			told:   []string{"Updated a/x u@1 > u@2 by Applied@2"}, then: "u@2",
+			before:  []streams.Event{applied("a/x", "u@1")},
+			events:  []streams.Event{applied("a/x", "u@2")},
+			changes: []string{"Updated a/x u@1 > u@2 by Applied@2"}, then: "u@2",
 		},
 		"deletion": {
-			before: []streams.Event{applied("a/x", "u@1")},
-			events: []streams.Event{deleted("a/x", "u@2")},
-			told:   []string{"Removed a/x u@1 > - by Deleted@2"}, then: "-",
+			before:  []streams.Event{applied("a/x", "u@1")},
+			events:  []streams.Event{deleted("a/x", "u@2")},
+			changes: []string{"Removed a/x u@1 > - by Deleted@2"}, then: "-",
 		},
 		"repetition of what is held": {
 			before: []streams.Event{applied("a/x", "u@1")},
@@ -44,94 +44,94 @@ func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 			then:   "u@1",
 		},
 		"deletion of an unknown key": {
-			events: []streams.Event{deleted("a/x", "u@3")},
-			told:   []string{"Removed a/x u@3 > - by Deleted@3"}, then: "-",
+			events:  []streams.Event{deleted("a/x", "u@3")},
+			changes: []string{"Removed a/x u@3 > - by Deleted@3"}, then: "-",
 			counts: map[string]int64{"delete_unknown": 1},
 		},
 		"deletion into which the creation was folded": {
-			events: []streams.Event{folded},
-			told:   []string{"Removed a/x u@3 > - by Applied@2 Deleted@3"}, then: "-",
+			events:  []streams.Event{folded},
+			changes: []string{"Removed a/x u@3 > - by Applied@2 Deleted@3"}, then: "-",
 		},
 		"creation of a known key with another uid": {
-			before: []streams.Event{applied("a/x", "u@1")},
-			events: []streams.Event{applied("a/x", "v@3")},
-			told:   []string{"Removed a/x u@1 > - by Applied@3", "Added a/x - > v@3 by Applied@3"}, then: "v@3",
+			before:  []streams.Event{applied("a/x", "u@1")},
+			events:  []streams.Event{applied("a/x", "v@3")},
+			changes: []string{"Removed a/x u@1 > - by Applied@3", "Added a/x - > v@3 by Applied@3"}, then: "v@3",
 			counts: map[string]int64{"recreated": 1},
 		},
 		"late deletion of what was recreated": {
-			before: []streams.Event{applied("a/x", "u@1"), applied("a/x", "v@3")},
-			events: []streams.Event{deleted("a/x", "u@2")},
-			told:   []string{"Unchanged a/x v@3 > v@3 by Deleted@2"}, then: "v@3",
+			before:  []streams.Event{applied("a/x", "u@1"), applied("a/x", "v@3")},
+			events:  []streams.Event{deleted("a/x", "u@2")},
+			changes: []string{"Unchanged a/x v@3 > v@3 by Deleted@2"}, then: "v@3",
 			counts: map[string]int64{"recreated": 1, "older": 1},
 		},
 		"late creation of what was recreated": {
-			before: []streams.Event{applied("a/x", "v@3")},
-			events: []streams.Event{applied("a/x", "u@1")},
-			told:   []string{"Unchanged a/x v@3 > v@3 by Applied@1"}, then: "v@3",
+			before:  []streams.Event{applied("a/x", "v@3")},
+			events:  []streams.Event{applied("a/x", "u@1")},
+			changes: []string{"Unchanged a/x v@3 > v@3 by Applied@1"}, then: "v@3",
 			counts: map[string]int64{"older": 1},
 		},
 		"apply older than what is held, with fewer digits": {
-			before: []streams.Event{applied("a/x", "u@10")},
-			events: []streams.Event{applied("a/x", "u@9")},
-			told:   []string{"Unchanged a/x u@10 > u@10 by Applied@9"}, then: "u@10",
+			before:  []streams.Event{applied("a/x", "u@10")},
+			events:  []streams.Event{applied("a/x", "u@9")},
+			changes: []string{"Unchanged a/x u@10 > u@10 by Applied@9"}, then: "u@10",
 			counts: map[string]int64{"older": 1},
 		},
 		"deletion older than what is held, of the same uid": {
-			before: []streams.Event{applied("a/x", "u@3")},
-			events: []streams.Event{deleted("a/x", "u@2")},
-			told:   []string{"Unchanged a/x u@3 > u@3 by Deleted@2"}, then: "u@3",
+			before:  []streams.Event{applied("a/x", "u@3")},
+			events:  []streams.Event{deleted("a/x", "u@2")},
+			changes: []string{"Unchanged a/x u@3 > u@3 by Deleted@2"}, then: "u@3",
 			counts: map[string]int64{"older": 1},
 		},
 		"deletion that bears the version of the last state": {
-			before: []streams.Event{applied("a/x", "u@3")},
-			events: []streams.Event{deleted("a/x", "u@3"), applied("a/x", "u@3")},
-			told:   []string{"Removed a/x u@3 > - by Deleted@3", "Unchanged a/x - > - by Applied@3"}, then: "-",
+			before:  []streams.Event{applied("a/x", "u@3")},
+			events:  []streams.Event{deleted("a/x", "u@3"), applied("a/x", "u@3")},
+			changes: []string{"Removed a/x u@3 > - by Deleted@3", "Unchanged a/x - > - by Applied@3"}, then: "-",
 			counts: map[string]int64{"apply_after_delete": 1},
 		},
 		"deletion of a uid whose creation was missed": {
-			before: []streams.Event{applied("a/x", "u@1")},
-			events: []streams.Event{deleted("a/x", "v@5")},
-			told:   []string{"Removed a/x u@1 > - by Deleted@5"}, then: "-",
+			before:  []streams.Event{applied("a/x", "u@1")},
+			events:  []streams.Event{deleted("a/x", "v@5")},
+			changes: []string{"Removed a/x u@1 > - by Deleted@5"}, then: "-",
 		},
 		"apply older than a remembered deletion": {
-			before: []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@3")},
-			events: []streams.Event{applied("a/x", "u@2")},
-			told:   []string{"Unchanged a/x - > - by Applied@2"}, then: "-",
+			before:  []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@3")},
+			events:  []streams.Event{applied("a/x", "u@2")},
+			changes: []string{"Unchanged a/x - > - by Applied@2"}, then: "-",
 			counts: map[string]int64{"apply_after_delete": 1},
 		},
 		"apply older than a remembered deletion, of a uid before": {
-			before: []streams.Event{applied("a/x", "v@4"), deleted("a/x", "v@5")},
-			events: []streams.Event{applied("a/x", "u@2")},
-			told:   []string{"Unchanged a/x - > - by Applied@2"}, then: "-",
+			before:  []streams.Event{applied("a/x", "v@4"), deleted("a/x", "v@5")},
+			events:  []streams.Event{applied("a/x", "u@2")},
+			changes: []string{"Unchanged a/x - > - by Applied@2"}, then: "-",
 			counts: map[string]int64{"apply_after_delete": 1},
 		},
 		"late deletion before a remembered one, which is remembered on": {
-			before: []streams.Event{applied("a/x", "v@4"), deleted("a/x", "v@9")},
-			events: []streams.Event{deleted("a/x", "u@2"), applied("a/x", "v@5")},
-			told:   []string{"Removed a/x u@2 > - by Deleted@2", "Unchanged a/x - > - by Applied@5"}, then: "-",
+			before:  []streams.Event{applied("a/x", "v@4"), deleted("a/x", "v@9")},
+			events:  []streams.Event{deleted("a/x", "u@2"), applied("a/x", "v@5")},
+			changes: []string{"Removed a/x u@2 > - by Deleted@2", "Unchanged a/x - > - by Applied@5"}, then: "-",
 			counts: map[string]int64{"delete_unknown": 1, "apply_after_delete": 1},
 		},
 		"recreation after a deletion": {
-			before: []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@2")},
-			events: []streams.Event{applied("a/x", "v@3"), applied("a/x", "v@4")},
-			told:   []string{"Added a/x - > v@3 by Applied@3", "Updated a/x v@3 > v@4 by Applied@4"}, then: "v@4",
+			before:  []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@2")},
+			events:  []streams.Event{applied("a/x", "v@3"), applied("a/x", "v@4")},
+			changes: []string{"Added a/x - > v@3 by Applied@3", "Updated a/x v@3 > v@4 by Applied@4"}, then: "v@4",
 		},
 		// A watch with a selector reports an object that leaves the selector as deleted.
 		"return of an object that had left the selector": {
-			before: []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@2")},
-			events: []streams.Event{applied("a/x", "u@3")},
-			told:   []string{"Added a/x - > u@3 by Applied@3"}, then: "u@3",
+			before:  []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@2")},
+			events:  []streams.Event{applied("a/x", "u@3")},
+			changes: []string{"Added a/x - > u@3 by Applied@3"}, then: "u@3",
 		},
 		"late apply after a recreation": {
-			before: []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@3"), applied("a/x", "v@4")},
-			events: []streams.Event{applied("a/x", "u@2")},
-			told:   []string{"Unchanged a/x v@4 > v@4 by Applied@2"}, then: "v@4",
+			before:  []streams.Event{applied("a/x", "u@1"), deleted("a/x", "u@3"), applied("a/x", "v@4")},
+			events:  []streams.Event{applied("a/x", "u@2")},
+			changes: []string{"Unchanged a/x v@4 > v@4 by Applied@2"}, then: "v@4",
 			counts: map[string]int64{"older": 1},
 		},
 		"versions that cannot be compared": {
 			before: []streams.Event{applied("a/x", "u@one")},
 			events: []streams.Event{applied("a/x", "u@two"), deleted("a/x", "u@three"), applied("a/x", "u@two")},
-			told: []string{"Updated a/x u@one > u@two by Applied@two", "Removed a/x u@two > - by Deleted@three",
+			changes: []string{"Updated a/x u@one > u@two by Applied@two", "Removed a/x u@two > - by Deleted@three",
 				"Unchanged a/x - > - by Applied@two"}, then: "-",
 			counts: map[string]int64{"apply_after_delete": 1},
 		},
@@ -140,7 +140,7 @@ func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 			c, store := newCache(t)
 			c.Apply(test.before)
 			changes := c.Apply(test.events)
-			same(t, "changes", told(changes), test.told)
+			same(t, "changes", formatted(changes), test.changes)
 			if now := got(store, "a/x"); now != test.then {
 				t.Errorf("the store has %s, want %s", now, test.then)
 			}

@@ -29,7 +29,7 @@ func TestAnOwnDeletionIsHiddenUntilTheWatchSaysSo(t *testing.T) {
 	check("after an update before it", cache.Current)
 	changes := c.Apply([]streams.Event{deleted("a/x", "u@9")})
 	check("after its event", cache.OwnWritesVisible)
-	same(t, "changes", told(changes), []string{"Removed a/x u@8 > - by Deleted@9"})
+	same(t, "changes", formatted(changes), []string{"Removed a/x u@8 > - by Deleted@9"})
 }
 
 func TestARelistWithoutTheObjectEndsAnOwnDeletion(t *testing.T) {
@@ -121,10 +121,10 @@ func TestTheLateAnswerToAnOlderDeletionHidesWhatItDeleted(t *testing.T) {
 	}
 	c.Apply([]streams.Event{deleted("a/x", "u@2")})
 	if got(store, "a/x") != "-" {
-		t.Errorf("after the first is told there is %s", got(store, "a/x"))
+		t.Errorf("after the first event there is %s", got(store, "a/x"))
 	}
 	c.Apply([]streams.Event{applied("a/x", "v@3"), deleted("a/x", "v@4")})
 	if level := c.Level(); got(store, "a/x") != "-" || level != cache.OwnWritesVisible {
-		t.Errorf("when all is told there is %s at level %v", got(store, "a/x"), level)
+		t.Errorf("after all events there is %s at level %v", got(store, "a/x"), level)
 	}
 }

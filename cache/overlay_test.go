@@ -27,7 +27,7 @@ func wrote(store *cache.Store, key, state string, app ...string) bool {
 func TestAnOwnWriteIsReadAtOnce(t *testing.T) {
 	c, store := synced(t, applied("a/x", "u@6", "red"))
 	if wrote(store, "a/x", "u@7", "blue") || wrote(store, "a/new", "v@8", "blue") {
-		t.Error("the watch is said to have passed what it has not told")
+		t.Error("the watch counts as past a write that it has not reported")
 	}
 	same(t, "objects", held(store.List("a")), []string{"a/new v@8", "a/x u@7"})
 	same(t, "red ones", held(store.ByIndex("app", "red")), nil)
@@ -44,45 +44,45 @@ func TestAnOwnWriteIsReadAtOnce(t *testing.T) {
 // has reported it, so the level is back at OwnWritesVisible.
 func TestAnOwnWriteLeavesWhenTheWatchHasPassedIt(t *testing.T) {
 	for name, test := range map[string]struct {
-		events []streams.Event
-		passes bool
-		told   []string
-		then   string
+		events  []streams.Event
+		passes  bool
+		changes []string
+		then    string
 	}{
 		"by its own event": {
 			events: []streams.Event{applied("a/x", "u@8")}, passes: true,
-			told: []string{"Updated a/x u@6 > u@8 by Applied@8"}, then: "u@8",
+			changes: []string{"Updated a/x u@6 > u@8 by Applied@8"}, then: "u@8",
 		},
 		"by a newer event of the object": {
 			events: []streams.Event{applied("a/x", "u@9")}, passes: true,
-			told: []string{"Updated a/x u@6 > u@9 by Applied@9", "Unchanged a/x u@8 > u@9 by Applied@9"}, then: "u@9",
+			changes: []string{"Updated a/x u@6 > u@9 by Applied@9", "Unchanged a/x u@8 > u@9 by Applied@9"}, then: "u@9",
 		},
 		"not by an older event of the object, which still is a change": {
-			events: []streams.Event{applied("a/x", "u@7")},
-			told:   []string{"Updated a/x u@6 > u@7 by Applied@7"}, then: "u@8",
+			events:  []streams.Event{applied("a/x", "u@7")},
+			changes: []string{"Updated a/x u@6 > u@7 by Applied@7"}, then: "u@8",
 		},
 		"by a deletion after it": {
 			events: []streams.Event{deleted("a/x", "u@9")}, passes: true,
-			told: []string{"Removed a/x u@6 > - by Deleted@9", "Unchanged a/x u@8 > - by Deleted@9"}, then: "-",
+			changes: []string{"Removed a/x u@6 > - by Deleted@9", "Unchanged a/x u@8 > - by Deleted@9"}, then: "-",
 		},
 		"by a recreation after it": {
 			events: []streams.Event{applied("a/x", "v@9")}, passes: true,
-			told: []string{"Removed a/x u@6 > - by Applied@9", "Added a/x - > v@9 by Applied@9", "Unchanged a/x u@8 > v@9 by Applied@9"}, then: "v@9",
+			changes: []string{"Removed a/x u@6 > - by Applied@9", "Added a/x - > v@9 by Applied@9", "Unchanged a/x u@8 > v@9 by Applied@9"}, then: "v@9",
 		},
 		"by a bookmark": {
 			events: []streams.Event{bookmark("8")}, passes: true,
-			told: []string{"Unchanged a/x u@8 > u@6 by Bookmark@8"}, then: "u@6",
+			changes: []string{"Unchanged a/x u@8 > u@6 by Bookmark@8"}, then: "u@6",
 		},
 		"not by a bookmark before it": {
 			events: []streams.Event{bookmark("7")}, then: "u@8",
 		},
 		"by a list": {
 			events: list("", "8", object("a/x", "u@8")), passes: true,
-			told: []string{"Updated a/x u@6 > u@8 by Listed@8"}, then: "u@8",
+			changes: []string{"Updated a/x u@6 > u@8 by Listed@8"}, then: "u@8",
 		},
 		"by a list that has it no more": {
 			events: list("", "9"), passes: true,
-			told: []string{"Removed a/x u@6 > - by Listed@6", "Unchanged a/x u@8 > - by ListEnd@9"}, then: "-",
+			changes: []string{"Removed a/x u@6 > - by Listed@6", "Unchanged a/x u@8 > - by ListEnd@9"}, then: "-",
 		},
 		"not by a list before it": {
 			events: list("", "7", object("a/x", "u@6")), then: "u@8",
@@ -93,15 +93,15 @@ func TestAnOwnWriteLeavesWhenTheWatchHasPassedIt(t *testing.T) {
 		// Streams keep the order of one key only: see TestABusyObjectThatAQuietOneOvertakes in
 		// package controller.
 		"not by an event of another object, which may have overtaken it": {
-			events: []streams.Event{applied("a/y", "v@9"), deleted("a/z", "w@10")},
-			told:   []string{"Added a/y - > v@9 by Applied@9", "Removed a/z w@10 > - by Deleted@10"}, then: "u@8",
+			events:  []streams.Event{applied("a/y", "v@9"), deleted("a/z", "w@10")},
+			changes: []string{"Added a/y - > v@9 by Applied@9", "Removed a/z w@10 > - by Deleted@10"}, then: "u@8",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, store := synced(t, applied("a/x", "u@6"))
 			wrote(store, "a/x", "u@8")
 			changes := c.Apply(test.events)
-			same(t, "changes", told(changes), test.told)
+			same(t, "changes", formatted(changes), test.changes)
 			if now := got(store, "a/x"); now != test.then {
 				t.Errorf("Get says %s, want %s", now, test.then)
 			}
@@ -178,7 +178,7 @@ func TestAnOwnCreationThatASelectorHidesLeavesByABookmark(t *testing.T) {
 		t.Errorf("before the bookmark Get says %s at level %v", now, c.Level())
 	}
 	changes := c.Apply([]streams.Event{bookmark("8")}) // Readers that saw it must learn that it is gone.
-	same(t, "changes", told(changes), []string{"Removed a/hidden u@7 > - by Bookmark@8"})
+	same(t, "changes", formatted(changes), []string{"Removed a/hidden u@7 > - by Bookmark@8"})
 	same(t, "objects", held(store.List("")), []string{"a/y v@8"})
 	if level := c.Level(); level != cache.OwnWritesVisible {
 		t.Errorf("the level is %v", level)
@@ -212,7 +212,7 @@ func TestReadsMergeOwnWritesInOrderWithoutDuplicates(t *testing.T) {
 	same(t, "of a", held(store.List("a")), []string{"a/a 4@9", "a/b 1@6", "a/c 5@11", "a/d 2@10"})
 	same(t, "red ones", held(store.ByIndex("app", "red")), []string{"a/a 4@9", "a/b 1@6", "a/c 5@11", "a/d 2@10", "c/a 6@13"})
 	if store.Len() != 3 {
-		t.Errorf("the source has told of %d objects, want 3", store.Len())
+		t.Errorf("the store holds %d objects, want 3", store.Len())
 	}
 }
 
@@ -234,8 +234,8 @@ func TestTheEchoOfAnOwnWriteMeasuresTheLoop(t *testing.T) {
 // then in no other change, yet readers have seen it.
 func TestAnOwnWriteThatAnotherClientOverwroteIsInAChange(t *testing.T) {
 	for name, test := range map[string]struct {
-		events []streams.Event
-		told   []string
+		events  []streams.Event
+		changes []string
 	}{
 		"by an event": {
 			[]streams.Event{applied("a/new", "v@9")},
@@ -257,7 +257,7 @@ func TestAnOwnWriteThatAnotherClientOverwroteIsInAChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, store := synced(t)
 			wrote(store, "a/new", "v@8")
-			same(t, "changes", told(c.Apply(test.events)), test.told)
+			same(t, "changes", formatted(c.Apply(test.events)), test.changes)
 		})
 	}
 }

@@ -172,9 +172,9 @@ func TestObjectsWithoutVersionsAreUpdatedByEventsAndLists(t *testing.T) {
 	same(t, "after an event", held(store.ByIndex("app", "2")), []string{"a/x @"})
 	changes := c.Apply(list("", "", usage("3")))
 	same(t, "after a list", held(store.ByIndex("app", "3")), []string{"a/x @"})
-	same(t, "changes", told(changes), []string{"Updated a/x @ > @ by Listed@"})
+	same(t, "changes", formatted(changes), []string{"Updated a/x @ > @ by Listed@"})
 	if changes := c.Apply(list("", "", usage("3"))); len(changes) != 0 {
-		t.Errorf("the same again is %v", told(changes))
+		t.Errorf("the same again is %v", formatted(changes))
 	}
 }
 
@@ -262,7 +262,7 @@ func TestAListThatIsAResetTellsOfAStateWithAVersionThatWasUsedBefore(t *testing.
 		c.Apply(within(namespace, list("", "50", object("a/x", "u@40", "before"))...))
 		reset := within(namespace, list("", "45", object("a/x", "u@40", "after"))...)
 		reset[0].Reset = true
-		same(t, "changes", told(c.Apply(reset)), []string{"Updated a/x u@40 > u@40 by Listed@40"})
+		same(t, "changes", formatted(c.Apply(reset)), []string{"Updated a/x u@40 > u@40 by Listed@40"})
 		same(t, "held", held(store.ByIndex("app", "after")), []string{"a/x u@40"})
 	}
 }
@@ -274,7 +274,7 @@ func TestAnOwnWriteThatARestoreTookBackIsAChange(t *testing.T) {
 	wrote(store, "a/x", "u@9")
 	reset := list("", "5", object("a/x", "u@4"))
 	reset[0].Reset, reset[0].Received = true, time.Now().Add(time.Second)
-	same(t, "changes", told(c.Apply(reset)), []string{"Updated a/x u@9 > u@4 by ListEnd@5"})
+	same(t, "changes", formatted(c.Apply(reset)), []string{"Updated a/x u@9 > u@4 by ListEnd@5"})
 	if got(store, "a/x") != "u@4" {
 		t.Errorf("read is %s", got(store, "a/x"))
 	}

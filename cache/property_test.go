@@ -90,9 +90,9 @@ func (m *model) oldList(r *rapid.T, version int) {
 				continue
 			}
 			m.upTo(key, version)
-			m.told[key], m.toldAt[key] = nil, version
+			m.changes[key], m.toldAt[key] = nil, version
 			if object := m.history[version][key]; visible(object) {
-				m.told[key] = object
+				m.changes[key] = object
 			}
 		}
 	}
@@ -108,9 +108,9 @@ func (m *model) list(r *rapid.T, version int) {
 	m.complete, m.seen = version, version
 	for _, key := range modelKeys {
 		m.upTo(key, version)
-		m.told[key], m.toldAt[key] = nil, version
+		m.changes[key], m.toldAt[key] = nil, version
 		if object := m.history[version][key]; visible(object) {
-			m.told[key] = object
+			m.changes[key] = object
 		}
 	}
 	m.apply(r, events[middle:])

@@ -180,7 +180,7 @@ func TestKindsAreKeptApartAndUnknownOnesDropped(t *testing.T) {
 	job, node := applied("a/x", "1@1"), applied("a/x", "2@2")
 	job.Key.GroupKind, node.Key.GroupKind = jobs, schema.GroupKind{Kind: "Node"}
 	changes := c.Apply([]streams.Event{job, node, applied("a/y", "3@3")})
-	same(t, "changes", told(changes), []string{"Added a/x - > 1@1 by Applied@1", "Added a/y - > 3@3 by Applied@3"})
+	same(t, "changes", formatted(changes), []string{"Added a/x - > 1@1 by Applied@1", "Added a/y - > 3@3 by Applied@3"})
 	if store.Len() != 1 || other.Len() != 1 {
 		t.Errorf("%d pods and %d jobs, want 1 and 1", store.Len(), other.Len())
 	}

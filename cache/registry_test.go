@@ -48,7 +48,7 @@ func TestKindsComeAndGo(t *testing.T) {
 			t.Errorf("after the removal there are %v", c.Stores())
 		}
 		if changes := c.Apply(ofKind(jobs, applied("a/k", "u@9"))); len(changes) > 0 {
-			t.Errorf("an event of a kind that is removed makes %v", told(changes))
+			t.Errorf("an event of a kind that is removed makes %v", formatted(changes))
 		}
 		same(t, "what is left in the store that was removed", held(first.List("")), []string{"a/j u@6", "a/own u@7"})
 		same(t, "what is left of others", held(podStore.List("")), []string{"a/x u@4"})
@@ -60,7 +60,7 @@ func TestKindsComeAndGo(t *testing.T) {
 			t.Errorf("the kind begins anew with %v", held(second.List("")))
 		}
 		if changes := c.Apply(late); len(changes) > 0 || second.Len() > 0 {
-			t.Errorf("what was received before the removal makes %v", told(changes))
+			t.Errorf("what was received before the removal makes %v", formatted(changes))
 		}
 		c.Apply(ofKind(jobs, list("", "10", object("a/j", "u@10"))...))
 		same(t, "the new store", held(second.List("")), []string{"a/j u@10"})

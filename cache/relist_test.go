@@ -17,11 +17,11 @@ func TestTheFirstListIsVisibleOnlyWhenItIsComplete(t *testing.T) {
 	events := list("", "5", object("a/x", "u@1"), object("a/y", "v@2"))
 	for _, event := range events[:3] {
 		if changes := c.Apply([]streams.Event{event}); len(changes) != 0 || store.Len() != 0 || len(store.List("")) != 0 {
-			t.Fatalf("%v was visible before the end of the list: %v", event.Type, told(changes))
+			t.Fatalf("%v was visible before the end of the list: %v", event.Type, formatted(changes))
 		}
 	}
 	changes := c.Apply(events[3:])
-	same(t, "changes", told(changes), []string{"Added a/x - > u@1 by Listed@1", "Added a/y - > v@2 by Listed@2"})
+	same(t, "changes", formatted(changes), []string{"Added a/x - > u@1 by Listed@1", "Added a/y - > v@2 by Listed@2"})
 	same(t, "objects", held(store.List("")), []string{"a/x u@1", "a/y v@2"})
 	if store.Version() != "5" {
 		t.Errorf("the version is %s, want that of the list, 5", store.Version())
@@ -31,14 +31,14 @@ func TestTheFirstListIsVisibleOnlyWhenItIsComplete(t *testing.T) {
 func TestWhatIsToldBeforeTheFirstListIsVisibleAndThenThePartOfTheList(t *testing.T) {
 	c, store := newCache(t)
 	changes := c.Apply([]streams.Event{applied("a/kept", "1@1"), applied("a/changed", "2@2"), applied("a/gone", "3@3")})
-	same(t, "changes before", told(changes), []string{
+	same(t, "changes before", formatted(changes), []string{
 		"Added a/kept - > 1@1 by Applied@1", "Added a/changed - > 2@2 by Applied@2", "Added a/gone - > 3@3 by Applied@3",
 	})
 	if level := c.Level(); level != cache.Starting || store.Len() != 3 {
 		t.Errorf("before the list the level is %v, with %d objects", level, store.Len())
 	}
 	changes = c.Apply(list("", "9", object("a/kept", "1@1"), object("a/changed", "2@8"), object("a/old", "4@4")))
-	same(t, "changes", told(changes), []string{
+	same(t, "changes", formatted(changes), []string{
 		"Removed a/gone 3@3 > - by Listed@3", "Updated a/changed 2@2 > 2@8 by Listed@8", "Added a/old - > 4@4 by Listed@4",
 	})
 }
@@ -50,7 +50,7 @@ func TestARelistYieldsWhatWasMissed(t *testing.T) {
 	changes := c.Apply(list("", "9", object("a/kept", "2@2", "red"), object("a/again", "6@6", "blue"),
 		object("a/changed", "4@7", "blue"), object("a/new", "8@8", "red")))
 
-	same(t, "changes", told(changes), []string{
+	same(t, "changes", formatted(changes), []string{
 		"Removed a/again 3@3 > - by Listed@3",
 		"Removed a/gone 1@1 > - by Listed@1",
 		"Added a/again - > 6@6 by Listed@6",
@@ -74,7 +74,7 @@ func TestAListOlderThanAnEventLeavesWhatIsNewer(t *testing.T) {
 	c.Apply(append(list("", "3", object("a/old", "o@2"), object("a/missed", "m@2")),
 		applied("a/x", "u@9"), applied("a/old", "o@9"), applied("a/y", "v@9"), deleted("a/y", "v@10")))
 	changes := c.Apply(list("", "8", object("a/old", "o@4"), object("a/y", "v@6"), object("a/z", "w@7")))
-	same(t, "changes", told(changes), []string{"Removed a/missed m@2 > - by Listed@2", "Added a/z - > w@7 by Listed@7"})
+	same(t, "changes", formatted(changes), []string{"Removed a/missed m@2 > - by Listed@2", "Added a/z - > w@7 by Listed@7"})
 	same(t, "objects", held(store.List("")), []string{"a/old o@9", "a/x u@9", "a/z w@7"})
 	if counts := anomalies(store); !maps.Equal(counts, map[string]int64{"old_list": 1}) || store.Version() != "8" {
 		t.Errorf("counted %v at version %s", counts, store.Version())
@@ -91,7 +91,7 @@ func TestAListOfWhichEverythingIsInIsDropped(t *testing.T) {
 			c.Apply(newer)
 			version := store.Version()
 			if changes := c.Apply(list("", "8", object("a/x", "u@1"), object("a/z", "w@7"))); len(changes) != 0 {
-				t.Errorf("it changed %v", told(changes))
+				t.Errorf("it changed %v", formatted(changes))
 			}
 			same(t, "objects", held(store.List("")), []string{"a/x u@2"})
 			if counts := anomalies(store); !maps.Equal(counts, map[string]int64{"old_list": 1}) || store.Version() != version {
@@ -107,7 +107,7 @@ func TestAListThatStartsAnewReplacesTheOneBefore(t *testing.T) {
 	c.Apply(list("", "6", object("a/x", "u@1")))
 	same(t, "objects", held(store.List("")), []string{"a/x u@1"})
 	if changes := c.Apply([]streams.Event{event(streams.ListEnd, "7"), of(streams.Listed, object("a/z", "w@7"))}); len(changes) != 0 {
-		t.Errorf("parts of no list changed %v", told(changes))
+		t.Errorf("parts of no list changed %v", formatted(changes))
 	}
 }
 
@@ -116,9 +116,9 @@ func TestWhatAListDidNotHoldDoesNotComeBackLate(t *testing.T) {
 	c.Apply(list("", "5", object("a/x", "u@1")))
 	c.Apply(list("", "9"))
 	changes := c.Apply([]streams.Event{applied("a/x", "u@8")})
-	same(t, "changes", told(changes), []string{"Unchanged a/x - > - by Applied@8"})
+	same(t, "changes", formatted(changes), []string{"Unchanged a/x - > - by Applied@8"})
 	changes = c.Apply([]streams.Event{applied("a/x", "u@10")}) // The object is back in the selector.
-	same(t, "changes", told(changes), []string{"Added a/x - > u@10 by Applied@10"})
+	same(t, "changes", formatted(changes), []string{"Added a/x - > u@10 by Applied@10"})
 	if counts := anomalies(store); !maps.Equal(counts, map[string]int64{"apply_after_delete": 1}) {
 		t.Errorf("counted %v", counts)
 	}

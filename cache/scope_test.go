@@ -35,14 +35,14 @@ func TestAListOfANamespaceReplacesThatNamespaceAlone(t *testing.T) {
 		t.Errorf("with both lists the level is %v", level)
 	}
 	changes := c.Apply(listOf("a", "9", object("a/y", "v@8")))
-	same(t, "changes", told(changes), []string{"Removed a/x u@2 > - by Listed@2", "Updated a/y v@3 > v@8 by Listed@8"})
+	same(t, "changes", formatted(changes), []string{"Removed a/x u@2 > - by Listed@2", "Updated a/y v@3 > v@8 by Listed@8"})
 	same(t, "all", held(store.List("")), []string{"a/y v@8", "b/x w@4"})
 	same(t, "by index", held(store.ByIndex("app", "red")), []string{"b/x w@4"})
 	if store.Version() != "6" {
 		t.Errorf("the version is %s, want that of the older list, 6", store.Version())
 	}
 	changes = c.Apply([]streams.Event{applied("b/x", "w@7")})
-	same(t, "changes", told(changes), []string{"Updated b/x w@4 > w@7 by Applied@7"})
+	same(t, "changes", formatted(changes), []string{"Updated b/x w@4 > w@7 by Applied@7"})
 }
 
 func TestAnOldListOfANamespaceIsToldByWhatThatNamespaceHasSeen(t *testing.T) {

@@ -1,7 +1,6 @@
 package controller_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -10,11 +9,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // fromPage matches a row of docs/metrics.md: name, type and labels.
@@ -33,13 +30,7 @@ func TestThePageOfMetricsHasEachMetric(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		write := func(ctx context.Context, c *controller.Client) (time.Duration, error) {
-			after := pod("x", "4")
-			after.Status.Phase = corev1.PodRunning
-			_, err := controller.PatchStatus(ctx, c, pod("x", "4"), after)
-			return 0, err
-		}
-		run(t, controller.Options{Registry: registry}, 1, write, func() {
+		run(t, controller.Options{Registry: registry}, 1, patchesStatus, func() {
 			served := servedMetrics(t, registry)
 			for _, name := range slices.Sorted(maps.Keys(served)) {
 				if documented[name] != served[name] {

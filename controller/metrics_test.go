@@ -83,16 +83,18 @@ func TestEachOutcomeIsInTheMetrics(t *testing.T) {
 	})
 }
 
+// patchesStatus is a reconciler that makes one write.
+func patchesStatus(ctx context.Context, c *controller.Client) (time.Duration, error) {
+	after := pod("x", "4")
+	after.Status.Phase = corev1.PodRunning
+	_, err := controller.PatchStatus(ctx, c, pod("x", "4"), after)
+	return 0, err
+}
+
 func TestTheMetricsAreWellFormedAndHaveTheirNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		reconcile := func(ctx context.Context, c *controller.Client) (time.Duration, error) {
-			after := pod("x", "4")
-			after.Status.Phase = corev1.PodRunning
-			_, err := controller.PatchStatus(ctx, c, pod("x", "4"), after)
-			return 0, err
-		}
-		run(t, controller.Options{Registry: registry}, 1, reconcile, func() {
+		run(t, controller.Options{Registry: registry}, 1, patchesStatus, func() {
 			if got, found := value(t, registry, "bellerophon_writes_total{controller=pods,kind=Pod,verb=patch}"); !found || got != 1 {
 				t.Errorf("%v writes are counted, want 1", got)
 			}

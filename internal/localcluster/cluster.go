@@ -74,7 +74,7 @@ func start(ctx context.Context, options Options, choosePorts func(api int) (port
 // Kubeconfig returns the path of the administrator's kubeconfig file. The file exists until Stop.
 func (c *Cluster) Kubeconfig() string { return c.directory.file("kubeconfig") }
 
-// AdminConfig returns a new client configuration for the administrator, who has all permissions.
+// AdminConfig returns a new client configuration with all permissions.
 // It has no client-side rate limit.
 func (c *Cluster) AdminConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 

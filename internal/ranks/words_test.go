@@ -93,8 +93,8 @@ func wordViolations(sources []source) (found []string) {
 // verb matches the verb of a function's doc comment.
 var verb = regexp.MustCompile(`^[a-z]+s$`)
 
-// checkDocs checks that a doc comment starts with the name, and that of a function goes on with
-// a verb.
+// checkDocs checks that a doc comment starts with the name. After the name of a function, a verb must
+// follow.
 func checkDocs(file *ast.File, report func(at token.Pos, rule string, details ...any)) {
 	for _, declaration := range file.Decls {
 		switch declared := declaration.(type) {
