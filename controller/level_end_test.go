@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -11,7 +12,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
+	"github.com/bellerophon-io/bellerophon/streams"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestRunReturnsAsSoonAsTheLastReconcileHasThatOutlastsTheGrace(t *testing.T) {
@@ -119,5 +122,31 @@ func TestAReconcilerThatExitsItsGoroutineFailsThatAttemptAlone(t *testing.T) {
 		synctest.Wait()
 		w.reach(cache.Converged, time.Minute)
 		w.isTrue("in the end")
+	})
+}
+
+// Nothing can stop a goroutine that exits, and the changes that it was working on are lost. So Run must
+// end, and say why. A manager that goes on without its pipeline would never be Settled again.
+func TestRunFailsIfAMapFunctionExitsItsGoroutine(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		w.create("x")
+		w.must(w.manager.Add("configs", func(ctx context.Context, request operators.Request) (time.Duration, error) {
+			<-time.After(10 * time.Second)
+			return w.noting(ctx, request)
+		}, controller.For(&corev1.ConfigMap{}), controller.Watches(&corev1.Secret{}, func(streams.Object) []types.NamespacedName {
+			runtime.Goexit()
+			return nil
+		})))
+		w.group.Go("secret", func(context.Context) error {
+			<-time.After(5 * time.Second)
+			return w.server.Create(secret("s"))
+		})
+		began := time.Now()
+		if err := w.manager.Run(w.t.Context()); !errors.Is(err, streams.ErrExited) {
+			t.Errorf("Run returns %v, want an error that names runtime.Goexit", err)
+		}
+		if took := time.Since(began); took.Round(time.Second) != 10*time.Second || w.attempts != 1 {
+			t.Errorf("Run returned after %v and %d attempts, want as soon as the attempt in flight has ended", took, w.attempts)
+		}
 	})
 }

@@ -158,8 +158,10 @@ func Reconcile(in streams.Stream[Request], controllers *Controllers, options Rec
 		for range options.Workers {
 			workers.Go("worker", pool.worker)
 		}
+		defer func() { // Also if a map function ends this goroutine with runtime.Goexit.
+			pool.drain(cancel, options.Grace, out)
+			_ = workers.Wait() // Workers do not fail: attempt turns panics into results.
+		}()
 		pool.run(ctx, in, options.Start, out)
-		pool.drain(cancel, options.Grace, out)
-		_ = workers.Wait() // Workers do not fail: attempt turns panics into results.
 	})
 }

@@ -98,12 +98,23 @@ func (s Stream[T]) Observe(ctx context.Context) <-chan rxgo.Item {
 	return s.batches().Observe(rxgo.WithContext(ctx), rxgo.WithBufferedChannel(capacity))
 }
 
+// ErrExited is the error that ends an observation when one of its functions calls
+// [runtime.Goexit], as FailNow of package testing does. Nothing can stop a goroutine from exiting.
+var ErrExited = errors.New("a function of the stream called runtime.Goexit")
+
 // batches returns the stream as an observable of batches.
 func (s Stream[T]) batches() rxgo.Observable {
 	return rxgo.Defer([]rxgo.Producer{func(ctx context.Context, next chan<- rxgo.Item) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		s.produce(ctx, Sink[T]{done: ctx.Done(), out: next})
+		out, returned := Sink[T]{done: ctx.Done(), out: next}, false
+		defer func() {
+			if !returned {
+				out.Error(ErrExited) // Otherwise the stream would look as if it had ended by itself.
+			}
+		}()
+		s.produce(ctx, out)
+		returned = true
 	}})
 }
 
