@@ -143,6 +143,26 @@ func (s *Store) ByIndex(index, value string) []streams.Object {
 	return objects
 }
 
+// Indexes returns the names of the store's indexes.
+func (s *Store) Indexes() []string {
+	var names []string
+	for _, indexer := range s.published.Load().indexers {
+		names = append(names, indexer.Name)
+	}
+	return names
+}
+
+// ValuesOf returns the values of an object in an index. It returns none if the store does not have the
+// index.
+func (s *Store) ValuesOf(index string, object streams.Object) []string {
+	for _, indexer := range s.published.Load().indexers {
+		if indexer.Name == index {
+			return indexer.Values(object, nil)
+		}
+	}
+	return nil
+}
+
 // Len returns the number of objects that the sources have reported, without own writes.
 func (s *Store) Len() int { return s.published.Load().objects.Len() }
 

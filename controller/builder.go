@@ -12,21 +12,27 @@ import (
 )
 
 // Option configures a controller.
-type Option func(*definition)
+type Option interface{ define(made *definition) }
+
+type option func(*definition)
+
+func (o option) define(made *definition) { o(made) }
 
 // definition collects the options of a controller that is being added.
 type definition struct {
 	reconciles   *input
 	inputs       []*input
+	uses         []*input
 	ignoreEchoes bool
 	feeds        []feed
+	fieldManager string
 }
 
 // input is a kind whose changes make requests for the controller.
 type input struct {
 	object   streams.Object
 	kind     []sources.KindOption
-	watch    sources.WatchOptions
+	options  sources.WatchOptions
 	project  identity // of the function given to Project
 	indexers []cache.Indexer
 	mapFunc  func(streams.Object) []types.NamespacedName // nil for the owner, or for the object itself with For
@@ -37,43 +43,63 @@ type input struct {
 }
 
 // InputOption configures how a controller watches a kind.
-type InputOption func(*input)
+type InputOption interface{ watch(of *input) }
 
-// LabelSelector restricts the watch to objects that a label selector selects.
-func LabelSelector(selector string) InputOption {
-	return func(i *input) { i.watch.LabelSelector = selector }
+type inputOption func(*input)
+
+func (o inputOption) watch(of *input) { o(of) }
+
+// SelectOption is an [InputOption] and a [ReadOption]: it restricts a watch, or a read.
+type SelectOption struct {
+	input inputOption
+	reads readOption
 }
 
-// FieldSelector restricts the watch to objects that a field selector selects, such as
-// "spec.nodeName=worker-1". The API server supports few fields of each kind.
-func FieldSelector(selector string) InputOption {
-	return func(i *input) { i.watch.FieldSelector = selector }
+func (o SelectOption) watch(of *input)      { o.input(of) }
+func (o SelectOption) read(wanted *reading) { o.reads(wanted) }
+
+// LabelSelector selects objects by a label selector, such as "app=web,tier!=cache". If several are given
+// to a read, an object must match all of them.
+func LabelSelector(selector string) SelectOption {
+	return SelectOption{
+		func(i *input) { i.options.LabelSelector = selector },
+		func(wanted *reading) { wanted.labelSelector = both(wanted.labelSelector, selector) },
+	}
+}
+
+// FieldSelector selects objects by a field selector, such as "spec.nodeName=worker-1". The API server
+// supports few fields of each kind; for reads of the cache see [List].
+func FieldSelector(selector string) SelectOption {
+	return SelectOption{
+		func(i *input) { i.options.FieldSelector = selector },
+		func(wanted *reading) { wanted.fieldSelector = both(wanted.fieldSelector, selector) },
+	}
 }
 
 // Transform sets a function that changes objects before they enter the cache, so that the cache keeps
 // only the fields that are read. See [sources.WatchOptions]. All controllers of a manager that name
 // the kind must give the same function: see [For].
 func Transform(transform func(streams.Object)) InputOption {
-	return func(i *input) { i.watch.Transform = transform }
+	return inputOption(func(i *input) { i.options.Transform = transform })
 }
 
 // Indexed adds indexes to the cache of the kind, in addition to names and owners: see [ByIndex]. The
 // first controller that names the kind must give all indexes. A later controller may only give
 // indexes that exist.
 func Indexed(indexers ...cache.Indexer) InputOption {
-	return func(i *input) { i.indexers = append(i.indexers, indexers...) }
+	return inputOption(func(i *input) { i.indexers = append(i.indexers, indexers...) })
 }
 
 // When sets a predicate: a change makes requests only if predicate returns true. If When is given
 // several times, all predicates must return true. predicate must be fast, and safe for use by many
 // goroutines.
 func When(predicate func(streams.Change) bool) InputOption {
-	return func(i *input) {
+	return inputOption(func(i *input) {
 		before := i.when
 		i.when = func(change streams.Change) bool {
 			return (before == nil || before(change)) && predicate(change)
 		}
-	}
+	})
 }
 
 // ReconcileBeforeSync reconciles some objects as soon as the cache has them. They do not wait until all
@@ -92,41 +118,45 @@ func When(predicate func(streams.Change) bool) InputOption {
 // on the server's answers: if an object already exists, Create fails with AlreadyExists. predicate
 // must be fast, and safe for use by many goroutines.
 func ReconcileBeforeSync[T streams.Object](predicate func(object T) bool, fields string) InputOption {
-	return func(i *input) {
+	return inputOption(func(i *input) {
 		if _, fits := i.object.(T); !fits {
 			i.wrong = fmt.Errorf("ReconcileBeforeSync has a predicate for %v, but the kind is kept as %T; give a predicate for that type", reflect.TypeFor[T](), i.object)
 		}
-		i.watch.First = fields
+		i.options.First = fields
 		i.early = func(object streams.Object) bool {
 			typed, ok := object.(T)
 			return ok && predicate(typed)
 		}
-	}
+	})
 }
 
 // Plural sets the plural of the kind in URLs, if it is not the regular one.
 func Plural(resource string) InputOption {
-	return func(i *input) { i.kind = append(i.kind, sources.Plural(resource)) }
+	return inputOption(func(i *input) { i.kind = append(i.kind, sources.Plural(resource)) })
 }
 
 // ClusterScoped marks the kind as cluster-scoped: its objects have no namespaces.
 func ClusterScoped() InputOption {
-	return func(i *input) { i.kind = append(i.kind, sources.ClusterScoped()) }
+	return inputOption(func(i *input) { i.kind = append(i.kind, sources.ClusterScoped()) })
 }
 
-// OfKind sets the kind of an object whose Go type is not in the scheme. See [sources.OfKind].
-func OfKind(kind schema.GroupVersionKind) InputOption {
-	return func(i *input) { i.kind = append(i.kind, sources.OfKind(kind)) }
+// OfKind names the kind of an object whose Go type is not in the scheme, or stands for several kinds. See
+// [sources.OfKind].
+func OfKind(kind schema.GroupVersionKind) SelectOption {
+	return SelectOption{
+		func(i *input) { i.kind = append(i.kind, sources.OfKind(kind)) },
+		func(wanted *reading) { wanted.kind = kind },
+	}
 }
 
 // Project sets a function that turns a whole object into the smaller object that the cache keeps. See
 // [sources.Project]. All controllers of a manager that name the kind must give the same function: see
 // [For].
 func Project[From, To streams.Object](project func(whole From) To) InputOption {
-	return func(i *input) {
+	return inputOption(func(i *input) {
 		i.kind = append(i.kind, sources.Project(project))
 		i.project = identityOf(project)
-	}
+	})
 }
 
 // Metadata is the metadata of an object, for a controller that reads nothing else of the kind:
@@ -143,29 +173,53 @@ type Metadata[T any] = sources.Metadata[T]
 // LabelSelector, FieldSelector, Transform and Project. Otherwise Add fails. Two functions are the same
 // if they are one value: a function of a package, or a closure or method value from one variable.
 func For(object streams.Object, options ...InputOption) Option {
-	return func(d *definition) { d.reconciles = newInput(object, nil, options) }
+	return option(func(d *definition) { d.reconciles = newInput(object, nil, options) })
 }
 
 // Owns adds a kind of objects whose controller owner reference names a reconciled object. A change of
 // such an object makes a request for its owner.
 func Owns(object streams.Object, options ...InputOption) Option {
-	return func(d *definition) { d.inputs = append(d.inputs, newInput(object, nil, options)) }
+	return option(func(d *definition) { d.inputs = append(d.inputs, newInput(object, nil, options)) })
 }
 
 // Watches adds a kind of objects that concern reconciled objects in another way. mapFunc returns the
 // names of the reconciled objects: see [operators.Rule].
 func Watches(object streams.Object, mapFunc func(streams.Object) []types.NamespacedName, options ...InputOption) Option {
-	return func(d *definition) { d.inputs = append(d.inputs, newInput(object, mapFunc, options)) }
+	return option(func(d *definition) { d.inputs = append(d.inputs, newInput(object, mapFunc, options)) })
 }
+
+// Uses adds a kind that the reconciler reads and writes, and whose changes make no requests. Reads go to
+// the API server, and nothing is cached, unless another controller of the manager watches the kind.
+// object is of the API type, or an *unstructured.Unstructured; of the options, [OfKind] applies.
+func Uses(object streams.Object, options ...InputOption) Option {
+	return option(func(d *definition) { d.uses = append(d.uses, newInput(object, nil, options)) })
+}
+
+// FieldManager sets the field manager of writes: the name under which the API server records who set
+// which fields. It is an option of a controller and of a single write. The default is
+// [Options].FieldManager, or else the name of the controller that writes.
+func FieldManager(name string) FieldManagerOption { return FieldManagerOption(name) }
+
+// FieldManagerOption is an [Option] and a [WriteOption]: see [FieldManager].
+type FieldManagerOption string
+
+func (o FieldManagerOption) define(made *definition) { made.fieldManager = string(o) }
+func (o FieldManagerOption) write(how *writing)      { how.fieldManager = string(o) }
 
 // IgnoreEchoes drops the requests that the controller's own writes cause. Give it if one call of the
 // reconciler does all that it can do. See [operators.Controller].
-func IgnoreEchoes() Option { return func(d *definition) { d.ignoreEchoes = true } }
+func IgnoreEchoes() Option { return option(func(d *definition) { d.ignoreEchoes = true }) }
+
+// namesOnlyItsKind reports whether all given options name the kind.
+func (i *input) namesOnlyItsKind() bool {
+	plain := i.project == nil && i.indexers == nil && i.when == nil && i.early == nil && !i.onDemand
+	return plain && reflect.DeepEqual(i.options, sources.WatchOptions{})
+}
 
 func newInput(object streams.Object, mapFunc func(streams.Object) []types.NamespacedName, options []InputOption) *input {
 	made := &input{object: object, mapFunc: mapFunc}
 	for _, option := range options {
-		option(made)
+		option.watch(made)
 	}
 	return made
 }

@@ -31,7 +31,7 @@ type life struct {
 type reads func(*controller.Client, types.NamespacedName) (streams.Object, bool)
 
 func readAs[T streams.Object](client *controller.Client, name types.NamespacedName) (streams.Object, bool) {
-	object, found := controller.Get[T](client, name)
+	object, found := cached[T](client, name)
 	return object, found
 }
 

@@ -2,240 +2,124 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
-	"time"
 
-	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
-	"k8s.io/apimachinery/pkg/types"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// fieldManager is the query parameter of that field in metav1.CreateOptions and PatchOptions. It is
-// set directly: encoding those options took a twentieth of the CPU of an operator that creates.
-const fieldManager = "fieldManager"
-
-// Client reads the kinds that a manager watches from its cache, and writes to the API server. A read
-// sees the writes that returned before it. Its functions may be called from any goroutine.
+// Client reads from the manager's cache, and reads and writes at the API server. A read of the cache
+// sees the writes and deletions that returned before it. Its functions may be called from any goroutine.
 //
-// The objects that [Get], [List] and [ByIndex] return belong to the cache and must not be changed:
-// change a deep copy. The objects that [Live] and the writes return belong to the caller.
+// The client knows the kinds that the manager's controllers declare. [Get] and [List] read kinds of
+// [For], [Owns] and [Watches] from the cache, and kinds of [Uses] from the API server. A kind that no
+// controller declares is an error that wraps [ErrNotDeclared].
 //
-// Errors of the API server are wrapped with the verb and the object; test them with the functions of
-// k8s.io/apimachinery/pkg/api/errors.
+// The Go type selects the kind. If a type stands for several kinds, as *unstructured.Unstructured and
+// *metav1.PartialObjectMetadata do, a read needs [OfKind], and a written object must name its kind.
+//
+// Objects that Get and List return from the cache belong to the cache and must not be changed: change
+// a deep copy. Objects that [GetLive], [ListLive] and the writes return belong to the caller.
+//
+// Errors of the API server are wrapped with the verb and the object. Test them with the functions of
+// k8s.io/apimachinery/pkg/api/errors. A read from the cache fails with the same NotFound error.
 type Client struct {
 	manager *Manager
-	forms   atomic.Pointer[map[reflect.Type]*form] // The map is never changed, only replaced.
+	forms   atomic.Pointer[forms] // The map is never changed, only replaced.
+	applied *lru.Cache[appliedKey, applied]
 }
 
+// ErrNotDeclared is wrapped in the error of a read or a write of a kind that no controller declares.
+var ErrNotDeclared = errors.New("no controller of the manager declares the kind; name it in For, Owns, Watches or Uses")
+
+// ErrPartial is wrapped in the error of a read or a write that needs another Go type: the cache keeps
+// another form of the kind, or the given type lacks fields that a write sends.
+var ErrPartial = errors.New("the type holds only a part of the object")
+
+var errNil = errors.New("the object is nil")
+
 func newClient(manager *Manager) *Client {
-	made := &Client{manager: manager}
-	made.forms.Store(&map[reflect.Type]*form{})
+	remembered, err := lru.New[appliedKey, applied](appliesRemembered)
+	if err != nil {
+		panic(err) // Only for a size below 1.
+	}
+	made := &Client{manager: manager, applied: remembered}
+	made.forms.Store(&forms{})
 	return made
 }
 
-// Get returns an object of type T from the cache. A kind that is watched as a projection or as metadata
-// is read as that type. Get panics if no controller watches T, or none any longer. So do List and
-// ByIndex.
-func Get[T streams.Object](c *Client, name types.NamespacedName) (object T, found bool) {
-	store := c.read(reflect.TypeFor[T]()).store()
-	if store == nil {
-		return object, false
+// form returns the form of a Go type. kind selects one of several kinds with the type, and may be
+// empty.
+func (c *Client) form(of reflect.Type, kind schema.GroupVersionKind) (*form, error) {
+	known := (*c.forms.Load())[of]
+	switch {
+	case len(known) == 1 && kind.Empty():
+		return known[0], nil
+	case len(known) > 1 && kind.Empty():
+		return nil, fmt.Errorf("%v stands for several kinds; name one with OfKind", of)
 	}
-	held, found := store.Get(name)
-	if !found {
-		return object, false
+	for _, form := range known {
+		if form.as.GroupVersionKind == kind {
+			return form, nil
+		}
 	}
-	return held.(T), true
+	if !kind.Empty() {
+		return nil, fmt.Errorf("%v of %v: %w", of, kind, ErrNotDeclared)
+	}
+	return nil, fmt.Errorf("%v: %w", of, ErrNotDeclared)
 }
 
-// List returns the objects of type T in a namespace from the cache, sorted by namespace and name. An
-// empty namespace stands for all namespaces.
-func List[T streams.Object](c *Client, namespace string) []T {
-	store := c.read(reflect.TypeFor[T]()).store()
-	if store == nil {
-		return nil
+// cachedForm returns the form of a Go type that is to be read from the cache, or live if the kind is
+// not cached. It fails if the cache keeps the kind in another form.
+func (c *Client) cachedForm(of reflect.Type, kind schema.GroupVersionKind) (*form, error) {
+	found, err := c.form(of, kind)
+	if err == nil && !found.kept() {
+		err = fmt.Errorf("%w: the cache keeps %v as %v; read that type, or use GetLive or ListLive for %v",
+			ErrPartial, found.as.GroupKind(), found.watched.kind.Type(), of)
 	}
-	return typed[T](store.List(namespace))
+	return found, err
 }
 
-// ByIndex returns the objects of type T that have a value in an index from the cache, sorted by
-// namespace and name.
-func ByIndex[T streams.Object](c *Client, index, value string) []T {
-	store := c.read(reflect.TypeFor[T]()).store()
-	if store == nil {
-		return nil
-	}
-	return typed[T](store.ByIndex(index, value))
-}
-
-// typed converts objects of the cache to their Go type.
-func typed[T streams.Object](held []streams.Object) []T {
-	objects := make([]T, len(held))
-	for i, object := range held {
-		objects[i] = object.(T)
-	}
-	return objects
-}
-
-// Live reads an object from the API server instead of the cache, which costs a request. Use it if a
-// write was refused in a way that the cache cannot explain. Use it also to read the whole of an object
-// that is kept as a projection or as metadata.
-func Live[T streams.Object](ctx context.Context, c *Client, name types.NamespacedName) (T, error) {
-	kind := c.of(reflect.TypeFor[T]())
-	object := kind.as.New()
-	err := kind.requests.Get().NamespaceIfScoped(name.Namespace, kind.as.Namespaced).
-		Resource(kind.as.Resource).Name(name.Name).Do(ctx).Into(object)
-	if err == nil {
-		object, err = kind.as.Projected(object)
-	}
+// written returns the form of an object for a write. whole reports whether the write sends a whole
+// object, and not only a patch.
+func (c *Client) written(object streams.Object, whole bool) (*form, error) {
+	found, err := c.named(object)
 	if err != nil {
-		return *new(T), fmt.Errorf("reading %s: %w", streams.Key{GroupKind: kind.as.GroupKind(), NamespacedName: name}, err)
+		return nil, err
 	}
-	return object.(T), nil
+	if as := found.as.Form(); as == sources.Projected || as == sources.MetadataOnly && whole {
+		return nil, fmt.Errorf("%w: a %T is a part of a %v; write the API type", ErrPartial, object, found.as.GroupKind())
+	}
+	return found, nil
 }
 
-// Create creates an object and returns it as the API server stored it. T must be the API type. The
-// answer enters the cache in the form in which the kind is kept: whole, as a projection or as metadata.
-// Both also hold for Apply, Merge, Patch and PatchStatus, except that Patch and PatchStatus accept
-// metadata too.
-func Create[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
-	kind := c.written(reflect.TypeFor[T](), "create", true)
-	created := kind.as.New()
-	err := kind.requests.Post().NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
-		Resource(kind.as.Resource).
-		Param(fieldManager, c.manager.options.UserAgent).
-		Body(object).Do(ctx).Into(created)
-	return wrote(ctx, kind, "create", true, object, created, err)
+// named returns the form of an object that a request names.
+func (c *Client) named(object streams.Object) (*form, error) {
+	of := reflect.TypeOf(object)
+	if of == nil || of.Kind() == reflect.Pointer && reflect.ValueOf(object).IsNil() {
+		return nil, errNil
+	}
+	if known := (*c.forms.Load())[of]; len(known) == 1 && !sources.NamesItsKind(of) {
+		return known[0], nil
+	}
+	return c.form(of, object.GetObjectKind().GroupVersionKind())
 }
 
-// Apply applies an object server-side, with force: it takes over the fields that the object sets, even
-// if another field manager owns them. Fields that the object leaves out stay as they are, except for
-// fields that only an earlier Apply set: the API server removes these. Apply returns the object as the
-// API server stored it.
-func Apply[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
-	kind := c.written(reflect.TypeFor[T](), "apply", true)
-	applied := object.DeepCopyObject().(T)
-	applied.GetObjectKind().SetGroupVersionKind(kind.as.GroupVersionKind)
-	applied.SetManagedFields(nil)
-	body, err := json.Marshal(applied)
-	if err != nil {
-		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.as.GroupKind(), object), err)
+// fieldManagerOf returns the field manager of writes: see Options.FieldManager.
+func (c *Client) fieldManagerOf(ctx context.Context) string {
+	member := c.manager.memberOf(ctx)
+	switch {
+	case member != nil && member.fieldManager != "":
+		return member.fieldManager
+	case c.manager.options.FieldManager != "":
+		return c.manager.options.FieldManager
+	case member != nil:
+		return member.name
 	}
-	return patch(ctx, c, kind, types.ApplyPatchType, "apply", body, object)
-}
-
-// Merge sends the fields that object sets as a strategic merge patch. The kind must be built into
-// Kubernetes. Fields that object leaves out stay as they are, and list items are matched by their merge
-// keys. Unlike [Patch], Merge does not need the current state. It costs the API server half as much as
-// [Apply], and removes nothing.
-//
-// A field is set unless it holds the zero value of its type, an empty map or an empty slice. So
-// false, 0, "" and an empty list cannot be merged into a field, and need [Patch]. A pointer that is
-// not nil is set even if it points to a zero value: a Replicas of new(int32) scales to 0. All values
-// of a map and all items of a list are sent, including zero values. The status is left out.
-//
-// If object has a resource version other than the stored object's, Merge fails with a conflict. If it
-// has another uid, Merge fails with an invalid error. In both cases nothing is changed. Merge returns
-// the object as the API server stored it.
-func Merge[T streams.Object](ctx context.Context, c *Client, object T) (T, error) {
-	kind := c.written(reflect.TypeFor[T](), "merge", true)
-	body, err := encodeSet(object)
-	if err != nil {
-		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.as.GroupKind(), object), err)
-	}
-	return patch(ctx, c, kind, types.StrategicMergePatchType, "patch", body, object)
-}
-
-// Patch sends the difference between before, the object as it was read, and after, except for the
-// status. If the object was changed since before was read, Patch fails with a conflict and changes
-// nothing.
-func Patch[T streams.Object](ctx context.Context, c *Client, before, after T) (T, error) {
-	kind := c.written(reflect.TypeFor[T](), "patch", false)
-	body, err := mergePatch(before, after, func(part string) bool { return part != "status" })
-	if err != nil {
-		return *new(T), fmt.Errorf("encoding %s: %w", streams.KeyOf(kind.as.GroupKind(), after), err)
-	}
-	return patch(ctx, c, kind, types.MergePatchType, "patch", body, before)
-}
-
-// PatchStatus sends the difference between the status in before, the object as it was read, and the
-// status in after. It changes nothing else. If the object was changed since before was read,
-// PatchStatus fails with a conflict and changes nothing.
-func PatchStatus[T streams.Object](ctx context.Context, c *Client, before, after T) (T, error) {
-	kind := c.written(reflect.TypeFor[T](), "patch", false)
-	body, err := mergePatch(before, after, func(part string) bool { return part == "status" })
-	if err != nil {
-		return *new(T), fmt.Errorf("encoding the status of %s: %w", streams.KeyOf(kind.as.GroupKind(), after), err)
-	}
-	return patch(ctx, c, kind, types.MergePatchType, "patch", body, before, "status")
-}
-
-func patch[T streams.Object](ctx context.Context, c *Client, kind *form, how types.PatchType, verb string,
-	body []byte, object T, subresources ...string) (T, error) {
-	request := kind.requests.Patch(how).NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
-		Resource(kind.as.Resource).Name(object.GetName()).SubResource(subresources...).
-		Param(fieldManager, c.manager.options.UserAgent)
-	if how == types.ApplyPatchType {
-		request.Param("force", "true")
-	}
-	patched := kind.as.New()
-	err := request.Body(body).Do(ctx).Into(patched)
-	// If a write is conditional on a version, an answer with another version can only come from it.
-	conditional := how != types.ApplyPatchType && object.GetResourceVersion() != "" && patched.GetResourceVersion() != object.GetResourceVersion()
-	return wrote(ctx, kind, verb, conditional, object, patched, err)
-}
-
-// errNoObject is wrapped in the error of a write whose answer is not the object.
-var errNoObject = errors.New("the answer is not the object that was written; is there a proxy before the API server?")
-
-// wrote handles the answer to a write: it records the write for the attempt, and makes the answer
-// visible to readers. sole is Write.Sole.
-func wrote[T streams.Object](ctx context.Context, kind *form, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
-	key := streams.KeyOf(kind.as.GroupKind(), object)
-	if err != nil {
-		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, err)
-	}
-	// client-go leaves the object empty where the answer is a Status of success, or nothing.
-	if answer.GetName() == "" {
-		return *new(T), fmt.Errorf("cannot %s %s: %w", verb, key, errNoObject)
-	}
-	key = streams.KeyOf(kind.as.GroupKind(), answer) // The server may have generated the name.
-	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
-	reported := kind.reports(answer) // This comes before AsWatched, which may remove the labels.
-	kept, err := sources.AsWatched(kind.kind, kind.options, answer)
-	if err != nil {
-		return *new(T), fmt.Errorf("%s was written, but cannot enter the cache: %w", key, err)
-	}
-	var since time.Time
-	if request, ok := operators.RequestOf(ctx); ok && len(request.Causes) > 0 {
-		since = request.Received
-	}
-	return recordAnswer(kind, answer, kept, since, reported).(T), nil
-}
-
-// recordAnswer adds kept, the form of an answer that the cache keeps, to the cache. It returns the
-// object for the caller of the write. The two objects share nothing, because the caller may change its
-// object. The smaller one is copied. An object that the watch does not report stays out of the cache.
-func recordAnswer(kind *form, answer, kept streams.Object, since time.Time, reported bool) streams.Object {
-	store, whole := kind.store(), kind.kept()
-	if whole {
-		answer = kept
-	}
-	if store == nil {
-		return answer
-	}
-	if !whole { // A projection may share parts with the object that it was made of.
-		kept = kept.DeepCopyObject().(streams.Object)
-	}
-	kind.options.Status.RecordWrite(kept.GetNamespace(), kept.GetResourceVersion())
-	passed := !reported || store.RecordWrite(kept, since)
-	if whole && !passed {
-		return answer.DeepCopyObject().(streams.Object)
-	}
-	return answer
+	return c.manager.options.UserAgent
 }

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"reflect"
@@ -67,19 +68,15 @@ func TestPatchStatusPatchesTheStatusAloneOfTheObjectAsItWasRead(t *testing.T) {
 			},
 			map[string]any{"phase": "Running"},
 		},
-		"no change": {func(*corev1.Pod) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, last := answering(t, func() *http.Response { return says(http.StatusOK, pod("x", "6")) })
 			after := before.DeepCopy()
 			test.change(after)
-			if _, err := controller.PatchStatus(t.Context(), client(t, api), before, after); err != nil {
+			if _, err := controller.PatchStatus(t.Context(), client(t, api), after, controller.MergeFrom(before)); err != nil {
 				t.Fatal(err)
 			}
-			want := map[string]any{"metadata": map[string]any{"resourceVersion": "5"}}
-			if test.status != nil {
-				want["status"] = test.status
-			}
+			want := map[string]any{"metadata": map[string]any{"resourceVersion": "5"}, "status": test.status}
 			if !reflect.DeepEqual(last.body, want) {
 				t.Errorf("it sent %v, want %v", last.body, want)
 			}
@@ -90,6 +87,31 @@ func TestPatchStatusPatchesTheStatusAloneOfTheObjectAsItWasRead(t *testing.T) {
 	}
 }
 
+func TestAPatchThatWouldChangeNothingIsNotSent(t *testing.T) {
+	api, last := answering(t, func() *http.Response { return says(http.StatusOK, pod("x", "6")) })
+	c, before := client(t, api), pod("x", "5")
+	labelled := labelled(pod("x", "5"))
+	for name, patch := range map[string]func() (*corev1.Pod, error){
+		"merge": func() (*corev1.Pod, error) {
+			return controller.Patch(t.Context(), c, before.DeepCopy(), controller.MergeFrom(before))
+		},
+		"strategic": func() (*corev1.Pod, error) {
+			return controller.Patch(t.Context(), c, before.DeepCopy(), controller.StrategicMergeFrom(before))
+		},
+		"status": func() (*corev1.Pod, error) {
+			return controller.PatchStatus(t.Context(), c, labelled, controller.MergeFrom(before))
+		},
+		"JSON": func() (*corev1.Pod, error) {
+			return controller.Patch(t.Context(), c, before.DeepCopy(), controller.JSONPatch())
+		},
+	} {
+		answer, err := patch()
+		if err != nil || last.method != "" || answer.ResourceVersion != "5" || answer == before {
+			t.Errorf("%s: it sent %+v and returned %v: %v", name, *last, answer, err)
+		}
+	}
+}
+
 func TestAConflictIsToldWithTheObjectAndChangesNoReads(t *testing.T) {
 	api, _ := answering(t, func() *http.Response {
 		return refusal(http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified")
@@ -97,11 +119,11 @@ func TestAConflictIsToldWithTheObjectAndChangesNoReads(t *testing.T) {
 	c := client(t, api)
 	after := pod("x", "5")
 	after.Status.Phase = corev1.PodRunning
-	patched, err := controller.PatchStatus(t.Context(), c, pod("x", "5"), after)
+	patched, err := controller.PatchStatus(t.Context(), c, after, controller.MergeFrom(pod("x", "5")))
 	if !apierrors.IsConflict(err) || err.Error() != "cannot patch Pod a/x: the object has been modified" || patched != nil {
 		t.Errorf("it returned %v and the error %v", patched, err)
 	}
-	if held, found := controller.Get[*corev1.Pod](c, types.NamespacedName{Namespace: "a", Name: "x"}); found {
+	if held, found := cached[*corev1.Pod](c, types.NamespacedName{Namespace: "a", Name: "x"}); found {
 		t.Errorf("the next read sees %v", held)
 	}
 }
@@ -116,7 +138,7 @@ func TestWhatWasWrittenTheNextReadSees(t *testing.T) {
 			return controller.Create(t.Context(), c, pod("x", ""))
 		},
 		http.MethodPatch + " /api/v1/namespaces/a/pods/x?fieldManager=tester&force=true": func(c *controller.Client) (*corev1.Pod, error) {
-			return controller.Apply(t.Context(), c, pod("x", ""))
+			return controller.Apply[*corev1.Pod](t.Context(), c, controller.ApplyConfigurationOf(pod("x", "")), controller.Force())
 		},
 	} {
 		c := client(t, api)
@@ -127,14 +149,20 @@ func TestWhatWasWrittenTheNextReadSees(t *testing.T) {
 		if got := last.method + " " + last.path + "?" + last.query; got != verb {
 			t.Errorf("it sent %s, want %s", got, verb)
 		}
-		held, found := controller.Get[*corev1.Pod](c, name)
+		held, found := cached[*corev1.Pod](c, name)
 		if !found || !reflect.DeepEqual(held, written) || held.ResourceVersion != "6" || len(held.ManagedFields) > 0 {
 			t.Errorf("the next read sees %v", held)
 		}
-		if all := controller.List[*corev1.Pod](c, "a"); len(all) != 1 || !reflect.DeepEqual(all[0], written) {
+		if all := listed[*corev1.Pod](c, controller.InNamespace("a")); len(all) != 1 || !reflect.DeepEqual(all[0], written) {
 			t.Errorf("the next list is %v", all)
 		}
 	}
+}
+
+// labelled returns the pod with a label.
+func labelled(pod *corev1.Pod) *corev1.Pod {
+	pod.Labels = map[string]string{"app": "red"}
+	return pod
 }
 
 // shared is a projection whose metadata shares maps and slices with the whole object.
@@ -157,32 +185,32 @@ func TestWhatAWriteReturnsIsTheCallersOwn(t *testing.T) {
 			return controller.Create(t.Context(), c, pod("x", ""))
 		},
 		"Apply": func(c *controller.Client) (*corev1.Pod, error) {
-			return controller.Apply(t.Context(), c, pod("x", ""))
+			return controller.Apply[*corev1.Pod](t.Context(), c, controller.ApplyConfigurationOf(pod("x", "")), controller.Force())
 		},
 		"Merge": func(c *controller.Client) (*corev1.Pod, error) {
-			return controller.Merge(t.Context(), c, pod("x", ""))
+			return controller.Patch(t.Context(), c, pod("x", ""), controller.StrategicMerge())
 		},
 		"Patch": func(c *controller.Client) (*corev1.Pod, error) {
-			return controller.Patch(t.Context(), c, pod("x", "5"), pod("x", "5"))
+			return controller.Patch(t.Context(), c, labelled(pod("x", "5")), controller.MergeFrom(pod("x", "5")))
 		},
 		"PatchStatus": func(c *controller.Client) (*corev1.Pod, error) {
-			return controller.PatchStatus(t.Context(), c, pod("x", "5"), pod("x", "5"))
+			return controller.PatchStatus(t.Context(), c, running("5"), controller.MergeFrom(pod("x", "5")))
 		},
 	}
 	name := types.NamespacedName{Namespace: "a", Name: "x"}
-	get := func(c *controller.Client) *corev1.Pod { held, _ := controller.Get[*corev1.Pod](c, name); return held }
+	get := func(c *controller.Client) *corev1.Pod { held, _ := cached[*corev1.Pod](c, name); return held }
 	for kept, test := range map[string]struct {
 		of   controller.Option
 		read func(*controller.Client) metav1.Object
 	}{
 		"whole": {controller.For(&corev1.Pod{}), func(c *controller.Client) metav1.Object { return get(c) }},
 		"metadata": {controller.For(&controller.Metadata[corev1.Pod]{}), func(c *controller.Client) metav1.Object {
-			held, _ := controller.Get[*controller.Metadata[corev1.Pod]](c, name)
+			held, _ := cached[*controller.Metadata[corev1.Pod]](c, name)
 			return held
 		}},
 		"a projection": {
 			controller.For(&shared{}, controller.Project(func(whole *corev1.Pod) *shared { return &shared{ObjectMeta: whole.ObjectMeta} })),
-			func(c *controller.Client) metav1.Object { held, _ := controller.Get[*shared](c, name); return held },
+			func(c *controller.Client) metav1.Object { held, _ := cached[*shared](c, name); return held },
 		},
 	} {
 		for verb, write := range writes {
@@ -206,7 +234,7 @@ func TestApplySendsTheObjectWithItsKindAndWithoutManagedFields(t *testing.T) {
 	object := pod("x", "")
 	object.TypeMeta = metav1.TypeMeta{}
 	object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
-	if _, err := controller.Apply(t.Context(), client(t, api), object); err != nil {
+	if _, err := controller.Apply[*corev1.Pod](t.Context(), client(t, api), controller.ApplyConfigurationOf(object), controller.Force()); err != nil {
 		t.Fatal(err)
 	}
 	metadata, _ := last.body["metadata"].(map[string]any)
@@ -224,7 +252,7 @@ func TestMergeSendsWhatIsSetOnConditionOfItsVersion(t *testing.T) {
 	object := pod("x", "5")
 	object.Labels, object.Status.Phase = map[string]string{"app": "red"}, corev1.PodRunning
 	c := client(t, api)
-	merged, err := controller.Merge(t.Context(), c, object)
+	merged, err := controller.Patch(t.Context(), c, object, controller.StrategicMerge())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +268,7 @@ func TestMergeSendsWhatIsSetOnConditionOfItsVersion(t *testing.T) {
 			t.Errorf("it sent the %s %v", part, sent)
 		}
 	}
-	if held, found := controller.Get[*corev1.Pod](c, types.NamespacedName{Namespace: "a", Name: "x"}); !found || !reflect.DeepEqual(held, merged) {
+	if held, found := cached[*corev1.Pod](c, types.NamespacedName{Namespace: "a", Name: "x"}); !found || !reflect.DeepEqual(held, merged) {
 		t.Errorf("the next read sees %v", held)
 	}
 }
@@ -248,22 +276,42 @@ func TestMergeSendsWhatIsSetOnConditionOfItsVersion(t *testing.T) {
 func TestLiveReadsPastTheCache(t *testing.T) {
 	api, last := answering(t, func() *http.Response { return says(http.StatusOK, pod("x", "6")) })
 	c := client(t, api)
-	live, err := controller.Live[*corev1.Pod](t.Context(), c, types.NamespacedName{Namespace: "a", Name: "x"})
+	live, err := controller.GetLive[*corev1.Pod](t.Context(), c, types.NamespacedName{Namespace: "a", Name: "x"})
 	if err != nil || live.ResourceVersion != "6" || last.path != "/api/v1/namespaces/a/pods/x" {
 		t.Errorf("it read %v from %s: %v", live, last.path, err)
 	}
 	api, _ = answering(t, func() *http.Response { return refusal(http.StatusNotFound, metav1.StatusReasonNotFound, "no such pod") })
-	_, err = controller.Live[*corev1.Pod](t.Context(), client(t, api), types.NamespacedName{Namespace: "a", Name: "x"})
-	if !apierrors.IsNotFound(err) || err.Error() != "reading Pod a/x: no such pod" {
+	_, err = controller.GetLive[*corev1.Pod](t.Context(), client(t, api), types.NamespacedName{Namespace: "a", Name: "x"})
+	if !apierrors.IsNotFound(err) || err.Error() != "cannot get Pod a/x: no such pod" {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestATypeThatNobodyWatchesIsAMistakeOfTheProgram(t *testing.T) {
-	defer func() {
-		if said, _ := recover().(string); !strings.Contains(said, "no controller of the manager watches *v1.Secret; name it in For, Owns or Watches") {
-			t.Errorf("it said %q", said)
+func TestAKindThatNoControllerDeclaresIsAnErrorThatSaysSo(t *testing.T) {
+	c, name := client(t, silent), types.NamespacedName{Namespace: "a", Name: "x"}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}}
+	for call, does := range map[string]func() error{
+		"Get":      func() error { _, err := controller.Get[*corev1.Secret](t.Context(), c, name); return err },
+		"GetLive":  func() error { _, err := controller.GetLive[*corev1.Secret](t.Context(), c, name); return err },
+		"List":     func() error { _, err := controller.List[*corev1.Secret](t.Context(), c); return err },
+		"ListLive": func() error { _, err := controller.ListLive[*corev1.Secret](t.Context(), c); return err },
+		"Create":   func() error { _, err := controller.Create(t.Context(), c, secret); return err },
+		"Update":   func() error { _, err := controller.Update(t.Context(), c, secret); return err },
+		"Patch": func() error {
+			_, err := controller.Patch(t.Context(), c, secret, controller.StrategicMerge())
+			return err
+		},
+		"Apply": func() error {
+			_, err := controller.Apply[*corev1.Secret](t.Context(), c, controller.ApplyConfigurationOf(secret))
+			return err
+		},
+		"Delete":      func() error { return controller.Delete(t.Context(), c, secret) },
+		"DeleteAllOf": func() error { return controller.DeleteAllOf[*corev1.Secret](t.Context(), c, nil) },
+		"Scale":       func() error { _, err := controller.Scale(t.Context(), c, secret, 1); return err },
+		"NewClaim":    func() error { _, err := controller.NewClaim[*corev1.Secret](c); return err },
+	} {
+		if err := does(); !errors.Is(err, controller.ErrNotDeclared) || !strings.Contains(err.Error(), "name it in For, Owns, Watches or Uses") {
+			t.Errorf("%s returns %v", call, err)
 		}
-	}()
-	controller.List[*corev1.Secret](client(t, silent), "")
+	}
 }

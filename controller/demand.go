@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,37 +18,104 @@ const demandLinger = time.Minute
 
 // demand is the demand for a kind that is watched on demand.
 type demand struct {
-	wanted atomic.Bool
+	claims claims
 
 	// The fields below are protected by membership.changing.
-	claims int       // controllers that name the kind with OnDemand
-	met    bool      // the demand is one of the users of the watch
-	since  time.Time // when a demand that is met was found to be no longer wanted; zero while it is wanted
+	named int       // controllers that name the kind with OnDemand
+	met   bool      // the demand is one of the users of the watch
+	since time.Time // when a demand that is met was found to be no longer wanted; zero while it is wanted
 }
 
-// OnDemand restricts the watch of a kind to the times when [Demand] wants it. It suits kinds that are
+// claims counts the claims of a kind.
+type claims struct {
+	mu    sync.Mutex
+	held  int // claims that were not released
+	epoch int // grows when all claims end because no controller names the kind any longer
+}
+
+// wanted reports whether the kind is claimed.
+func (c *claims) wanted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held > 0
+}
+
+// add adds a claim, and returns the epoch in which it counts.
+func (c *claims) add() (epoch int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held++
+	return c.epoch
+}
+
+// remove removes a claim of an epoch.
+func (c *claims) remove(epoch int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if epoch == c.epoch {
+		c.held--
+	}
+}
+
+// end ends all claims.
+func (c *claims) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = 0
+	c.epoch++
+}
+
+// OnDemand restricts the watch of a kind to the times when a [Claim] is held. It suits kinds that are
 // needed now and then, such as pods while an application does not get ready. It is an option of [Owns]
 // and [Watches].
 //
 // While the kind is not watched, reads find none of its objects. A controller does not wait for the
 // kind at its start. The kind does not count for the level of sync before it is [cache.Current].
-func OnDemand() InputOption { return func(i *input) { i.onDemand = true } }
+func OnDemand() InputOption { return inputOption(func(i *input) { i.onDemand = true }) }
 
-// Demand sets whether the kind of T, which controllers watch [OnDemand], is wanted from now on. All
-// callers share one demand, and the last call applies. The watch begins at once, and ends a minute
-// after the kind is no longer wanted. current reports whether the kind is watched and the cache has all
-// its objects: see [cache.Current].
-//
-// When the watch begins, every object is a change, as at a start, and makes requests by the rules of
-// the controllers. Demand may be called from any goroutine, and does not wait. It panics for a type
-// that no controller names.
-func Demand[T streams.Object](c *Client, wanted bool) (current bool) {
-	kind := c.read(reflect.TypeFor[T]())
-	if kind.demand.wanted.Swap(wanted) != wanted {
+// Claim asks for a kind that controllers watch [OnDemand]. The watch begins with the first claim, and
+// ends a minute after the last one was released. Its methods may be called from any goroutine, and do not
+// wait. Create it with [NewClaim].
+type Claim struct {
+	manager  *Manager
+	of       *watched
+	epoch    int
+	released atomic.Bool
+}
+
+// NewClaim creates a claim on the kind of T. When the watch begins, every object is a change, as at a
+// start, and makes requests by the rules of the controllers. NewClaim fails if no controller watches the
+// kind. When the last controller that names the kind with OnDemand is removed, all claims end.
+func NewClaim[T streams.Object](c *Client, options ...ReadOption) (*Claim, error) {
+	wanted := reading{}.applied(options)
+	err := wanted.ofOne()
+	var found *form
+	if err == nil {
+		found, err = c.cachedForm(reflect.TypeFor[T](), wanted.kind)
+	}
+	if err == nil && found.watched == nil {
+		err = fmt.Errorf("%v is not watched; name it in Owns or Watches, with OnDemand", found.as.GroupKind())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot claim a kind: %w", err)
+	}
+	made := &Claim{manager: c.manager, of: found.watched, epoch: found.watched.demand.claims.add()}
+	c.manager.notifyDemand()
+	return made, nil
+}
+
+// Current reports whether the kind is watched, and the cache has all its objects: see [cache.Current].
+func (c *Claim) Current() bool {
+	store := c.of.store()
+	return store != nil && store.Level() >= cache.Current
+}
+
+// Release ends the claim. Further calls do nothing.
+func (c *Claim) Release() {
+	if !c.released.Swap(true) {
+		c.of.demand.claims.remove(c.epoch)
 		c.manager.notifyDemand()
 	}
-	store := kind.store()
-	return store != nil && store.Level() >= cache.Current
 }
 
 // notifyDemand wakes followDemand.
@@ -81,8 +150,8 @@ func (m *Manager) meetDemand(now time.Time) (due time.Time) {
 	defer m.changing.Unlock()
 	for _, watched := range m.present.Load().watches {
 		demand := &watched.demand
-		switch wanted := demand.wanted.Load(); {
-		case demand.claims == 0 || wanted == demand.met && demand.since.IsZero():
+		switch wanted := demand.claims.wanted(); {
+		case demand.named == 0 || wanted == demand.met && demand.since.IsZero():
 		case wanted && demand.met:
 			demand.since = time.Time{}
 		case wanted:
@@ -105,8 +174,8 @@ func (m *Manager) meetDemand(now time.Time) (due time.Time) {
 // endDemand releases the watch that a demand uses.
 func (m *Manager) endDemand(watched *watched) {
 	watched.demand.since = time.Time{}
-	if watched.demand.claims == 0 {
-		watched.demand.wanted.Store(false)
+	if watched.demand.named == 0 {
+		watched.demand.claims.end()
 	}
 	if watched.demand.met {
 		watched.demand.met = false

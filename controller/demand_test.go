@@ -20,12 +20,56 @@ var secretsOnDemand = controller.Watches(&corev1.Secret{}, func(object streams.O
 
 // demand sets whether secrets are wanted, and reports whether they are current.
 func (p *park) demand(wanted bool) (current bool) {
-	return controller.Demand[*corev1.Secret](p.manager.Client(), wanted)
+	return setClaim[*corev1.Secret](p.manager.Client(), &p.claim, wanted)
+}
+
+// setClaim holds a claim on a kind, or none. It reports whether a kind that is claimed is current.
+func setClaim[T streams.Object](c *controller.Client, held **controller.Claim, wanted bool) (current bool) {
+	former := *held
+	if *held = nil; wanted {
+		if made, err := controller.NewClaim[T](c); err == nil {
+			*held = made
+		}
+	}
+	if former != nil {
+		former.Release()
+	}
+	return *held != nil && (*held).Current()
+}
+
+func TestAKindIsWatchedUntilItsLastClaimIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPark(t)
+		p.create(config("x"), secret("x"))
+		p.add("both", ofConfigs, secretsOnDemand)
+		p.run()
+		var claims []*controller.Claim
+		for range 3 {
+			made, err := controller.NewClaim[*corev1.Secret](p.manager.Client())
+			p.must(err)
+			claims = append(claims, made)
+		}
+		p.calm()
+		p.watches("with three claims", 2, 2)
+		for range 5 { // Another Release of one claim releases nothing else.
+			claims[0].Release()
+		}
+		claims[1].Release()
+		<-time.After(2 * time.Minute)
+		p.watches("with one claim", 2, 2)
+		if !claims[2].Current() {
+			t.Error("secrets are claimed but not current")
+		}
+		claims[2].Release()
+		<-time.After(2 * time.Minute)
+		p.watches("without a claim", 1, 2)
+		p.stop()
+	})
 }
 
 func (p *park) wantSecrets(when string, want int) {
 	p.t.Helper()
-	if got := len(controller.List[*corev1.Secret](p.manager.Client(), "")); got != want {
+	if got := len(listed[*corev1.Secret](p.manager.Client())); got != want {
 		p.t.Errorf("%s %d secrets are found, want %d", when, got, want)
 	}
 }

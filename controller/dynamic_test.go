@@ -100,7 +100,7 @@ func TestAControllerThatIsAddedLaterIsAskedForTheSame(t *testing.T) {
 							p.t.Errorf("a cause of %s is %+v", request.Name, cause)
 						}
 					}
-					if len(request.Causes) == 0 || len(controller.List[*corev1.Secret](p.manager.Client(), "")) != 2 {
+					if len(request.Causes) == 0 || len(listed[*corev1.Secret](p.manager.Client())) != 2 {
 						p.t.Errorf("%s is reconciled for %v before the caches are filled", request.Name, request.Causes)
 					}
 					return 0, nil

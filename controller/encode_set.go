@@ -20,16 +20,24 @@ import (
 // pointer that is not nil is set, whatever it points to. A struct is set if one of its fields is.
 // Elements of slices and values of maps are always set.
 func encodeSet(object streams.Object) ([]byte, error) {
+	return encodeSetWithout(object, "status")
+}
+
+// encodeAllSet encodes the fields of an object that are set, with the status.
+func encodeAllSet(object streams.Object) ([]byte, error) { return encodeSetWithout(object, "") }
+
+// encodeSetWithout encodes the fields that are set, except for one part of the object.
+func encodeSetWithout(object streams.Object, part string) ([]byte, error) {
 	value := reflect.ValueOf(object)
 	if encodesItself(value) { // An Unstructured, for example, has only fields that are set.
 		split, err := partsOf(object)
 		if err != nil {
 			return nil, err
 		}
-		delete(split, "status")
+		delete(split, part)
 		return json.Marshal(split)
 	}
-	encoder := &setEncoder{without: "status"}
+	encoder := &setEncoder{without: part}
 	if err := encoder.element(value); err != nil {
 		return nil, err
 	}

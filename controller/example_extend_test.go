@@ -45,7 +45,7 @@ func ExampleStage() {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	_ = manager.Add("secrets", func(_ context.Context, request operators.Request) (time.Duration, error) {
-		held, found := controller.Get[*corev1.Secret](manager.Client(), request.NamespacedName)
+		held, found := cached[*corev1.Secret](manager.Client(), request.NamespacedName)
 		fmt.Println(request.Name, found, len(held.Data))
 		stop()
 		return 0, nil

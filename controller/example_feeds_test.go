@@ -20,6 +20,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"github.com/bellerophon-io/bellerophon/streams"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -83,16 +84,17 @@ func ExampleFrom_folder() {
 		}
 		wanted := &corev1.ConfigMap{Data: map[string]string{"content": string(content)}}
 		wanted.Namespace, wanted.Name = request.Namespace, request.Name
-		config, exists := controller.Get[*corev1.ConfigMap](client, request.NamespacedName)
+		config, err := controller.Get[*corev1.ConfigMap](ctx, client, request.NamespacedName)
 		switch {
-		case !exists:
+		case apierrors.IsNotFound(err):
 			_, err = controller.Create(ctx, client, wanted)
+		case err != nil:
 		case maps.Equal(config.Data, wanted.Data):
 			return 0, nil
 		default:
 			changed := config.DeepCopy()
 			changed.Data = wanted.Data
-			_, err = controller.Patch(ctx, client, config, changed)
+			_, err = controller.Patch(ctx, client, changed, controller.MergeFrom(config))
 		}
 		if err != nil {
 			return 0, err

@@ -12,6 +12,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -27,12 +28,14 @@ func Example() {
 // expose is the reconciler: every deployment has a service of its name.
 func expose(client *controller.Client) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
-		deployment, wanted := controller.Get[*appsv1.Deployment](client, request.NamespacedName)
-		_, exists := controller.Get[*corev1.Service](client, request.NamespacedName)
-		if !wanted || exists {
-			return 0, nil
+		deployment, err := controller.Get[*appsv1.Deployment](ctx, client, request.NamespacedName)
+		if err != nil {
+			return 0, controller.IgnoreNotFound(err)
 		}
-		_, err := controller.Create(ctx, client, &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		if _, err = controller.Get[*corev1.Service](ctx, client, request.NamespacedName); !apierrors.IsNotFound(err) {
+			return 0, err
+		}
+		_, err = controller.Create(ctx, client, &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 			Namespace: deployment.Namespace, Name: deployment.Name,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
 		}})

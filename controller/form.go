@@ -4,13 +4,43 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 
+	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
+
+// forms holds the forms of each Go type. Forms of watched kinds precede forms of kinds that are used.
+type forms map[reflect.Type][]*form
+
+// form is a Go type for a kind that a controller declares. Each watched kind has the form in which the
+// cache keeps it, which is read. If that is not the API type, the kind also has its whole form, which is
+// written. A kind that is only used has its whole form alone.
+type form struct {
+	watched  *watched // nil for a kind that is only used
+	as       sources.Kind
+	requests *rest.RESTClient
+}
+
+// kept reports whether reads of the form need no other form: the cache keeps the kind in this form, or
+// not at all.
+func (f *form) kept() bool { return f.watched == nil || f.as.Type() == f.watched.kind.Type() }
+
+// store returns the store of the kind, or nil while the kind is not watched.
+func (f *form) store() *cache.Store {
+	if f.watched == nil {
+		return nil
+	}
+	return f.watched.store()
+}
+
+// live reports whether reads go to the API server. A kind on demand that is not wanted now is not read
+// live.
+func (f *form) live() bool { return f.watched == nil }
 
 // reports returns whether the watch will report an object that was written. It does if the label
 // selector matches the object. It also does if the cache has the object: the watch then reports that
@@ -28,19 +58,17 @@ func (w *watched) reports(object streams.Object) bool {
 	return known
 }
 
-// form is a Go type for a watched kind. Each kind has the form in which the cache keeps it, which is
-// read. If that is not the API type, the kind also has its whole form, which is written.
-type form struct {
-	*watched
-	as       sources.Kind
-	requests *rest.RESTClient
+// copy returns a copy that can be changed without changing these forms.
+func (f forms) copy() forms {
+	copied := maps.Clone(f)
+	for of, known := range copied {
+		copied[of] = slices.Clone(known)
+	}
+	return copied
 }
 
-// kept reports whether the cache keeps the kind in this form.
-func (f *form) kept() bool { return f.as.Type() == f.kind.Type() }
-
-// add adds the forms of a kind to forms. It fails if another kind has one of the types.
-func (c *Client) add(forms map[reflect.Type]*form, kind *watched) error {
+// watch adds the forms of a watched kind.
+func (f forms) watch(c *Client, kind *watched) error {
 	made := []*form{{watched: kind, as: kind.kind, requests: kind.client}}
 	if c.manager.scheme.Recognizes(kind.kind.GroupVersionKind) {
 		object, err := c.manager.scheme.New(kind.kind.GroupVersionKind)
@@ -55,26 +83,49 @@ func (c *Client) add(forms map[reflect.Type]*form, kind *watched) error {
 			made = append(made, whole)
 		}
 	}
-	for _, form := range made {
-		if taken := forms[form.as.Type()]; taken != nil {
-			return fmt.Errorf("%v is the type of %v already, and cannot be the type of %v too; define another type",
-				form.as.Type(), taken.kind.GroupVersionKind, kind.kind.GroupVersionKind)
+	for _, added := range made {
+		of := added.as.Type()
+		for _, known := range f[of] {
+			if known.watched != nil && !sources.NamesItsKind(of) {
+				return fmt.Errorf("%v is the type of %v already, and cannot be the type of %v too; define another type",
+					of, known.as.GroupVersionKind, kind.kind.GroupVersionKind)
+			}
 		}
-	}
-	for _, form := range made {
-		forms[form.as.Type()] = form
+		same := func(known *form) bool { return known.watched == nil && known.as.GroupKind() == added.as.GroupKind() }
+		f[of] = append([]*form{added}, slices.DeleteFunc(f[of], same)...)
 	}
 	return nil
 }
 
-// forget removes the forms of a kind.
-func (c *Client) forget(kind *watched) {
-	kept := maps.Clone(*c.forms.Load())
-	maps.DeleteFunc(kept, func(_ reflect.Type, form *form) bool { return form.watched == kind })
-	c.forms.Store(&kept)
+// use adds the form of a kind that is used, unless a watch has one of its type.
+func (f forms) use(kind *used) {
+	of := kind.form.as.Type()
+	for _, known := range f[of] {
+		if known.as.GroupKind() == kind.form.as.GroupKind() {
+			return
+		}
+	}
+	f[of] = append(f[of], kind.form)
 }
 
-// whole returns the form of a kind as its API type.
+// forget removes the forms of a kind that is no longer watched.
+func (f forms) forget(kind *watched) {
+	for of, known := range f {
+		if f[of] = slices.DeleteFunc(known, func(form *form) bool { return form.watched == kind }); len(f[of]) == 0 {
+			delete(f, of)
+		}
+	}
+}
+
+// drop removes the form of a kind that is no longer used.
+func (f forms) drop(kind *used) {
+	of := kind.form.as.Type()
+	if f[of] = slices.DeleteFunc(f[of], func(form *form) bool { return form == kind.form }); len(f[of]) == 0 {
+		delete(f, of)
+	}
+}
+
+// whole returns the form of a watched kind as its API type.
 func (c *Client) whole(kind *watched, object streams.Object) (*form, error) {
 	options := []sources.KindOption{sources.Plural(kind.kind.Resource), sources.OfKind(kind.kind.GroupVersionKind)}
 	if !kind.kind.Namespaced {
@@ -89,69 +140,4 @@ func (c *Client) whole(kind *watched, object streams.Object) (*form, error) {
 		return nil, err
 	}
 	return &form{watched: kind, as: as, requests: requests}, nil
-}
-
-// of returns the form of a type. It panics for a type that is not watched, which is a bug of the caller.
-func (c *Client) of(object reflect.Type) *form {
-	found := (*c.forms.Load())[object]
-	if found == nil {
-		panic(fmt.Sprintf("controller: no controller of the manager watches %v; name it in For, Owns or Watches", object))
-	}
-	return found
-}
-
-// read returns the form of a type that is to be read from the cache. It panics if the cache keeps the
-// kind in another form.
-func (c *Client) read(object reflect.Type) *form {
-	found := c.of(object)
-	if !found.kept() {
-		panic(fmt.Sprintf("controller: the cache holds %v as %v; read that type, or use Live to read %v from the API server", found.kind.GroupKind(), found.kind.Type(), object))
-	}
-	return found
-}
-
-// written returns the form of a type for a write. whole reports whether the write sends a whole object,
-// and not only a patch. written panics if the type lacks fields that the write needs.
-func (c *Client) written(object reflect.Type, verb string, whole bool) *form {
-	found := c.of(object)
-	if as := found.as.Form(); as == sources.Projected || as == sources.MetadataOnly && whole {
-		panic(fmt.Sprintf("controller: cannot %s a %v, which is only a part of a %v; %s the API type", verb, object, found.kind.GroupKind(), verb))
-	}
-	return found
-}
-
-// same returns an error unless the given kind and options agree with the watch that exists.
-func (w *watched) same(kind sources.Kind, options sources.WatchOptions, project identity) error {
-	known := w.kind
-	switch {
-	case known.GroupVersionKind != kind.GroupVersionKind || known.Resource != kind.Resource:
-		return fmt.Errorf("%v is watched twice, as %s of version %s and as %s of version %s; use the same version and plural everywhere",
-			kind.GroupKind(), known.Resource, known.Version, kind.Resource, kind.Version)
-	case known.Type() != kind.Type():
-		return fmt.Errorf("%v is watched twice, as %v and as %v; use one type everywhere", kind.GroupKind(), known.Type(), kind.Type())
-	case known.Namespaced != kind.Namespaced:
-		return fmt.Errorf("%v is watched twice, with different options: ClusterScoped is given in one place only; give it everywhere or nowhere", kind.GroupKind())
-	case w.options.LabelSelector != options.LabelSelector:
-		return differs(kind, "LabelSelector", w.options.LabelSelector, options.LabelSelector)
-	case w.options.FieldSelector != options.FieldSelector:
-		return differs(kind, "FieldSelector", w.options.FieldSelector, options.FieldSelector)
-	case known.Form() != kind.Form() || w.project != project:
-		return functionDiffers(kind, "Project")
-	case identityOf(w.options.Transform) != identityOf(options.Transform):
-		return functionDiffers(kind, "Transform")
-	}
-	return nil
-}
-
-// differs returns the error for two different values of an option.
-func differs(kind sources.Kind, option, known, given string) error {
-	return fmt.Errorf("%v is watched twice, with different options: %s is %q elsewhere and %q here; give it the same %s everywhere, or run the controllers in two managers",
-		kind.GroupKind(), option, known, given, option)
-}
-
-// functionDiffers returns the error for two different functions of an option.
-func functionDiffers(kind sources.Kind, option string) error {
-	return fmt.Errorf("%v is watched twice, with different options: %s is not the same function value; "+
-		"give it the same %s everywhere (a closure or a method value from one variable), or run the controllers in two managers",
-		kind.GroupKind(), option, option)
 }

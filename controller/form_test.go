@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"reflect"
 	"strings"
@@ -79,21 +80,21 @@ func TestAWriteOfTheWholeEntersTheCacheAsWhatIsKept(t *testing.T) {
 		read func(*controller.Client) (version string, label string, phase corev1.PodPhase)
 	}{
 		"a projection": {controller.For(&phase{}, controller.Project(phaseOf)), func(c *controller.Client) (string, string, corev1.PodPhase) {
-			held, found := controller.Get[*phase](c, podX)
-			if !found || len(controller.List[*phase](c, "a")) != 1 {
+			held, found := cached[*phase](c, podX)
+			if !found || len(listed[*phase](c, controller.InNamespace("a"))) != 1 {
 				return "", "", ""
 			}
 			return held.ResourceVersion, "red", held.is
 		}},
 		"a projection by names": {controller.For(&phaseJSON{}, controller.OfKind(podKind)), func(c *controller.Client) (string, string, corev1.PodPhase) {
-			held, found := controller.Get[*phaseJSON](c, podX)
+			held, found := cached[*phaseJSON](c, podX)
 			if !found {
 				return "", "", ""
 			}
 			return held.ResourceVersion, held.Labels["app"], held.Status.Phase
 		}},
 		"metadata": {controller.For(&controller.Metadata[corev1.Pod]{}), func(c *controller.Client) (string, string, corev1.PodPhase) {
-			held, found := controller.Get[*controller.Metadata[corev1.Pod]](c, podX)
+			held, found := cached[*controller.Metadata[corev1.Pod]](c, podX)
 			if !found || len(held.ManagedFields) > 0 {
 				return "", "", ""
 			}
@@ -103,20 +104,20 @@ func TestAWriteOfTheWholeEntersTheCacheAsWhatIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api, last := answering(t, func() *http.Response { return says(http.StatusOK, answer) })
 			c := reader(t, api, test.of)
-			written, err := controller.Apply(t.Context(), c, pod("x", ""))
+			written, err := controller.Apply[*corev1.Pod](t.Context(), c, controller.ApplyConfigurationOf(pod("x", "")), controller.Force())
 			if err != nil || written.Status.Phase != corev1.PodRunning || last.path != "/api/v1/namespaces/a/pods/x" {
 				t.Fatalf("%s answered %v: %v", last.path, written, err)
 			}
 			if version, label, phase := test.read(c); version != "6" || label != "red" || phase != corev1.PodRunning {
 				t.Errorf("the next read sees %q, %q and %q", version, label, phase)
 			}
-			live, err := controller.Live[*corev1.Pod](t.Context(), c, podX)
+			live, err := controller.GetLive[*corev1.Pod](t.Context(), c, podX)
 			if err != nil || live.Labels["app"] != "red" {
 				t.Errorf("Live returns %v: %v", live, err)
 			}
-			want := "panic: controller: the cache holds Pod as *"
-			if said := panicOf(func() { controller.Get[*corev1.Pod](c, podX) }); !strings.HasPrefix(said, want) {
-				t.Errorf("Get of the whole object panics with %q", said)
+			_, err = controller.Get[*corev1.Pod](t.Context(), c, podX)
+			if !errors.Is(err, controller.ErrPartial) || !strings.Contains(err.Error(), "the cache keeps Pod as *") {
+				t.Errorf("Get of the whole object fails with %v", err)
 			}
 		})
 	}
@@ -125,7 +126,7 @@ func TestAWriteOfTheWholeEntersTheCacheAsWhatIsKept(t *testing.T) {
 func TestAProjectionIsReadLiveAsWhatItIs(t *testing.T) {
 	api, _ := answering(t, func() *http.Response { return says(http.StatusOK, running("6")) })
 	c := reader(t, api, controller.For(&phase{}, controller.Project(phaseOf)))
-	live, err := controller.Live[*phase](t.Context(), c, podX)
+	live, err := controller.GetLive[*phase](t.Context(), c, podX)
 	if err != nil || live.is != corev1.PodRunning || live.Name != "x" || live.ResourceVersion != "6" {
 		t.Errorf("Live returns %+v: %v", live, err)
 	}
@@ -144,7 +145,7 @@ func TestMetadataCanBePatchedAlone(t *testing.T) {
 	before := &controller.Metadata[corev1.Pod]{ObjectMeta: pod("x", "5").ObjectMeta}
 	after := before.DeepCopy()
 	after.Labels = map[string]string{"app": "red"}
-	written, err := controller.Patch(t.Context(), c, before, after)
+	written, err := controller.Patch(t.Context(), c, after, controller.MergeFrom(before))
 	if err != nil || written.ResourceVersion != "6" {
 		t.Fatalf("it answered %v: %v", written, err)
 	}
@@ -152,32 +153,38 @@ func TestMetadataCanBePatchedAlone(t *testing.T) {
 	if string(body) != `{"metadata":{"labels":{"app":"red"},"resourceVersion":"5"}}` || !strings.Contains(accepted, "as=PartialObjectMetadata;") {
 		t.Errorf("it sent %s, and accepts %s", body, accepted)
 	}
-	if held, found := controller.Get[*controller.Metadata[corev1.Pod]](c, podX); !found || !reflect.DeepEqual(held, written) {
+	if held, found := cached[*controller.Metadata[corev1.Pod]](c, podX); !found || !reflect.DeepEqual(held, written) {
 		t.Errorf("the next read sees %v", held)
 	}
 }
 
 func TestWhatIsNotAllOfAnObjectCannotBeWritten(t *testing.T) {
 	c := reader(t, silent, controller.For(&phase{}, controller.Project(phaseOf)))
-	of := func(verb string) string {
-		return "panic: controller: cannot " + verb + " a *controller_test.phase, which is only a part of a Pod; " + verb + " the API type"
+	part := &phase{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}}
+	create := func() error { _, err := controller.Create(t.Context(), c, part); return err }
+	apply := func() error {
+		_, err := controller.Apply[*phase](t.Context(), c, controller.ApplyConfigurationOf(part))
+		return err
 	}
-	for want, write := range map[string]func(){
-		of("create"): func() { _, _ = controller.Create(t.Context(), c, &phase{}) },
-		of("apply"):  func() { _, _ = controller.Apply(t.Context(), c, &phase{}) },
-		of("patch"):  func() { _, _ = controller.Patch(t.Context(), c, &phase{}, &phase{}) },
-	} {
-		if said := panicOf(write); said != want {
-			t.Errorf("it said %q, want %q", said, want)
+	patch := func() error {
+		_, err := controller.Patch(t.Context(), c, part, controller.MergeFrom(part))
+		return err
+	}
+	for _, write := range []func() error{create, apply, patch} {
+		if err := write(); !errors.Is(err, controller.ErrPartial) || !strings.Contains(err.Error(), "a *controller_test.phase is a part of a Pod") {
+			t.Errorf("the error is %v", err)
 		}
 	}
 	c = reader(t, silent, controller.For(&controller.Metadata[corev1.Pod]{}))
-	for _, write := range []func(){
-		func() { _, _ = controller.Create(t.Context(), c, &controller.Metadata[corev1.Pod]{}) },
-		func() { _, _ = controller.Apply(t.Context(), c, &controller.Metadata[corev1.Pod]{}) },
-	} {
-		if said := panicOf(write); !strings.HasSuffix(said, "which is only a part of a Pod; create the API type") && !strings.HasSuffix(said, "apply the API type") {
-			t.Errorf("it said %q", said)
+	metadata := &controller.Metadata[corev1.Pod]{ObjectMeta: part.ObjectMeta}
+	create = func() error { _, err := controller.Create(t.Context(), c, metadata); return err }
+	apply = func() error {
+		_, err := controller.Apply[*controller.Metadata[corev1.Pod]](t.Context(), c, controller.ApplyConfigurationOf(metadata))
+		return err
+	}
+	for _, write := range []func() error{create, apply} {
+		if err := write(); !errors.Is(err, controller.ErrPartial) {
+			t.Errorf("the error is %v", err)
 		}
 	}
 }
@@ -218,7 +225,7 @@ func TestAControllerReadsItsProjectionFromTheWatch(t *testing.T) {
 		}, controller.Options{Namespaces: []string{"a"}, PageSize: -1})
 		read := make(chan corev1.PodPhase, 1)
 		err := m.Add("pods", func(_ context.Context, request operators.Request) (time.Duration, error) {
-			held, _ := controller.Get[*phase](m.Client(), request.NamespacedName)
+			held, _ := cached[*phase](m.Client(), request.NamespacedName)
 			read <- held.is
 			return 0, nil
 		}, controller.For(&phase{}, controller.Project(phaseOf)))
@@ -249,10 +256,10 @@ func TestObjectsAreFoundByTheIndexesOfTheirInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for index, value := range map[string]string{"app": "red", "phase": "Running"} {
-		if found := controller.ByIndex[*corev1.Pod](c, index, value); len(found) != 1 {
+		if found := listed[*corev1.Pod](c, controller.InIndex(index, value)); len(found) != 1 {
 			t.Errorf("the index %s has %d objects for %s, want the one that was created", index, len(found), value)
 		}
-		if found := controller.ByIndex[*corev1.Pod](c, index, "other"); len(found) != 0 {
+		if found := listed[*corev1.Pod](c, controller.InIndex(index, "other")); len(found) != 0 {
 			t.Errorf("the index %s has %d objects for another value, want none", index, len(found))
 		}
 	}

@@ -22,7 +22,7 @@ import (
 func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...Option) error {
 	definition := &definition{}
 	for _, option := range options {
-		option(definition)
+		option.define(definition)
 	}
 	m.changing.Lock()
 	defer m.changing.Unlock()

@@ -39,10 +39,10 @@ func TestRunReturnsWhenTheGraceIsOverWhileTheServerHangsOnWrites(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{Grace: time.Second}, func(w *levelWorld) {
 		w.create("a", "b", "c", "d")
 		w.must(w.manager.Add("writing", func(ctx context.Context, request operators.Request) (time.Duration, error) {
-			object, _ := controller.Get[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
+			object, _ := cached[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
 			changed := object.DeepCopy()
 			changed.Data = map[string]string{"done": "yes"}
-			_, err := controller.Patch(ctx, w.manager.Client(), object, changed)
+			_, err := controller.Patch(ctx, w.manager.Client(), changed, controller.MergeFrom(object))
 			return 0, err
 		}, controller.For(&corev1.ConfigMap{})))
 		w.must(w.server.Inject(sourcestest.Fault{Action: sourcestest.Hang, Verb: "patch", Times: sourcestest.Always}))

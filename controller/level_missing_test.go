@@ -117,7 +117,7 @@ func TestObjectsOfAServerThatGivesThemNoVersionsAreFollowed(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{NoResourceVersions: []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ConfigMap")}}, controller.Options{}, func(w *levelWorld) {
 		read := map[string]string{}
 		w.must(w.manager.Add("configs", func(_ context.Context, request operators.Request) (time.Duration, error) {
-			object, _ := controller.Get[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
+			object, _ := cached[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
 			read[request.Name] = object.Data["changed"]
 			return 0, nil
 		}, controller.For(&corev1.ConfigMap{})))

@@ -197,7 +197,7 @@ func TestAWriteInFlightWhenTheWatchWasLostForAnHourDoesNotLengthenTheCalm(t *tes
 		w.create("x")
 		wrote := false
 		w.must(w.manager.Add("configs", func(ctx context.Context, request operators.Request) (time.Duration, error) {
-			object, found := controller.Get[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
+			object, found := cached[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
 			if !found || object.Data["write"] == "" || wrote {
 				return 0, nil
 			}
@@ -207,7 +207,7 @@ func TestAWriteInFlightWhenTheWatchWasLostForAnHourDoesNotLengthenTheCalm(t *tes
 			w.server.Break()
 			changed := object.DeepCopy()
 			changed.Data["done"] = "yes"
-			_, err := controller.Patch(ctx, w.manager.Client(), object, changed)
+			_, err := controller.Patch(ctx, w.manager.Client(), changed, controller.MergeFrom(object))
 			return 0, err
 		}, controller.For(&corev1.ConfigMap{})))
 		w.run()
@@ -269,7 +269,7 @@ func TestAnOwnWriteThatNoWatchTellsOfHoldsUpNothing(t *testing.T) {
 				w.must(w.server.Delete(written))
 				w.wait(2 * bound)
 				name := types.NamespacedName{Namespace: written.Namespace, Name: written.Name}
-				if object, found := controller.Get[*corev1.ConfigMap](w.manager.Client(), name); found {
+				if object, found := cached[*corev1.ConfigMap](w.manager.Client(), name); found {
 					t.Errorf("the cache has %v, and it is deleted", object.Name)
 				}
 				w.reach(cache.Converged, time.Second)

@@ -249,7 +249,7 @@ func TestAListAnsweredWithNonsenseRemovesNothingAndIsAFailure(t *testing.T) {
 				w.server.Compact()
 				w.server.Break()
 				w.wait(5 * time.Minute)
-				if _, found := controller.Get[*corev1.ConfigMap](w.manager.Client(), types.NamespacedName{Namespace: "a", Name: "y"}); !found {
+				if _, found := cached[*corev1.ConfigMap](w.manager.Client(), types.NamespacedName{Namespace: "a", Name: "y"}); !found {
 					t.Error("the object is gone from the cache")
 				}
 				w.below(cache.Current, "without a list")

@@ -71,7 +71,7 @@ func (w *levelWorld) must(err error) {
 
 // noting reads the object of a request from the cache and records its version. It is the reconciler.
 func (w *levelWorld) noting(_ context.Context, request operators.Request) (time.Duration, error) {
-	object, found := controller.Get[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
+	object, found := cached[*corev1.ConfigMap](w.manager.Client(), request.NamespacedName)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.attempts++
@@ -152,7 +152,7 @@ func (w *levelWorld) isTrue(when string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, read := range w.live() {
-		object, found := controller.Get[*corev1.ConfigMap](w.manager.Client(), types.NamespacedName{Namespace: "a", Name: name})
+		object, found := cached[*corev1.ConfigMap](w.manager.Client(), types.NamespacedName{Namespace: "a", Name: name})
 		held := ""
 		if found {
 			held = object.ResourceVersion

@@ -13,6 +13,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -116,4 +117,22 @@ func watched(request *http.Request, version string, pods ...*corev1.Pod) *http.R
 	}
 	context.AfterFunc(request.Context(), func() { write.CloseWithError(request.Context().Err()) })
 	return body(http.StatusOK, io.MultiReader(&frames, read))
+}
+
+// cached returns an object of the cache, and whether there is one.
+func cached[T streams.Object](c *controller.Client, name types.NamespacedName) (object T, found bool) {
+	object, err := controller.Get[T](context.Background(), c, name)
+	if controller.IgnoreNotFound(err) != nil {
+		panic(err)
+	}
+	return object, err == nil
+}
+
+// listed returns objects of the cache.
+func listed[T streams.Object](c *controller.Client, options ...controller.ReadOption) []T {
+	objects, err := controller.List[T](context.Background(), c, options...)
+	if err != nil {
+		panic(err)
+	}
+	return objects
 }

@@ -1,10 +1,10 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,14 +30,16 @@ type membership struct {
 
 // member is a controller of a manager.
 type member struct {
-	name       string
-	watches    []*watched // the kinds that it needs, each once
-	optional   []*watched // the kinds that it names with OnDemand, each once
-	rules      []operators.Rule
-	controller operators.Controller
-	attempts   *attempts
-	feeds      []feed
-	joins      atomic.Bool // the controller was added while the manager runs, and has not joined yet
+	name         string
+	watches      []*watched // the kinds that it needs, each once
+	optional     []*watched // the kinds that it names with OnDemand, each once
+	uses         []*used    // the kinds that it names with Uses, each once
+	fieldManager string     // of its writes; empty for the manager's
+	rules        []operators.Rule
+	controller   operators.Controller
+	attempts     *attempts
+	feeds        []feed
+	joins        atomic.Bool // the controller was added while the manager runs, and has not joined yet
 
 	leaving bool          // the controller is being removed
 	leave   func()        // ends the wait for its kinds, and its feeds
@@ -60,6 +62,12 @@ type watched struct {
 	refused atomic.Bool // the server refuses the first list
 }
 
+// used is a kind that controllers name with Uses.
+type used struct {
+	form  *form
+	users int
+}
+
 // store returns the store of the kind, or nil while the kind is not watched.
 func (w *watched) store() *cache.Store { return w.held.Load() }
 
@@ -67,15 +75,16 @@ func (w *watched) store() *cache.Store { return w.held.Load() }
 type present struct {
 	members map[string]*member
 	watches []*watched
+	uses    []*used
 }
 
 // copy returns a copy that can be changed without changing this snapshot.
 func (p *present) copy() *present {
-	return &present{maps.Clone(p.members), slices.Clone(p.watches)}
+	return &present{maps.Clone(p.members), slices.Clone(p.watches), slices.Clone(p.uses)}
 }
 
 // inUse reports whether a controller names the kind.
-func (w *watched) inUse() bool { return w.users > 0 || w.demand.claims > 0 }
+func (w *watched) inUse() bool { return w.users > 0 || w.demand.named > 0 }
 
 // index adds the indexes of an input. It fails if the kind is in use and lacks one of them.
 func (w *watched) index(indexers []cache.Indexer) error {
@@ -105,7 +114,7 @@ func kindsOf(watches []*watched) (kinds []schema.GroupKind) {
 
 // prepare creates a controller, and changes nothing else. Kinds that are not watched yet have no store
 // so far. forms are the client's forms with the new kinds added.
-func (m *Manager) prepare(name string, reconciler operators.Reconciler, definition *definition) (made *member, forms map[reflect.Type]*form, err error) {
+func (m *Manager) prepare(name string, reconciler operators.Reconciler, definition *definition) (made *member, forms forms, err error) {
 	now := m.present.Load()
 	switch taken := now.members[name]; {
 	case definition.reconciles == nil:
@@ -119,8 +128,8 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	case taken != nil:
 		return nil, nil, errors.New("the name is taken; choose another one")
 	}
-	made = &member{name: name, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts(m.cache.MarkActive)}
-	forms = maps.Clone(*m.client.forms.Load())
+	made = &member{name: name, fieldManager: definition.fieldManager, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts(m.cache.MarkActive)}
+	forms = m.client.forms.Load().copy()
 	var reconciled sources.Kind
 	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
 		if input.early != nil && input != definition.reconciles {
@@ -146,6 +155,11 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		made.rules = append(made.rules, operators.Rule{
 			Controller: name, Kind: watched.kind.GroupKind(), Map: mapFunc, When: input.when, BeforeSync: input.early,
 		})
+	}
+	for _, input := range definition.uses {
+		if err := m.use(made, forms, input); err != nil {
+			return nil, nil, err
+		}
 	}
 	if m.options.DetectMutations {
 		reconciler = detecting(m.cache, reconciler)
@@ -174,7 +188,7 @@ func ownerOf(kind sources.Kind) func(streams.Object) []types.NamespacedName {
 
 // watch returns the watch that a controller needs, and creates it if there is none. The options must
 // be the same as for a watch that exists, because one cache cannot hold two projections of a kind.
-func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input) (*watched, error) {
+func (m *Manager) watch(made *member, forms forms, input *input) (*watched, error) {
 	if input.wrong != nil {
 		return nil, input.wrong
 	}
@@ -182,7 +196,7 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 	if err != nil {
 		return nil, err
 	}
-	options := input.watch
+	options := input.options
 	options.PageSize, options.MaxStaleness = m.options.PageSize, m.options.MaxStaleness
 	if kind.Namespaced {
 		options.Namespaces = m.options.Namespaces
@@ -212,10 +226,40 @@ func (m *Manager) watch(made *member, forms map[reflect.Type]*form, input *input
 	if err := added.index(input.indexers); err != nil {
 		return nil, err
 	}
-	if err := m.client.add(forms, added); err != nil {
+	if err := forms.watch(m.client, added); err != nil {
 		return nil, err
 	}
 	return added, nil
+}
+
+// use adds a kind that a controller names with Uses.
+func (m *Manager) use(made *member, forms forms, input *input) error {
+	if input.wrong != nil {
+		return input.wrong
+	}
+	kind, err := sources.KindOf(m.scheme, input.object, input.kind...)
+	if err != nil {
+		return err
+	}
+	if kind.Form() != sources.Whole || !input.namesOnlyItsKind() {
+		return fmt.Errorf("Uses of %v: give an object of the API type, and no option but OfKind, Plural and ClusterScoped", kind.GroupKind())
+	}
+	for _, known := range slices.Concat(m.present.Load().uses, made.uses) {
+		if known.form.as.GroupVersionKind == kind.GroupVersionKind && known.form.as.Type() == kind.Type() {
+			if !slices.Contains(made.uses, known) {
+				made.uses = append(made.uses, known)
+			}
+			return nil
+		}
+	}
+	requests, err := kind.Client(m.config, m.http)
+	if err != nil {
+		return err
+	}
+	added := &used{form: &form{as: kind, requests: requests}}
+	made.uses = append(made.uses, added)
+	forms.use(added)
+	return nil
 }
 
 // list returns the field that holds the watch of an input.
@@ -227,7 +271,7 @@ func (m *member) list(input *input) *[]*watched {
 }
 
 // register adds a controller to the manager, and starts the watches that no other controller needs.
-func (m *Manager) register(made *member, forms map[reflect.Type]*form) {
+func (m *Manager) register(made *member, forms forms) {
 	now := m.present.Load().copy()
 	for _, watched := range slices.Concat(made.watches, made.optional) {
 		if !slices.Contains(now.watches, watched) {
@@ -242,8 +286,13 @@ func (m *Manager) register(made *member, forms map[reflect.Type]*form) {
 		watched.store().SetOptional(false)
 	}
 	for _, watched := range made.optional {
-		watched.demand.claims++
-		m.notifyDemand() // Demand may have been called for the kind before.
+		watched.demand.named++
+		m.notifyDemand() // The kind may have been claimed before.
+	}
+	for _, used := range made.uses {
+		if used.users++; used.users == 1 {
+			now.uses = append(now.uses, used)
+		}
 	}
 	m.client.forms.Store(&forms)
 	m.metrics.expect(made.name)
@@ -287,25 +336,46 @@ func (m *Manager) release(watched *watched) {
 	m.metrics.forgetKind(watched.kind.GroupKind())
 }
 
+// memberOf returns the controller that ctx belongs to, or nil outside of an attempt.
+func (m *Manager) memberOf(ctx context.Context) *member {
+	if request, ok := operators.RequestOf(ctx); ok {
+		return m.present.Load().members[request.Controller]
+	}
+	return nil
+}
+
 // forget removes a controller whose last attempt has ended, and the watches that no other controller
 // needs.
 func (m *Manager) forget(left *member) {
 	now := m.present.Load().copy()
 	delete(now.members, left.name)
 	for _, watched := range left.optional {
-		if watched.demand.claims--; watched.demand.claims == 0 {
+		if watched.demand.named--; watched.demand.named == 0 {
 			m.endDemand(watched)
 		}
 	}
 	for _, watched := range left.watches {
 		m.release(watched)
 	}
+	forms := m.client.forms.Load().copy()
 	now.watches = slices.DeleteFunc(now.watches, func(known *watched) bool {
 		if !known.inUse() {
-			m.client.forget(known)
+			forms.forget(known)
 		}
 		return !known.inUse()
 	})
+	for _, used := range left.uses {
+		used.users--
+	}
+	now.uses = slices.DeleteFunc(now.uses, func(known *used) bool {
+		if known.users == 0 {
+			forms.drop(known)
+			return true
+		}
+		forms.use(known) // A watch that has ended may have replaced its form.
+		return false
+	})
+	m.client.forms.Store(&forms)
 	m.present.Store(now)
 	m.recount()
 	m.metrics.forget(left.name)

@@ -87,7 +87,7 @@ func TestEachOutcomeIsInTheMetrics(t *testing.T) {
 func patchesStatus(ctx context.Context, c *controller.Client) (time.Duration, error) {
 	after := pod("x", "4")
 	after.Status.Phase = corev1.PodRunning
-	_, err := controller.PatchStatus(ctx, c, pod("x", "4"), after)
+	_, err := controller.PatchStatus(ctx, c, after, controller.MergeFrom(pod("x", "4")))
 	return 0, err
 }
 

@@ -58,14 +58,14 @@ func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 		says   string
 	}{
 		"whole": {controller.For(&corev1.Secret{}), func(c *controller.Client, request operators.Request) {
-			held, _ := controller.Get[*corev1.Secret](c, request.NamespacedName)
+			held, _ := cached[*corev1.Secret](c, request.NamespacedName)
 			held.Data["password"], held.Data["new"] = []byte(canary+" 2"), []byte(canary)
 			delete(held.Data, "gone")
 			held.Finalizers = []string{canary}
 			held.Annotations[applied] = canary + " 2"
 		}, "data.gone, data.new, data.password, metadata.annotations[" + applied + "], metadata.finalizers" + hidden},
 		"metadata": {controller.For(&controller.Metadata[corev1.Secret]{}), func(c *controller.Client, request operators.Request) {
-			held, _ := controller.Get[*controller.Metadata[corev1.Secret]](c, request.NamespacedName)
+			held, _ := cached[*controller.Metadata[corev1.Secret]](c, request.NamespacedName)
 			held.Annotations[applied] = canary + " 2"
 		}, "metadata.annotations[" + applied + "]" + hidden},
 		"a projection": {
@@ -73,14 +73,14 @@ func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 				return &passwords{Held: map[string]string{"root": string(whole.Data["password"])}}
 			})),
 			func(c *controller.Client, request operators.Request) {
-				held, _ := controller.Get[*passwords](c, request.NamespacedName)
+				held, _ := cached[*passwords](c, request.NamespacedName)
 				held.Held["root"] = canary + " 2"
 			}, "held.root" + hidden,
 		},
 		"a projection's field that is not in its JSON": {
 			controller.For(&passwords{}, controller.Project(func(*corev1.Secret) *passwords { return &passwords{} })),
 			func(c *controller.Client, request operators.Request) {
-				held, _ := controller.Get[*passwords](c, request.NamespacedName)
+				held, _ := cached[*passwords](c, request.NamespacedName)
 				held.wrong = errors.New(canary)
 			}, "fields that are not in its JSON",
 		},
@@ -89,7 +89,7 @@ func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 				return &unencodable{passwords{Held: map[string]string{"root": string(whole.Data["password"])}}}
 			})),
 			func(c *controller.Client, request operators.Request) {
-				held, _ := controller.Get[*unencodable](c, request.NamespacedName)
+				held, _ := cached[*unencodable](c, request.NamespacedName)
 				held.Held["root"] = canary + " 2"
 			}, "fields that cannot be compared" + hidden,
 		},

@@ -30,7 +30,7 @@ func TestAReconcileThatChangesAnObjectOfTheCacheFails(t *testing.T) {
 		},
 		"of a list": {
 			func(client *controller.Client, _ *corev1.ConfigMap) error {
-				change(controller.List[*corev1.ConfigMap](client, "")[0])
+				change(listed[*corev1.ConfigMap](client)[0])
 				return nil
 			},
 			`{"data":{"horse":"chimera"}}`,
@@ -42,7 +42,7 @@ func TestAReconcileThatChangesAnObjectOfTheCacheFails(t *testing.T) {
 				}
 				after := config.DeepCopy()
 				after.Data["horse"] = "bellerophon"
-				written, err := controller.Patch(t.Context(), client, config, after)
+				written, err := controller.Patch(t.Context(), client, after, controller.MergeFrom(config))
 				if err == nil {
 					change(written)
 				}
@@ -80,7 +80,7 @@ func TestAReconcileThatChangesAnObjectOfTheCacheFails(t *testing.T) {
 					t.Fatal(err)
 				}
 				reconcile := func(_ context.Context, request operators.Request) (time.Duration, error) {
-					config, _ := controller.Get[*corev1.ConfigMap](manager.Client(), request.NamespacedName)
+					config, _ := cached[*corev1.ConfigMap](manager.Client(), request.NamespacedName)
 					return 0, operators.Terminal(test.change(manager.Client(), config))
 				}
 				if err := manager.Add("configs", reconcile, controller.For(&corev1.ConfigMap{})); err != nil {

@@ -43,7 +43,7 @@ func (m *Manager) Levels() streams.Stream[cache.Level] { return m.cache.Levels()
 // ends by itself. Errors of the stream are reported like failures of a source, and do not end it. While
 // the pipeline is full, the stream waits. From may be given several times.
 func From(name string, objects streams.Stream[types.NamespacedName]) Option {
-	return func(d *definition) { d.feeds = append(d.feeds, feed{name, objects}) }
+	return option(func(d *definition) { d.feeds = append(d.feeds, feed{name, objects}) })
 }
 
 // feed is a stream of requests for a controller.

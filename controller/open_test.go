@@ -77,7 +77,7 @@ func TestAStageOfTheUsersOwnChangesWhatTheCacheHolds(t *testing.T) {
 		w.change("x")
 		w.begin()
 		w.reach(cache.Converged, time.Minute)
-		object, found := controller.Get[*corev1.ConfigMap](w.manager.Client(), types.NamespacedName{Namespace: "a", Name: "x"})
+		object, found := cached[*corev1.ConfigMap](w.manager.Client(), types.NamespacedName{Namespace: "a", Name: "x"})
 		if !found || object.Data != nil {
 			t.Errorf("the cache holds %v, want the object without data", object)
 		}

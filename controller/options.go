@@ -21,7 +21,13 @@ const DefaultPageSize = 500
 type Options struct {
 	Namespaces []string // the namespaces that are watched; default all
 	PageSize   int      // objects in a page of a list: 1 to 10000; default 500; negative streams lists: see sources.WatchOptions
-	UserAgent  string   // also the field manager of writes; default "bellerophon"
+	UserAgent  string   // of requests, and the reporter of Events; default "bellerophon"
+
+	// FieldManager is the field manager of writes: the name under which the API server records who set
+	// which fields. At most 128 printable characters. By default each controller's name is the one of
+	// its writes, so that server-side applies of two controllers do not remove each other's fields; and
+	// UserAgent is the one of writes outside of reconciles.
+	FieldManager string
 
 	Workers int               // see operators.ReconcileOptions
 	Backoff operators.Backoff // after attempts that fail

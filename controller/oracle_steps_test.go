@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -218,7 +217,7 @@ func (o *oracle) controllers(step rune) (done bool, err error) {
 		o.remove(names[step])
 		return true, nil
 	case oracleStepDemand, oracleStepEndDemand:
-		controller.Demand[*corev1.LimitRange](o.manager.Client(), step == oracleStepDemand)
+		setClaim[*corev1.LimitRange](o.manager.Client(), &o.claim, step == oracleStepDemand)
 		return true, nil
 	}
 	return false, nil

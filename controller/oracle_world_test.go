@@ -60,6 +60,7 @@ type oracle struct {
 	end     context.CancelFunc
 	started bool
 	over    atomic.Bool // the manager has ended
+	claim   *controller.Claim
 
 	slowWrites atomic.Bool
 

@@ -45,11 +45,11 @@ func (o *oracle) patch(ctx context.Context, attempt *oracleAttempt) error {
 	case *corev1.ConfigMap:
 		after := before.DeepCopy()
 		after.Annotations[oracleToken] = token
-		_, err = controller.Patch(ctx, o.manager.Client(), before, after)
+		_, err = controller.Patch(ctx, o.manager.Client(), after, controller.MergeFrom(before))
 	case *controller.Metadata[corev1.ConfigMap]:
 		after := before.DeepCopy()
 		after.Annotations[oracleToken] = token
-		_, err = controller.Patch(ctx, o.manager.Client(), before, after)
+		_, err = controller.Patch(ctx, o.manager.Client(), after, controller.MergeFrom(before))
 	}
 	if err == nil {
 		o.answered(attempt, thing, token)

@@ -32,7 +32,7 @@ func TestAChildThatLosesItsOwnerBeforeItsCreationIsReportedIsRepaired(t *testing
 		creations := 0
 		reconcile := func(ctx context.Context, request operators.Request) (time.Duration, error) {
 			client := w.manager.Client()
-			owner, found := controller.Get[*corev1.ConfigMap](client, request.NamespacedName)
+			owner, found := cached[*corev1.ConfigMap](client, request.NamespacedName)
 			if !found {
 				return 0, nil
 			}
@@ -41,7 +41,7 @@ func TestAChildThatLosesItsOwnerBeforeItsCreationIsReportedIsRepaired(t *testing
 			}
 			wanted := secret(request.Name)
 			wanted.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
-			child, exists := controller.Get[*corev1.Secret](client, request.NamespacedName)
+			child, exists := cached[*corev1.Secret](client, request.NamespacedName)
 			switch {
 			case !exists:
 				creations++
@@ -52,7 +52,7 @@ func TestAChildThatLosesItsOwnerBeforeItsCreationIsReportedIsRepaired(t *testing
 			case !metav1.IsControlledBy(child, owner):
 				repaired := child.DeepCopy()
 				repaired.OwnerReferences = wanted.OwnerReferences
-				_, err := controller.Patch(ctx, client, child, repaired)
+				_, err := controller.Patch(ctx, client, repaired, controller.MergeFrom(child))
 				return 0, err
 			}
 			return 0, nil

@@ -37,6 +37,7 @@ type park struct {
 	manager  *controller.Manager
 	registry *prometheus.Registry
 	group    *lifecycle.Group
+	claim    *controller.Claim // on secrets
 
 	mu         sync.Mutex
 	reconciled []string // controller/object of each result since the last want

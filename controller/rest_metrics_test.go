@@ -71,7 +71,7 @@ func TestRequestsAreCountedByTheirCodeOrAsFailed(t *testing.T) {
 	if _, err := controller.Create(t.Context(), c, pod("x", "")); err == nil {
 		t.Error("a creation without an answer has succeeded")
 	}
-	if _, err := controller.Patch(t.Context(), c, pod("x", "5"), pod("x", "5")); err == nil {
+	if _, err := controller.Patch(t.Context(), c, labelled(pod("x", "5")), controller.MergeFrom(pod("x", "5"))); err == nil {
 		t.Error("a patch that was refused has succeeded")
 	}
 	wantValue(t, registry, "rest_client_requests_total{code=<error>,host=api,method=POST}", 1)

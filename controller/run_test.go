@@ -12,6 +12,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // run runs a manager against an API server with one pod. When the pod has been reconciled the given
@@ -114,17 +115,25 @@ func TestOnlyAWriteOfACertainVersionIsSole(t *testing.T) {
 			return err
 		}, true},
 		"an apply, which may change nothing": {func(ctx context.Context, c *controller.Client) error {
-			_, err := controller.Apply(ctx, c, pod("x", ""))
+			_, err := controller.Apply[*corev1.Pod](ctx, c, controller.ApplyConfigurationOf(pod("x", "")), controller.Force())
 			return err
 		}, false},
 		"a patch on condition of another version": {func(ctx context.Context, c *controller.Client) error {
-			_, err := controller.PatchStatus(ctx, c, pod("x", "4"), running)
+			_, err := controller.PatchStatus(ctx, c, running, controller.MergeFrom(pod("x", "4")))
 			return err
 		}, true},
 		"a patch that changed nothing": {func(ctx context.Context, c *controller.Client) error {
 			same := running.DeepCopy()
 			same.ResourceVersion = "5" // The version in the answer of onePod.
-			_, err := controller.PatchStatus(ctx, c, same, same)
+			_, err := controller.Patch(ctx, c, same, controller.StrategicMerge())
+			return err
+		}, false},
+		"a raw patch, which may change nothing": {func(ctx context.Context, c *controller.Client) error {
+			_, err := controller.Patch(ctx, c, running, controller.RawPatch(types.MergePatchType, []byte("{}")))
+			return err
+		}, false},
+		"an unconditional patch": {func(ctx context.Context, c *controller.Client) error {
+			_, err := controller.PatchStatus(ctx, c, running, controller.MergeFrom(pod("x", "4")), controller.Unconditional())
 			return err
 		}, false},
 	} {

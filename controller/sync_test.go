@@ -118,7 +118,7 @@ func (s *synced) run() {
 }
 
 func (s *synced) reconcile(ctx context.Context, request operators.Request) (time.Duration, error) {
-	found, ok := controller.Get[*corev1.ConfigMap](s.manager.Client(), request.NamespacedName)
+	found, ok := cached[*corev1.ConfigMap](s.manager.Client(), request.NamespacedName)
 	if !ok {
 		return 0, nil
 	}
@@ -131,7 +131,7 @@ func (s *synced) reconcile(ctx context.Context, request operators.Request) (time
 	}
 	changed := found.DeepCopy()
 	changed.Data["had"] = found.Data["wanted"]
-	_, err := controller.Patch(ctx, s.manager.Client(), found, changed)
+	_, err := controller.Patch(ctx, s.manager.Client(), changed, controller.MergeFrom(found))
 	return 0, err
 }
 
@@ -176,7 +176,7 @@ func (s *synced) since(from time.Time) (levels []reachedLevel) {
 func (s *synced) holdsAll(when string, objects []*corev1.ConfigMap) {
 	s.t.Helper()
 	for _, object := range objects {
-		held, found := controller.Get[*corev1.ConfigMap](s.manager.Client(), types.NamespacedName{Namespace: s.namespace, Name: object.Name})
+		held, found := cached[*corev1.ConfigMap](s.manager.Client(), types.NamespacedName{Namespace: s.namespace, Name: object.Name})
 		if !found || streams.OlderVersion(held.ResourceVersion, object.ResourceVersion) {
 			s.t.Errorf("%s the cache does not hold %s as of %s", when, object.Name, object.ResourceVersion)
 		}
@@ -303,7 +303,7 @@ func TestNothingIsSettledWhileChurnGoesOnAndAllIsAQuietTimeAfterIt(t *testing.T)
 			t.Errorf("after the churn the probe says %q, the metric %q", ready, metric)
 		}
 		for _, name := range names {
-			if object, _ := controller.Get[*corev1.ConfigMap](s.manager.Client(), types.NamespacedName{Namespace: s.namespace, Name: name}); object.Data["had"] != object.Data["wanted"] {
+			if object, _ := cached[*corev1.ConfigMap](s.manager.Client(), types.NamespacedName{Namespace: s.namespace, Name: name}); object.Data["had"] != object.Data["wanted"] {
 				t.Errorf("when all is settled %s is %v", name, object.Data)
 			}
 		}

@@ -88,13 +88,13 @@ func (s *state) servicesOf(name types.NamespacedName) (mapped []*corev1.Service)
 func (w *truth) cached() *state {
 	made := newState()
 	for _, namespace := range w.namespaces {
-		for _, object := range controller.List[*corev1.ConfigMap](w.manager.Client(), namespace) {
+		for _, object := range listed[*corev1.ConfigMap](w.manager.Client(), controller.InNamespace(namespace)) {
 			made.configs[nameOf(object)] = object
 		}
-		for _, object := range controller.List[*corev1.Secret](w.manager.Client(), namespace) {
+		for _, object := range listed[*corev1.Secret](w.manager.Client(), controller.InNamespace(namespace)) {
 			made.secrets[nameOf(object)] = object
 		}
-		for _, object := range controller.List[*corev1.Service](w.manager.Client(), namespace) {
+		for _, object := range listed[*corev1.Service](w.manager.Client(), controller.InNamespace(namespace)) {
 			made.services[nameOf(object)] = object
 		}
 	}

@@ -160,10 +160,10 @@ func (w *truth) reconcile(ctx context.Context, request operators.Request) (time.
 		}
 	}
 	name, client := request.NamespacedName, w.manager.Client()
-	config, found := controller.Get[*corev1.ConfigMap](client, name)
-	secret, has := controller.Get[*corev1.Secret](client, name)
+	config, found := cached[*corev1.ConfigMap](client, name)
+	secret, has := cached[*corev1.Secret](client, name)
 	var services []*corev1.Service
-	for _, service := range controller.List[*corev1.Service](client, name.Namespace) {
+	for _, service := range listed[*corev1.Service](client, controller.InNamespace(name.Namespace)) {
 		if service.Labels["of"] == name.Name {
 			services = append(services, service)
 		}
@@ -188,7 +188,7 @@ func (w *truth) reconcile(ctx context.Context, request operators.Request) (time.
 		after := secret.DeepCopy()
 		after.Data, after.OwnerReferences = wanted.Data, wanted.OwnerReferences
 		w.wrote("Secret " + name.String())
-		_, err = controller.Patch(ctx, client, secret, after)
+		_, err = controller.Patch(ctx, client, after, controller.MergeFrom(secret))
 	default:
 		return 0, nil
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
-	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -113,7 +112,7 @@ func (w *truth) until(what string, reached func() bool) {
 func (w *truth) awaitCached(object *corev1.ConfigMap) {
 	w.t.Helper()
 	w.until("the cache has "+object.Name, func() bool {
-		_, found := controller.Get[*corev1.ConfigMap](w.manager.Client(), nameOf(object))
+		_, found := cached[*corev1.ConfigMap](w.manager.Client(), nameOf(object))
 		return found
 	})
 }

@@ -32,7 +32,7 @@ func TestAMergeOfAPartTakesNothingAway(t *testing.T) {
 	if _, err := controller.Create(t.Context(), c, &rbacv1.Role{ObjectMeta: named, Rules: rules}); err != nil {
 		t.Fatal(err)
 	}
-	role, err := controller.Merge(t.Context(), c, &rbacv1.Role{ObjectMeta: labelled})
+	role, err := controller.Patch(t.Context(), c, &rbacv1.Role{ObjectMeta: labelled}, controller.StrategicMerge())
 	if err != nil || role.Labels["app"] != "red" || !reflect.DeepEqual(role.Rules, rules) {
 		t.Errorf("the role has the labels %v and the rules %v: %v", role.Labels, role.Rules, err)
 	}
@@ -51,7 +51,7 @@ func TestAMergeOfAPartTakesNothingAway(t *testing.T) {
 		Replicas: new(int32),
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "server", Image: "example.invalid/server:v2"}}}},
 	}}
-	merged, err := controller.Merge(t.Context(), c, part)
+	merged, err := controller.Patch(t.Context(), c, part, controller.StrategicMerge())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -69,6 +70,21 @@ func metadataOf(object streams.Object) (metadataType, bool) {
 	}
 	made, is := object.(metadataType)
 	return made, is
+}
+
+// NamesItsKind reports whether a Go type may stand for several kinds, because its objects name their
+// kind: *unstructured.Unstructured and *metav1.PartialObjectMetadata. [OfKind], or the example that
+// [KindOf] gets, names the kind of such a type.
+func NamesItsKind(of reflect.Type) bool {
+	return of == reflect.TypeFor[*unstructured.Unstructured]() || of == reflect.TypeFor[*metav1.PartialObjectMetadata]()
+}
+
+// named returns an object of the kind whose type names its kind, with that kind.
+func (k Kind) named(object streams.Object) streams.Object {
+	if NamesItsKind(k.kept) && object.GetObjectKind().GroupVersionKind() != k.GroupVersionKind {
+		object.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
+	}
+	return object
 }
 
 // asMetadata makes the kind decode objects as metadata.
@@ -144,6 +160,9 @@ const probe = `{"metadata": {"namespace": "a", "name": "b", "uid": "c", "resourc
 // asJSON makes the kind decode objects into a type that is in no scheme.
 func (k *Kind) asJSON() error {
 	object := k.New()
+	if NamesItsKind(k.kept) {
+		return k.asUnstructured()
+	}
 	if err := json.Unmarshal([]byte(probe), object); err != nil {
 		return fmt.Errorf("finding the kind of %v: the type cannot be decoded from an object's metadata: %w", k.kept, err)
 	}
@@ -157,19 +176,26 @@ func (k *Kind) asJSON() error {
 	return nil
 }
 
+// asUnstructured makes the kind decode objects into maps.
+func (k *Kind) asUnstructured() error {
+	k.scheme = ownScheme()
+	k.scheme.AddKnownTypeWithName(k.GroupVersionKind, k.New())
+	return nil
+}
+
 // Projected converts an object of the kind to the form that is kept. It takes an object from the
 // API server, or a whole one that a client wrote. The result may share parts with the object.
 func (k Kind) Projected(object streams.Object) (streams.Object, error) {
 	given := reflect.TypeOf(object)
 	switch {
 	case given == k.kept:
-		return object, nil
+		return k.named(object), nil
 	case k.form == MetadataOnly:
 		partial, isPartial := object.(*metav1.PartialObjectMetadata)
 		if !isPartial {
 			partial = meta.AsPartialObjectMetadata(object)
 		}
-		return k.metadata.of(partial), nil
+		return k.named(k.metadata.of(partial)), nil
 	case k.form == Projected && given == k.project.from:
 		return k.complete(k.project.make(object), object), nil
 	case k.form == Projected:

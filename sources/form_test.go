@@ -194,7 +194,7 @@ func TestAWatchTellsWhatIsKeptHoweverItIsListed(t *testing.T) {
 			kindOf(t, &metav1.PartialObjectMetadata{}, sources.OfKind(configMaps)), partial,
 			metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
 			func(version string) streams.Object {
-				made := &metav1.PartialObjectMetadata{ObjectMeta: owned(version).ObjectMeta}
+				made := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: owned(version).ObjectMeta}
 				made.ManagedFields = nil
 				return made
 			},

@@ -9,6 +9,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -54,6 +55,8 @@ func OfKind(kind schema.GroupVersionKind) KindOption {
 //   - A type in the scheme, such as &appsv1.StatefulSet{}, keeps whole objects.
 //   - [Metadata], such as &sources.Metadata[appsv1.StatefulSet]{}, keeps metadata, and the API
 //     server sends nothing else.
+//   - *unstructured.Unstructured keeps whole objects as maps. Its kind must be set, or named with
+//     [OfKind].
 //   - Any other type keeps the fields that it has. [Project] fills them from the whole object, and
 //     [OfKind] by their names.
 //
@@ -67,7 +70,13 @@ func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption
 	for _, option := range options {
 		option(&kind)
 	}
-	named := kind.GroupVersionKind // by OfKind
+	if NamesItsKind(kind.kept) && kind.GroupVersionKind.Empty() {
+		kind.GroupVersionKind = object.GetObjectKind().GroupVersionKind()
+	}
+	named := kind.GroupVersionKind // by OfKind, or by the object itself
+	if named.Empty() && kind.kept == reflect.TypeFor[*unstructured.Unstructured]() {
+		return Kind{}, fmt.Errorf("finding the kind of %T: it names none; set its apiVersion and kind, or name its kind with OfKind", object)
+	}
 	if named != (schema.GroupVersionKind{}) && (named.Kind == "" || named.Version == "") {
 		return Kind{}, fmt.Errorf("finding the kind of %T: OfKind has %v; give a version and a kind", object, named)
 	}
@@ -77,7 +86,7 @@ func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption
 		err = kind.asMetadata(metadata)
 	case kind.project != nil:
 		err = kind.asProjection()
-	case named != (schema.GroupVersionKind{}) && !hasType(scheme, object, named):
+	case kind.kept == reflect.TypeFor[*unstructured.Unstructured](), named != (schema.GroupVersionKind{}) && !hasType(scheme, object, named):
 		err = kind.asJSON()
 	default:
 		err = kind.asWhole(object)
@@ -133,7 +142,10 @@ func (k Kind) New() streams.Object {
 
 // NewList returns a new, empty list of the kind, into which an answer of the API server is decoded.
 func (k Kind) NewList() (runtime.Object, error) {
-	if k.listKind.Empty() {
+	switch {
+	case k.wire == reflect.TypeFor[*unstructured.Unstructured]():
+		return &unstructured.UnstructuredList{}, nil // It knows the kind of its items, which many lists leave out.
+	case k.listKind.Empty():
 		return newJSONList(k.wire), nil
 	}
 	list, err := k.scheme.New(k.listKind)

@@ -206,19 +206,7 @@ func (w *watcher) request(options metav1.ListOptions) *rest.Request {
 }
 
 func (w *watcher) get(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := w.kind.NewList()
-	if err != nil {
-		return nil, err
-	}
-	request := w.request(options)
-	if w.kind.form == MetadataOnly {
-		request.SetHeader("Accept", acceptMetadataList)
-	}
-	result := request.Do(ctx)
-	if err := result.Into(list); err != nil {
-		return nil, because(ctx, err)
-	}
-	return list, w.kind.isListOf(list, result)
+	return w.kind.listed(ctx, w.request(options))
 }
 
 // fail reports a request that failed, and waits as long as the server asks for. It reports nothing

@@ -61,9 +61,9 @@ const (
 func ensureAll(ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, unlisted bool) (*servers, []ensured) {
 	want := desiredOf(hero)
 	done := []ensured{
-		compare[*config](client, hero, want.config, ways[*corev1.ConfigMap]{"ConfigMap", sumOfConfig, adjustConfig, unlisted}),
-		compare[*service](client, hero, want.service, ways[*corev1.Service]{"Service", sumOfService, adjustService, unlisted}),
-		compare[*servers](client, hero, want.servers, ways[*appsv1.StatefulSet]{"StatefulSet", sumOfServers, adjustServers, unlisted}),
+		compare[*config](ctx, client, hero, want.config, ways[*corev1.ConfigMap]{"ConfigMap", sumOfConfig, adjustConfig, unlisted}),
+		compare[*service](ctx, client, hero, want.service, ways[*corev1.Service]{"Service", sumOfService, adjustService, unlisted}),
+		compare[*servers](ctx, client, hero, want.servers, ways[*appsv1.StatefulSet]{"StatefulSet", sumOfServers, adjustServers, unlisted}),
 	}
 	if first := &done[0]; unlisted && first.write != nil {
 		first.action, first.err = first.write(ctx)
@@ -77,7 +77,10 @@ func ensureAll(ctx context.Context, client *controller.Client, hero *v1.Bellerop
 	if err := done[2].err; errors.Is(err, errNameTaken) || errors.Is(err, errLeaving) {
 		return nil, done
 	}
-	kept, _ := controller.Get[*servers](client, nameOf(hero))
+	kept, err := controller.Get[*servers](ctx, client, nameOf(hero))
+	if err != nil {
+		return nil, done // It does not exist, as its creation has failed.
+	}
 	return kept, done
 }
 
@@ -122,12 +125,14 @@ type ways[Whole streams.Object] struct {
 }
 
 // compare determines which write brings one child to the desired state.
-func compare[Kept keptChild, Whole streams.Object](client *controller.Client, hero *v1.BellerophonSimple, want Whole, ways ways[Whole]) ensured {
+func compare[Kept keptChild, Whole streams.Object](ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, want Whole, ways ways[Whole]) ensured {
 	child := ensured{what: ways.what}
-	seen, found := controller.Get[Kept](client, nameOf(want))
+	seen, err := controller.Get[Kept](ctx, client, nameOf(want))
 	switch {
-	case !found:
+	case apierrors.IsNotFound(err):
 		child.write = func(ctx context.Context) (action, error) { return create(ctx, client, hero, want, ways) }
+	case err != nil:
+		child.err = err
 	case !isOurs(hero, seen, seen.isLabelled()):
 		child.err = notOurs(hero, seen, ways.what)
 	case seen.sumOf() != ways.sumOf(want):
@@ -154,7 +159,7 @@ func create[Whole streams.Object](ctx context.Context, client *controller.Client
 	}
 	// The existing object lacks the labels of the selector, because another client created it or the
 	// child lost them. Or the watch is late.
-	seen, err := controller.Live[Whole](ctx, client, nameOf(want))
+	seen, err := controller.GetLive[Whole](ctx, client, nameOf(want))
 	if err != nil {
 		return unchanged, err
 	}
@@ -169,10 +174,10 @@ func repair[Whole streams.Object](ctx context.Context, client *controller.Client
 		sent = want.DeepCopyObject().(Whole)
 		sent.SetOwnerReferences(nil)
 	}
-	seen, err := controller.Merge(ctx, client, sent)
+	seen, err := controller.Patch(ctx, client, sent, controller.StrategicMerge())
 	merged := err == nil
 	if apierrors.IsInvalid(err) { // Such as two ports of one name, or another uid.
-		seen, err = controller.Live[Whole](ctx, client, nameOf(want))
+		seen, err = controller.GetLive[Whole](ctx, client, nameOf(want))
 	}
 	switch {
 	case err != nil:
@@ -196,7 +201,7 @@ func adjusted[Whole streams.Object](ctx context.Context, client *controller.Clie
 	if equality.Semantic.DeepEqual(after, seen) {
 		return unchanged, nil
 	}
-	written, err := controller.Patch(ctx, client, seen, after)
+	written, err := controller.Patch(ctx, client, after, controller.MergeFrom(seen))
 	switch {
 	case err != nil:
 		return unchanged, err

@@ -1,6 +1,7 @@
 package simple
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -23,11 +24,18 @@ const blindWait = 10 * time.Second
 // objects. For other servers, the StatefulSet reports everything that the status needs, and pods
 // change more often than all other kinds together. Its methods may be called from any goroutine.
 type late struct {
-	demand func(wanted bool) (current bool) // demands the watch of pods
+	claim func() (claim, error) // claims the watch of pods
 
 	mu      sync.Mutex
 	known   map[types.NamespacedName]lateness // objects whose servers are not finished
 	overdue int                               // the number of overdue objects in known
+	claimed claim                             // nil while no object is overdue
+}
+
+// claim is a controller.Claim.
+type claim interface {
+	Current() bool
+	Release()
 }
 
 type lateness struct {
@@ -35,8 +43,8 @@ type lateness struct {
 	overdue bool
 }
 
-func newLate(demand func(wanted bool) (current bool)) *late {
-	return &late{demand: demand, known: map[types.NamespacedName]lateness{}}
+func newLate(claim func() (claim, error)) *late {
+	return &late{claim: claim, known: map[types.NamespacedName]lateness{}}
 }
 
 // done records that the servers of an object are finished, or gone.
@@ -64,8 +72,8 @@ func (l *late) wait(name types.NamespacedName, wrong bool) (after time.Duration,
 	return after, false
 }
 
-// set stores or removes the state of an object, and demands pods if any object is overdue. The
-// caller holds the lock, so that calls of demand are in the order of the changes.
+// set stores or removes the state of an object, and claims pods while any object is overdue. It
+// reports whether pods are current. The caller holds the lock.
 func (l *late) set(name types.NamespacedName, to lateness, known bool) (current bool) {
 	if l.known[name].overdue {
 		l.overdue--
@@ -78,7 +86,16 @@ func (l *late) set(name types.NamespacedName, to lateness, known bool) (current 
 	} else {
 		delete(l.known, name)
 	}
-	return l.demand(l.overdue > 0)
+	switch {
+	case l.overdue > 0 && l.claimed == nil:
+		if made, err := l.claim(); err == nil { // It fails only without the controller.
+			l.claimed = made
+		}
+	case l.overdue == 0 && l.claimed != nil:
+		l.claimed.Release()
+		l.claimed = nil
+	}
+	return l.claimed != nil && l.claimed.Current()
 }
 
 // seen is the part of the pods that the reconciler can see.
@@ -89,7 +106,7 @@ type seen struct {
 }
 
 // podsOf returns the pods of servers that are late.
-func (r *reconciler) podsOf(hero *v1.BellerophonSimple, servers *servers) seen {
+func (r *reconciler) podsOf(ctx context.Context, hero *v1.BellerophonSimple, servers *servers) seen {
 	if servers == nil || isFinished(servers, replicasOf(hero)) {
 		r.late.done(nameOf(hero))
 		return seen{}
@@ -100,7 +117,10 @@ func (r *reconciler) podsOf(hero *v1.BellerophonSimple, servers *servers) seen {
 	case after > 0:
 		return seen{after: after}
 	case current:
-		return seen{pods: controller.ByIndex[*pod](r.client, cache.OwnerIndex, string(servers.UID))}
+		pods, err := controller.List[*pod](ctx, r.client, controller.InIndex(cache.OwnerIndex, string(servers.UID)))
+		if err == nil {
+			return seen{pods: pods}
+		}
 	}
 	// When pods are listed, the problem of a pod is an event. Without permission, pods are never listed.
 	return seen{after: blindWait, blind: wrong && hero.Status.ObservedGeneration == hero.Generation}

@@ -8,10 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// claimed is a claim on a kind that is current at once.
+type claimed struct{ wanted *bool }
+
+func (c claimed) Current() bool { return true }
+func (c claimed) Release()      { *c.wanted = false }
+
 func TestPodsAreWantedWhileServersTakeLongOrWereWrongBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wanted := false
-		l := newLate(func(is bool) bool { wanted = is; return is })
+		l := newLate(func() (claim, error) { wanted = true; return claimed{&wanted}, nil })
 		slow, quick, wrong := types.NamespacedName{Name: "slow"}, types.NamespacedName{Name: "quick"}, types.NamespacedName{Name: "wrong"}
 		wait := func(name types.NamespacedName, wasWrong bool, after time.Duration, pods bool) {
 			t.Helper()

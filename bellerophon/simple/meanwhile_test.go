@@ -183,7 +183,7 @@ func TestTheStatusOfWhatIsKnownToHaveChangedIsNotSent(t *testing.T) {
 			return
 		}
 		for name := (apitypes.NamespacedName{Namespace: w.namespace, Name: "pegasus"}); ; {
-			if hero, found := controller.Get[*v1.BellerophonSimple](client, name); found && hero.Spec.WingedHorseName == "balius" {
+			if hero, err := controller.Get[*v1.BellerophonSimple](w.ctx, client, name); err == nil && hero.Spec.WingedHorseName == "balius" {
 				return
 			}
 			select {

@@ -27,7 +27,7 @@ func AddTo(manager *controller.Manager) error {
 	client := manager.Client()
 	r := &reconciler{
 		client: client, events: manager.Recorder(), cache: manager.Cache(), progress: newProgress(), stalled: map[types.NamespacedName]stall{},
-		late: newLate(func(wanted bool) bool { return controller.Demand[*pod](client, wanted) }),
+		late: newLate(func() (claim, error) { return controller.NewClaim[*pod](client) }),
 	}
 	return manager.Add(Name, r.reconcile,
 		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes"), controller.ReconcileBeforeSync(isNew, newFields)),
@@ -86,14 +86,17 @@ func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *servers) *prob
 // reconcile brings the children of an object to the desired state, and then its status to the
 // observed state.
 func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (time.Duration, error) {
-	hero, found := controller.Get[*v1.BellerophonSimple](r.client, request.NamespacedName)
-	if !found || hero.DeletionTimestamp != nil {
+	hero, err := controller.Get[*v1.BellerophonSimple](ctx, r.client, request.NamespacedName)
+	if controller.IgnoreNotFound(err) != nil {
+		return 0, err
+	}
+	if err != nil || hero.DeletionTimestamp != nil {
 		r.forget(request.NamespacedName)
 		return 0, nil // The garbage collector deletes the children.
 	}
 	unlisted := request.BeforeSync && r.cache.Level() < cache.Current
 	servers, done := ensureAll(ctx, r.client, hero, unlisted)
-	seen := r.podsOf(hero, servers)
+	seen := r.podsOf(ctx, hero, servers)
 	r.recordRepairs(hero, done)
 	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers), done)
 	after := sooner(seen.after, recheck)
@@ -124,7 +127,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	if equality.Semantic.DeepEqual(status, hero.Status) {
 		return 0, nil
 	}
-	if now, found := controller.Get[*v1.BellerophonSimple](r.client, nameOf(hero)); !found || now.ResourceVersion != hero.ResourceVersion {
+	if now, err := controller.Get[*v1.BellerophonSimple](ctx, r.client, nameOf(hero)); err != nil || now.ResourceVersion != hero.ResourceVersion {
 		return conflictWait, nil // The patch would fail with one of the errors handled below.
 	}
 	if !settled {
@@ -134,7 +137,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	}
 	changed := hero.DeepCopy()
 	changed.Status = status
-	written, err := controller.PatchStatus(ctx, r.client, hero, changed)
+	written, err := controller.PatchStatus(ctx, r.client, changed, controller.MergeFrom(hero))
 	if err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return conflictWait, nil // The object was deleted or changed meanwhile. Its event requeues it.

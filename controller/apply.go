@@ -1,0 +1,223 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Apply applies a configuration server-side and returns the object as the API server stored it. The
+// configuration is one of client-go's apply configurations, or one that [ApplyConfigurationOf] makes:
+//
+//	_, err := controller.Apply[*corev1.ConfigMap](ctx, client,
+//		applycorev1.ConfigMap("pegasus", "default").WithData(data))
+//
+// The API server creates an object that does not exist. Fields that the configuration leaves out stay as
+// they are, except for fields that only an earlier Apply of the same field manager set: the API server
+// removes these. If another field manager owns a field with another value, Apply fails with a conflict
+// that names both: see [Force]. The status is applied with Subresource("status") only.
+//
+// Apply sends nothing if it has applied the same configuration before and since then nothing that the
+// configuration sets has changed. It then returns a copy of the cached object. This takes a kind whose
+// whole objects are in the cache, and an Apply since the process started. An admission webhook that
+// overrides a field therefore causes no endless writes.
+func Apply[T streams.Object](ctx context.Context, c *Client, configuration runtime.ApplyConfiguration, options ...WriteOption) (T, error) {
+	none := *new(T)
+	fail := func(err error) (T, error) { return none, fmt.Errorf("cannot apply %T: %w", configuration, err) }
+	how, err := writingOf(options, mayForce|mayNameSubresource)
+	if err != nil {
+		return fail(err)
+	}
+	made, err := newApplication(configuration, how.subresource)
+	if err != nil {
+		return fail(err)
+	}
+	kind, err := formOf[T](c, made.kind())
+	if err != nil {
+		return fail(err)
+	}
+	if err := made.complete(kind.as); err != nil {
+		return fail(err)
+	}
+	body, err := json.Marshal(made.content)
+	if err != nil {
+		return fail(err)
+	}
+	manager := how.fieldManager
+	if manager == "" {
+		manager = c.fieldManagerOf(ctx)
+	}
+	key := appliedKey{kind.as.GroupKind(), made.name(), manager, how.subresource}
+	sum := sha256.Sum256(body)
+	if !how.dryRun {
+		if held, same := c.stands(key, kind, made, sum); same {
+			return held.DeepCopyObject().(T), nil
+		}
+	}
+	request := how.params(kind.requests.Patch(types.ApplyPatchType), manager).
+		NamespaceIfScoped(made.name().Namespace, kind.as.Namespaced).
+		Resource(kind.as.Resource).Name(made.name().Name).SubResource(how.subresources()...)
+	answer := kind.as.New()
+	err = request.Body(body).Do(ctx).Into(answer)
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: made.name().Namespace, Name: made.name().Name}}
+	if err != nil {
+		return none, writeError("apply", kind, object, err)
+	}
+	if answer.GetName() == "" {
+		return none, writeError("apply", kind, object, errNoObject)
+	}
+	if !how.dryRun {
+		c.remember(key, kind, made, sum, answer)
+	}
+	return wrote(ctx, kind, &how, "apply", false, answer.(T), answer, nil)
+}
+
+// formOf returns the form of T that Apply writes.
+func formOf[T streams.Object](c *Client, kind schema.GroupVersionKind) (*form, error) {
+	found, err := c.form(typeOf[T](), kind)
+	if errors.Is(err, ErrNotDeclared) || err == nil && found.as.Form() != sources.Whole {
+		if err == nil {
+			err = fmt.Errorf("%w: a %v is a part of a %v; give Apply the API type", ErrPartial, typeOf[T](), found.as.GroupKind())
+		}
+		return nil, err
+	}
+	return found, err
+}
+
+// ApplyConfigurationOf returns an apply configuration of the fields that an object sets, for kinds
+// without generated apply configurations. A field is set unless it holds the zero value of its type, an
+// empty map or an empty slice: see [StrategicMerge]. Fields that only the API server sets, such as the
+// creation time, are left out. The object may be an *unstructured.Unstructured, all of whose fields are
+// set. It must not be changed before the configuration was applied.
+func ApplyConfigurationOf(object streams.Object) runtime.ApplyConfiguration { return setOf{object} }
+
+// setOf is the apply configuration of the fields that an object sets.
+type setOf struct{ object streams.Object }
+
+// IsApplyConfiguration implements runtime.ApplyConfiguration.
+func (setOf) IsApplyConfiguration() {}
+
+// MarshalJSON encodes the fields that are set.
+func (f setOf) MarshalJSON() ([]byte, error) { return encodeAllSet(f.object) }
+
+// application is a configuration that is about to be applied.
+type application struct{ content map[string]any }
+
+// serverFields are the fields of metadata that only the API server sets.
+var serverFields = []string{"managedFields", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"}
+
+// newApplication decodes a configuration, and keeps the parts that are applied with a subresource.
+func newApplication(configuration runtime.ApplyConfiguration, subresource string) (application, error) {
+	encoded, err := json.Marshal(configuration)
+	if err != nil {
+		return application{}, err
+	}
+	made := application{}
+	if err := json.Unmarshal(encoded, &made.content); err != nil {
+		return application{}, err
+	}
+	if made.content == nil {
+		return application{}, errors.New("it is nil")
+	}
+	selected := selectsPart(subresource)
+	for part := range made.content {
+		switch part {
+		case "apiVersion", "kind", "metadata":
+		default:
+			if !selected(part) {
+				delete(made.content, part)
+			}
+		}
+	}
+	if metadata, has := made.content["metadata"].(map[string]any); has {
+		for _, field := range serverFields {
+			delete(metadata, field)
+		}
+	}
+	return made, nil
+}
+
+func (a application) object() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: a.content}
+}
+
+func (a application) kind() schema.GroupVersionKind { return a.object().GroupVersionKind() }
+
+func (a application) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: a.object().GetNamespace(), Name: a.object().GetName()}
+}
+
+// complete sets the kind if the configuration has none, and checks the kind and the name.
+func (a application) complete(as sources.Kind) error {
+	switch kind := a.kind(); {
+	case kind.Empty():
+		a.object().SetGroupVersionKind(as.GroupVersionKind)
+	case kind != as.GroupVersionKind:
+		return fmt.Errorf("it is for %v, and the type for %v; give Apply the type of the configuration", kind, as.GroupVersionKind)
+	}
+	if a.name().Name == "" {
+		return errors.New("it has no name; server-side apply cannot generate names")
+	}
+	return nil
+}
+
+// appliesRemembered bounds the applies whose answers are remembered. An apply that is forgotten is sent
+// once more.
+const appliesRemembered = 1 << 16
+
+// appliedKey identifies what a field manager applied to an object.
+type appliedKey struct {
+	kind         schema.GroupKind
+	name         types.NamespacedName
+	fieldManager string
+	subresource  string
+}
+
+// applied is the answer to the last apply of a configuration.
+type applied struct {
+	uid     types.UID
+	version string
+	body    [sha256.Size]byte
+	print   [sha256.Size]byte // of the values that the object had where the configuration sets fields
+}
+
+// stands reports whether the last apply of a configuration still stands, and returns the cached object.
+func (c *Client) stands(key appliedKey, kind *form, made application, body [sha256.Size]byte) (streams.Object, bool) {
+	store := kind.store()
+	last, known := c.applied.Get(key)
+	if store == nil || !kind.kept() || !known || last.body != body {
+		return nil, false
+	}
+	held, found := store.Get(key.name)
+	switch {
+	case !found || held.GetUID() != last.uid:
+		return nil, false
+	case held.GetResourceVersion() == last.version:
+		return held, true
+	}
+	print, err := printOf(made, held)
+	return held, err == nil && print == last.print
+}
+
+// remember records the answer to an apply.
+func (c *Client) remember(key appliedKey, kind *form, made application, body [sha256.Size]byte, answer streams.Object) {
+	if kind.store() == nil || !kind.kept() {
+		return
+	}
+	print, err := printOf(made, answer)
+	if err != nil {
+		c.applied.Remove(key)
+		return
+	}
+	c.applied.Add(key, applied{answer.GetUID(), answer.GetResourceVersion(), body, print})
+}

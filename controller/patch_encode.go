@@ -1,0 +1,127 @@
+package controller
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// parts holds the top-level fields of an object, encoded: spec, status and so on.
+type parts map[string]json.RawMessage
+
+// partsOf returns the parts of an object.
+func partsOf(object streams.Object) (parts, error) {
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var split parts
+	return split, json.Unmarshal(encoded, &split)
+}
+
+// changedParts returns the parts that differ in two states of an object and that selected reports.
+func changedParts(before, after streams.Object, selected func(part string) bool) (from, to parts, err error) {
+	if from, err = partsOf(before); err != nil {
+		return nil, nil, err
+	}
+	if to, err = partsOf(after); err != nil {
+		return nil, nil, err
+	}
+	unneeded := func(part string, _ json.RawMessage) bool {
+		return !selected(part) || bytes.Equal(from[part], to[part])
+	}
+	both := maps.Clone(from)
+	maps.Copy(both, to)
+	for part, value := range both {
+		if unneeded(part, value) {
+			delete(from, part)
+			delete(to, part)
+		}
+	}
+	return from, to, nil
+}
+
+// mergePatch returns the merge patch from before to after, for the parts that selected reports, or nil if
+// nothing differs. If conditional is true, the patch has the resource version of before, so that it fails
+// if the object has changed.
+func mergePatch(before, after streams.Object, selected func(part string) bool, conditional bool) ([]byte, error) {
+	from, to, err := changedParts(before, after, selected)
+	if err != nil {
+		return nil, err
+	}
+	changed := parts{}
+	for part := range from {
+		if to[part] == nil {
+			changed[part] = json.RawMessage("null")
+		}
+	}
+	for part, value := range to {
+		if changed[part], err = patchOf(from[part], value); err != nil {
+			return nil, err
+		}
+		if part == "metadata" && string(changed[part]) == "{}" {
+			delete(changed, part)
+		}
+	}
+	return encodeChanged(changed, before, conditional)
+}
+
+// patchOf returns the patch of one part, which may be missing in from.
+func patchOf(from, to json.RawMessage) (json.RawMessage, error) {
+	if from == nil || from[0] != '{' || to[0] != '{' {
+		return to, nil
+	}
+	return jsonpatch.CreateMergePatch(from, to)
+}
+
+// strategicPatch returns what mergePatch does, as a strategic merge patch.
+func strategicPatch(before, after streams.Object, selected func(part string) bool, conditional bool) ([]byte, error) {
+	from, to, err := changedParts(before, after, selected)
+	if err != nil {
+		return nil, err
+	}
+	fromJSON, err := json.Marshal(from)
+	if err != nil {
+		return nil, err
+	}
+	toJSON, err := json.Marshal(to)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := strategicpatch.CreateTwoWayMergePatch(fromJSON, toJSON, after)
+	if err != nil {
+		return nil, err
+	}
+	changed := parts{}
+	if err := json.Unmarshal(patch, &changed); err != nil {
+		return nil, err
+	}
+	return encodeChanged(changed, before, conditional)
+}
+
+// encodeChanged encodes the changed parts of an object, or returns nil if there are none.
+func encodeChanged(changed parts, before streams.Object, conditional bool) ([]byte, error) {
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	if conditional && before.GetResourceVersion() != "" {
+		metadata := parts{}
+		if known := changed["metadata"]; known != nil {
+			if err := json.Unmarshal(known, &metadata); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if metadata["resourceVersion"], err = json.Marshal(before.GetResourceVersion()); err != nil {
+			return nil, err
+		}
+		if changed["metadata"], err = json.Marshal(metadata); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(changed)
+}

@@ -1,0 +1,178 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Create creates an object and returns it as the API server stored it. T must be the API type, or
+// *unstructured.Unstructured. The answer enters the cache in the form in which the kind is kept: whole,
+// as a projection or as metadata. This holds for all writes.
+func Create[T streams.Object](ctx context.Context, c *Client, object T, options ...WriteOption) (T, error) {
+	kind, how, err := c.toWrite(object, true, options, 0)
+	if err != nil {
+		return *new(T), writeError("create", kind, object, err)
+	}
+	created := kind.as.New()
+	err = how.params(kind.requests.Post(), c.fieldManagerOf(ctx)).
+		NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
+		Resource(kind.as.Resource).
+		Body(object).Do(ctx).Into(created)
+	return wrote(ctx, kind, &how, "create", true, object, created, err)
+}
+
+// Update replaces an object, except for its status, and returns it as the API server stored it. If the
+// object has a resource version other than the stored object's, Update fails with a conflict and changes
+// nothing. T must be the API type, or *unstructured.Unstructured. Fields that T does not have are lost:
+// [Patch] keeps them.
+func Update[T streams.Object](ctx context.Context, c *Client, object T, options ...WriteOption) (T, error) {
+	kind, how, err := c.toWrite(object, true, options, mayNameSubresource)
+	if err != nil {
+		return *new(T), writeError("update", kind, object, err)
+	}
+	updated := kind.as.New()
+	err = how.params(kind.requests.Put(), c.fieldManagerOf(ctx)).
+		NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
+		Resource(kind.as.Resource).Name(object.GetName()).SubResource(how.subresources()...).
+		Body(object).Do(ctx).Into(updated)
+	conditional := object.GetResourceVersion() != "" && updated.GetResourceVersion() != object.GetResourceVersion()
+	return wrote(ctx, kind, &how, "update", conditional, object, updated, err)
+}
+
+// UpdateStatus replaces the status of an object, and nothing else. It is an [Update] of the subresource
+// status.
+func UpdateStatus[T streams.Object](ctx context.Context, c *Client, object T, options ...WriteOption) (T, error) {
+	return Update(ctx, c, object, append(options, Subresource("status"))...)
+}
+
+// subresources returns the subresource as rest.Request takes it.
+func (w *writing) subresources() []string {
+	if w.subresource == "" {
+		return nil
+	}
+	return []string{w.subresource}
+}
+
+// toWrite returns the form of an object that is to be written, and the options of the write.
+func (c *Client) toWrite(object streams.Object, whole bool, options []WriteOption, may allowed) (kind *form, how writing, err error) {
+	if kind, err = c.written(object, whole); err == nil && len(options) > 0 {
+		how, err = writingOf(options, may)
+	}
+	switch how.subresource {
+	case "scale":
+		err = errors.New("the answer to a write of the subresource scale is not the object; use Scale")
+	case "eviction":
+		err = errors.New("the answer to a write of the subresource eviction is not the object; use Evict")
+	}
+	return kind, how, err
+}
+
+// writeError returns the error of a write. kind may be nil.
+func writeError(verb string, kind *form, object streams.Object, err error) error {
+	if kind == nil {
+		return fmt.Errorf("cannot %s a %T: %w", verb, object, err)
+	}
+	return fmt.Errorf("cannot %s %s: %w", verb, streams.KeyOf(kind.as.GroupKind(), object), err)
+}
+
+// errNoObject is wrapped in the error of a request whose answer is not the object.
+var errNoObject = errors.New("the answer is not the object; is there a proxy before the API server?")
+
+// wrote handles the answer to a write: it records the write for the attempt, and makes the answer
+// visible to readers. sole is Write.Sole.
+func wrote[T streams.Object](ctx context.Context, kind *form, how *writing, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
+	if err != nil {
+		return *new(T), writeError(verb, kind, object, err)
+	}
+	// client-go leaves the object empty where the answer is a Status of success, or nothing.
+	if answer.GetName() == "" {
+		return *new(T), writeError(verb, kind, object, errNoObject)
+	}
+	var made streams.Object
+	if how.dryRun {
+		made, err = kind.as.Projected(answer)
+	} else {
+		made, err = kind.record(ctx, verb, sole, answer)
+	}
+	if err != nil {
+		return *new(T), err
+	}
+	return made.(T), nil
+}
+
+// record records a write whose answer is the object, for the attempt and for readers of the cache. It
+// returns the object for the caller of the write.
+func (f *form) record(ctx context.Context, verb string, sole bool, answer streams.Object) (streams.Object, error) {
+	key := streams.KeyOf(f.as.GroupKind(), answer) // The server may have generated the name.
+	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
+	if f.watched == nil {
+		return f.as.Projected(answer)
+	}
+	reported := f.watched.reports(answer) // This comes before AsWatched, which may remove the labels.
+	kept, err := sources.AsWatched(f.watched.kind, f.watched.options, answer)
+	if err != nil {
+		return nil, fmt.Errorf("%s was written, but cannot enter the cache: %w", key, err)
+	}
+	return recordAnswer(f, answer, kept, causedAt(ctx), reported), nil
+}
+
+// causedAt returns when the oldest cause of the request was received that ctx belongs to, or zero.
+func causedAt(ctx context.Context) time.Time {
+	if request, ok := operators.RequestOf(ctx); ok && len(request.Causes) > 0 {
+		return request.Received
+	}
+	return time.Time{}
+}
+
+// recordAnswer adds kept, the form of an answer that the cache keeps, to the cache. It returns the
+// object for the caller of the write. The two objects share nothing, because the caller may change its
+// object. The smaller one is copied. An object that the watch does not report stays out of the cache.
+func recordAnswer(kind *form, answer, kept streams.Object, since time.Time, reported bool) streams.Object {
+	store, whole := kind.store(), kind.kept()
+	if whole {
+		answer = kept
+	}
+	if store == nil {
+		return answer
+	}
+	if !whole { // A projection may share parts with the object that it was made of.
+		kept = kept.DeepCopyObject().(streams.Object)
+	}
+	kind.watched.options.Status.RecordWrite(kept.GetNamespace(), kept.GetResourceVersion())
+	passed := !reported || store.RecordWrite(kept, since)
+	if whole && !passed {
+		return answer.DeepCopyObject().(streams.Object)
+	}
+	return answer
+}
+
+// refresh reads an object from the API server into the cache, after a write whose answer was not the
+// object. It does nothing for a kind that is not cached.
+func (f *form) refresh(ctx context.Context, name types.NamespacedName) error {
+	if f.store() == nil {
+		return nil
+	}
+	object, err := f.get(ctx, name)
+	if err == nil {
+		err = f.show(ctx, object)
+	}
+	return IgnoreNotFound(err) // An object that was deleted meanwhile is reported by the watch.
+}
+
+// show makes the state of an object visible to readers of the cache, as the API server has answered it.
+func (f *form) show(ctx context.Context, object streams.Object) error {
+	reported := f.watched.reports(object)
+	kept, err := sources.AsWatched(f.watched.kind, f.watched.options, object)
+	if err != nil {
+		return err
+	}
+	recordAnswer(f, object, kept, causedAt(ctx), reported)
+	return nil
+}
