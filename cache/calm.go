@@ -91,13 +91,14 @@ func (c *Cache) Reconsider() { c.sync.changed() }
 // settledLevel returns the highest level that the quiet period and the pipeline allow.
 //
 // It asks the pipeline first and reads settled again afterwards. An item that arrives after the
-// question, and is applied before the answer is used, has reset settled.
-func (c *Cache) settledLevel() Level {
+// question, and is applied before the answer is used, has reset settled. recheck reports whether the
+// level may rise without an event, because only the pipeline's work keeps it down.
+func (c *Cache) settledLevel() (level Level, recheck bool) {
 	c.sync.mu.Lock()
 	settled := c.sync.settled
 	c.sync.mu.Unlock()
 	if !settled {
-		return OwnWritesVisible // The pipeline cannot raise it.
+		return OwnWritesVisible, false // The pipeline cannot raise it.
 	}
 	busy := c.work != nil && c.work.Busy()
 	unfinished := c.work == nil || c.work.Unfinished()
@@ -105,9 +106,9 @@ func (c *Cache) settledLevel() Level {
 	defer c.sync.mu.Unlock()
 	switch {
 	case busy || !c.sync.settled:
-		return OwnWritesVisible
+		return OwnWritesVisible, true
 	case unfinished:
-		return Settled
+		return Settled, false
 	}
-	return Converged
+	return Converged, false
 }

@@ -117,7 +117,7 @@ func writeAndRead(api *server, store *cache.Store, key string, rounds int) error
 		uid := fmt.Sprintf("%s-%d", key, round)
 		for _, app := range []string{"red", "blue"} {
 			written := api.write(key, uid, app)
-			store.RecordWrite(written, time.Now())
+			store.RecordWrite(written, time.Now(), time.Time{})
 			if now := got(store, key); now != stateOf(written) {
 				return fmt.Errorf("after writing %s, %s is %s", stateOf(written), key, now)
 			}

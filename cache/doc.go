@@ -38,8 +38,9 @@
 //   - OwnWritesVisible: the watch has passed every own write. A write to a namespace without a
 //     source, or hidden by a label selector, does not count and is not visible.
 //   - Settled: nothing is pending in the pipeline (see [Work]), and nothing has changed for
-//     [Loop.QuietPeriod]. Only changes that a reader can see, and attempts, count as changes here.
-//     An event that repeats what is held does not.
+//     [Loop.QuietPeriod]. These count as changes: what a reader can see, requests of streams, and
+//     attempts that an event caused or that wrote something. An event that repeats what is held does
+//     not count. Neither does a routine check, or another failure of a key that failed before.
 //   - Converged: Settled, and the last attempt of every key succeeded and asked for nothing more.
 //
 // Liveness: once faults have ended and the cluster is quiet, Settled returns within
@@ -53,6 +54,9 @@
 // led to. It leaves out a loop during which the source lost the server, and an echo that a list or
 // a bookmark brought. It also leaves out the time that a request waited for its controller's kinds.
 // No single loop counts as more than [LoopOptions].Ceiling.
+//
+// An own write that is answered with a lower version than the server had confirmed before shows that
+// versions went back. Readers see it, and the level is Current until the source finds out.
 //
 // A limit: lower versions than before are the only sign that a cluster was restored from a backup.
 // The cluster may write past the earlier versions before the source asks for anything. Versions

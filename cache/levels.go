@@ -15,12 +15,19 @@ func (c *Cache) Level() Level {
 	return level
 }
 
+// recheckAfter is the time after which a waiter looks again at a pipeline that is busy although the quiet
+// period has passed. Not every end of its work is an event here: a stage of the user has counts alone.
+const recheckAfter = 100 * time.Millisecond
+
 // level returns the level of the given kinds, or of all kinds that count. until is when the level
-// may fall if nothing happens, or zero if only an event can change it.
+// may change if nothing happens, or zero if only an event can change it.
 func (c *Cache) level(kinds []schema.GroupKind) (level Level, until time.Time) {
 	// This comes first: what happens after it resets settled, and so is not missed.
-	level = c.settledLevel()
+	level, recheck := c.settledLevel()
 	now, registry := time.Now(), c.registry.Load()
+	if recheck {
+		until = now.Add(recheckAfter)
+	}
 	counted := false
 	take := func(store *Store) {
 		own, expires := store.level(now)
@@ -28,7 +35,7 @@ func (c *Cache) level(kinds []schema.GroupKind) (level Level, until time.Time) {
 			return
 		}
 		level, counted = min(level, own), true
-		if until.IsZero() || !expires.IsZero() && expires.Before(until) {
+		if until.IsZero() && !expires.IsZero() || !expires.IsZero() && expires.Before(until) {
 			until = expires
 		}
 	}

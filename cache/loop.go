@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/bellerophon-io/bellerophon/streams"
 )
 
 // LoopOptions configures the measurement of the loop duration. The zero value has the defaults.
@@ -82,6 +84,22 @@ func (l *Loop) Observe(measurement time.Duration) {
 		return
 	}
 	l.duration += time.Duration(l.options.Smoothing * float64(measurement-l.duration))
+}
+
+// ObserveLoop adds a measurement of a loop that began with causes, the oldest received at since, and
+// ended at a time. It leaves out a loop during which the source of one of the causes lost the server.
+func (c *Cache) ObserveLoop(causes []streams.Cause, since, ended time.Time) {
+	stores := c.registry.Load().stores
+	for i := range causes {
+		store := stores[causes[i].Key.GroupKind]
+		if store == nil {
+			continue
+		}
+		if scope := store.published.Load().scopes.of(causes[i].Key.Namespace); scope != nil && !scope.measures(since) {
+			return
+		}
+	}
+	c.loop.Observe(ended.Sub(since))
 }
 
 // Duration returns the smoothed duration: 0 before the first measurement.

@@ -214,7 +214,7 @@ func (m *model) answered(answer answer) {
 	if own := m.pendingWrite(answer.key); own == nil || versionOf(own) < versionOf(answer.object) {
 		m.own[answer.key] = answer.object
 	}
-	m.store.RecordWrite(answer.object, time.Time{})
+	m.store.RecordWrite(answer.object, time.Time{}, time.Time{})
 }
 
 func (m *model) check(t *rapid.T) {

@@ -78,11 +78,13 @@ func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.O
 
 // RecordWrite makes an own write visible to readers. object is the API server's answer. Later reads
 // see it, until the watch has passed it. since is when the event that led to the write was
-// received, or zero; the loop duration is measured from it.
+// received, or zero; the loop duration is measured from it. asked is when the write was sent, or zero: a
+// write that the server answers with a version from before a version that it confirmed earlier shows that
+// its versions went back.
 //
 // It may be called from any goroutine, in any order. It returns true if the watch was faster than
 // the answer. A write to a namespace that no source covers stays invisible.
-func (s *Store) RecordWrite(object streams.Object, since time.Time) (passed bool) {
+func (s *Store) RecordWrite(object streams.Object, since, asked time.Time) (passed bool) {
 	name, version := nameOf(object), object.GetResourceVersion()
 	o := &s.overlay
 	o.mu.Lock()
@@ -90,7 +92,7 @@ func (s *Store) RecordWrite(object streams.Object, since time.Time) (passed bool
 	switch {
 	case !s.covers(name.Namespace):
 		return false // No source will ever report that the watch has passed it.
-	case s.passed(name, version):
+	case s.passed(name, version) && !s.wentBack(name, version, asked):
 		s.echoed(0)
 		s.measure(name.Namespace, since)
 		return true
@@ -137,6 +139,32 @@ func (s *Store) passed(name types.NamespacedName, version string) bool {
 	}
 	grave, known := s.tombstones.Peek(name)
 	return known && reached(grave.resourceVersion, version)
+}
+
+// wentBack reports whether the version of a write shows that the server's versions went back, which the
+// source does not know yet. Before the write was sent, the server had confirmed a version, and the write has
+// that version or an earlier one. A write that changes nothing has an earlier version too, which the store
+// then has. The write stays in the overlay until the next list or bookmark.
+func (s *Store) wentBack(name types.NamespacedName, version string, asked time.Time) bool {
+	base := s.published.Load()
+	scope := base.scopes.of(name.Namespace)
+	if asked.IsZero() || scope == nil || !scope.confirmed.Before(asked) || !reached(scope.version, version) {
+		return false
+	}
+	held := base.table.find(name)
+	return held == nil || !reached(held.get().GetResourceVersion(), version)
+}
+
+// ends reports whether an own write leaves the overlay, since the watch has passed it. The event of its
+// object, if there is one, passes a write without a version, and so does a list that was requested after
+// the answer.
+func (s *Store) ends(pending pendingWrite, event *streams.Event) bool {
+	name, version := pending.slot.name(), pending.slot.get().GetResourceVersion()
+	if version != "" || event != nil {
+		return version == "" || s.passed(name, version)
+	}
+	scope := s.published.Load().scopes.of(name.Namespace)
+	return scope != nil && scope.confirmed.After(pending.answered)
 }
 
 // shows reports whether readers would see an object if no own deletion hid it. The caller holds the
@@ -222,7 +250,7 @@ func (s *Store) dropBeforeReset(to *batch) (dropped bool) {
 // comes at a time of its own. The caller holds the lock.
 func (s *Store) dropPassed(name types.NamespacedName, event *streams.Event, to *batch) (dropped bool) {
 	o := &s.overlay
-	if pending, wrote := o.pending[name]; wrote && s.passed(name, pending.slot.get().GetResourceVersion()) {
+	if pending, wrote := o.pending[name]; wrote && s.ends(pending, event) {
 		delete(o.pending, name)
 		o.working.remove(pending.slot)
 		if !s.addRemoval(name, pending.slot.get(), to) {

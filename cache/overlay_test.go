@@ -21,7 +21,7 @@ func synced(t *testing.T, events ...streams.Event) (*cache.Cache, *cache.Store) 
 
 // wrote makes an own write, and reports whether the watch had passed it.
 func wrote(store *cache.Store, key, state string, app ...string) bool {
-	return store.RecordWrite(object(key, state, app...), time.Time{})
+	return store.RecordWrite(object(key, state, app...), time.Time{}, time.Time{})
 }
 
 func TestAnOwnWriteIsReadAtOnce(t *testing.T) {
@@ -219,7 +219,7 @@ func TestReadsMergeOwnWritesInOrderWithoutDuplicates(t *testing.T) {
 func TestTheEchoOfAnOwnWriteMeasuresTheLoop(t *testing.T) {
 	c, store := synced(t)
 	since := time.Now().Add(-time.Second)
-	store.RecordWrite(object("a/x", "u@7"), since)
+	store.RecordWrite(object("a/x", "u@7"), since, time.Time{})
 	wrote(store, "a/y", "v@8") // A write without a cause starts no loop.
 	if c.Loop().Duration() != 0 {
 		t.Errorf("the loop lasted %v before the echo", c.Loop().Duration())

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -123,7 +124,7 @@ func TestAFieldIndexHoldsWhatTheFieldSays(t *testing.T) {
 func TestAnIndexThatDoesNotExistIsEmpty(t *testing.T) {
 	c, store := newCache(t)
 	c.Apply([]streams.Event{applied("a/x", "1@1", "red")})
-	store.RecordWrite(object("a/y", "2@2", "red"), received)
+	store.RecordWrite(object("a/y", "2@2", "red"), received, time.Time{})
 	if found := store.ByIndex("colour", "red"); found != nil {
 		t.Errorf("found %v", held(found))
 	}
@@ -140,7 +141,7 @@ func TestAListThatAReaderHoldsNeverChanges(t *testing.T) {
 	before := append(slices.Clone(held(all)), held(red)...)
 
 	c.Apply([]streams.Event{applied("a/1", "ua/1@2"), deleted("a/2", "ua/2@3"), applied("a/4", "n@4", "red")})
-	store.RecordWrite(object("a/3", "ua/3@5"), received)
+	store.RecordWrite(object("a/3", "ua/3@5"), received, time.Time{})
 	c.Apply(list("", "6"))
 
 	same(t, "the older list", append(held(all), held(red)...), before)

@@ -170,7 +170,7 @@ func collected(object weak.Pointer[metav1.PartialObjectMetadata]) bool {
 // fill adds jobs with two objects: one that is listed, and one that is written.
 func fill(c *cache.Cache) (listed, written weak.Pointer[metav1.PartialObjectMetadata]) {
 	x, y := object("a/x", "u@4"), object("a/y", "u@9")
-	c.Add(jobs, cache.ByOwner).RecordWrite(y, time.Time{})
+	c.Add(jobs, cache.ByOwner).RecordWrite(y, time.Time{}, time.Time{})
 	c.Apply(ofKind(jobs, list("", "5", x)...))
 	return weak.Make(x), weak.Make(y)
 }

@@ -11,24 +11,21 @@ import (
 
 // attempts tracks the attempts of one controller that are running, or whose results are pending.
 type attempts struct {
-	markActive func() // restarts the quiet period of the cache
-	mu         sync.Mutex
-	started    map[*operators.Request]time.Time // when each running attempt began
-	unhandled  int                              // attempts that began and whose result is not handled yet
-	closed     bool                             // no further attempt begins
-	idle       chan struct{}                    // closed once closed is set and unhandled is 0
+	mu        sync.Mutex
+	started   map[*operators.Request]time.Time // when each running attempt began
+	unhandled int                              // attempts that began and whose result is not handled yet
+	closed    bool                             // no further attempt begins
+	idle      chan struct{}                    // closed once closed is set and unhandled is 0
 }
 
-// newAttempts creates attempts that call markActive when an attempt begins.
-func newAttempts(markActive func()) *attempts {
-	return &attempts{markActive: markActive, started: map[*operators.Request]time.Time{}, idle: make(chan struct{})}
+func newAttempts() *attempts {
+	return &attempts{started: map[*operators.Request]time.Time{}, idle: make(chan struct{})}
 }
 
 // tracked returns a reconciler whose attempts are tracked. After close, its attempts fail with
 // pipeline.ErrRemoved.
 func (a *attempts) tracked(reconcile operators.Reconciler) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
-		a.markActive()
 		if !a.begin(&request) {
 			return 0, operators.Terminal(pipeline.ErrRemoved)
 		}

@@ -12,7 +12,7 @@ import (
 
 // A worker may take a request just before its controller is removed.
 func TestAnAttemptThatComesAfterTheRemovalDoesNotBegin(t *testing.T) {
-	made := newAttempts(func() {})
+	made := newAttempts()
 	begun := 0
 	reconcile := made.tracked(func(context.Context, operators.Request) (time.Duration, error) {
 		begun++

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/streams"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -313,5 +314,22 @@ func TestAKindThatNoControllerDeclaresIsAnErrorThatSaysSo(t *testing.T) {
 		if err := does(); !errors.Is(err, controller.ErrNotDeclared) || !strings.Contains(err.Error(), "name it in For, Owns, Watches or Uses") {
 			t.Errorf("%s returns %v", call, err)
 		}
+	}
+}
+
+// The cache keeps metadata, from which Transform removes a part.
+func TestTransformLeavesWhatAWriteReturnsAsItIs(t *testing.T) {
+	answer := pod("x", "6")
+	answer.Annotations = map[string]string{"big": "yes"}
+	api, _ := answering(t, func() *http.Response { return says(http.StatusCreated, answer) })
+	c := reader(t, api, controller.For(&controller.Metadata[corev1.Pod]{}, controller.Transform(func(object streams.Object) {
+		delete(object.GetAnnotations(), "big")
+	})))
+	written, err := controller.Create(t.Context(), c, pod("x", ""))
+	if err != nil || written.Annotations["big"] != "yes" {
+		t.Errorf("the creation returns the annotations %v: %v", written.Annotations, err)
+	}
+	if held, found := cached[*controller.Metadata[corev1.Pod]](c, types.NamespacedName{Namespace: "a", Name: "x"}); !found || len(held.Annotations) > 0 {
+		t.Errorf("the cache has the annotations %v", held.Annotations)
 	}
 }

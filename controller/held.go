@@ -35,7 +35,9 @@ func (m *Manager) heldByControllers(hold pipeline.Hold) {
 	for name, member := range m.present.Load().members {
 		switch stats := member.controller.Stats; {
 		case member.isBlocked(): // Requests that wait for its gate may wait for ever, so they do not count.
-			hold(name, stats.Running.Load())
+			running := stats.Running.Load()
+			queued := stats.Waiting.Load() - stats.Held.Load()
+			hold(name, max(running, stats.Running.Load())+queued) // A request may move between the counts meanwhile.
 		case stats.Busy(): // Busy is exact, also while a request moves between the two counts.
 			hold(name, max(1, stats.Waiting.Load()+stats.Running.Load()))
 		}

@@ -40,11 +40,19 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 	added.leave = cancel
 	added.joins.Store(true)
 	m.cache.MarkActive() // The cache is not Settled before the controller has joined.
-	m.group.Go("controller "+name, func(context.Context) error {
+	group := m.group
+	group.Go("controller "+name, func(context.Context) error {
+		returned := false
+		defer func() {
+			if !returned { // A map function has called runtime.Goexit, and requests are lost.
+				group.Go("controller "+name, func(context.Context) error { return streams.ErrExited })
+			}
+		}()
 		defer cancel()
 		if m.join(ctx, added) {
 			m.followFeeds(ctx, added)
 		}
+		returned = true
 		return nil
 	})
 	return nil
@@ -60,8 +68,14 @@ func (m *Manager) install(added *member) {
 // join installs a controller when its kinds are current, and requests all existing objects. It returns
 // false if the controller is removed or the manager ends.
 func (m *Manager) join(ctx context.Context, added *member) bool {
-	defer m.cache.MarkActive()
-	defer added.joins.Store(false)
+	joined := m.joinNow(ctx, added)
+	// Not deferred: if a map function ends this goroutine, requests are lost, and the level must not rise.
+	added.joins.Store(false)
+	m.cache.MarkActive()
+	return joined
+}
+
+func (m *Manager) joinNow(ctx context.Context, added *member) bool {
 	if m.cache.Wait(ctx, cache.Current, kindsOf(added.watches)...) != nil {
 		return false
 	}

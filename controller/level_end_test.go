@@ -150,3 +150,14 @@ func TestRunFailsIfAMapFunctionExitsItsGoroutine(t *testing.T) {
 		}
 	})
 }
+
+func TestADeadlineWhileAnAddressIsLookedUpIsANormalEnd(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{HealthAddress: "localhost:0", MetricsAddress: "localhost:0"}, func(w *levelWorld) {
+		w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.ConfigMap{})))
+		ctx, cancel := context.WithTimeout(w.t.Context(), 0)
+		defer cancel()
+		if err := w.manager.Run(ctx); err != nil {
+			t.Errorf("Run fails: %v", err)
+		}
+	})
+}

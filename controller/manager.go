@@ -123,7 +123,10 @@ func (m *Manager) Cache() *cache.Cache { return m.cache }
 // controllers that need it.
 func (m *Manager) Run(ctx context.Context) error {
 	servers, err := m.listen(ctx)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // Looking up a host name ends with ctx.
+	case err != nil:
 		return err
 	}
 	group, err := m.start(ctx, servers)
@@ -163,8 +166,11 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 		defer group.Stop()
 		var last error
 		err := m.pipeline.Run(ctx, m.onResults, func(err error) { last = err; m.onError(err) })
-		if err == nil && ctx.Err() == nil {
-			return fmt.Errorf("it ended by itself: %w", last) // Sources never end, so a stage has panicked.
+		if err == nil && ctx.Err() == nil { // Sources never end, so a stage has panicked or exited.
+			if last == nil {
+				return errors.New("it ended by itself")
+			}
+			return fmt.Errorf("it ended by itself: %w", last)
 		}
 		return err
 	})

@@ -128,7 +128,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 	case taken != nil:
 		return nil, nil, errors.New("the name is taken; choose another one")
 	}
-	made = &member{name: name, fieldManager: definition.fieldManager, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts(m.cache.MarkActive)}
+	made = &member{name: name, fieldManager: definition.fieldManager, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts()}
 	forms = m.client.forms.Load().copy()
 	var reconciled sources.Kind
 	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {

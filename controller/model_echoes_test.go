@@ -105,7 +105,7 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 		e.uncertain++
 	}
 	operators.RecordWrite(ctx, operators.Write{Verb: "write", Key: streams.KeyOf(modelKinds[0], answer), ResourceVersion: answer.ResourceVersion, Sole: sole})
-	e.store.RecordWrite(answer, request.Received)
+	e.store.RecordWrite(answer, request.Received, time.Time{})
 	return 0, nil
 }
 

@@ -47,7 +47,7 @@ func TestAListThatIsTooOldTakesNothingWithIt(t *testing.T) {
 func TestAnOwnWriteThatAListDoesNotHaveIsARemoval(t *testing.T) {
 	w := newPendingWrites(t, 0, 0)
 	name := types.NamespacedName{Namespace: "x", Name: "own"}
-	w.store.RecordWrite(versioned("own", 5), time.Time{})
+	w.store.RecordWrite(versioned("own", 5), time.Time{}, time.Time{})
 	if _, found := w.store.Get(name); !found {
 		t.Fatal("the own write is not seen")
 	}

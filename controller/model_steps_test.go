@@ -176,7 +176,7 @@ func (l *lived) write(thing *thing, deletion bool) {
 	l.world.sources[thing.kind].catchUp()
 	l.mu.Unlock()
 	store := l.stores[thing.kind]
-	answered := func() { store.RecordWrite(after, time.Time{}); l.passed(thing, place) }
+	answered := func() { store.RecordWrite(after, time.Time{}, time.Time{}); l.passed(thing, place) }
 	if deletion {
 		answered = func() {
 			// Readers may still see a state that they have not seen yet.

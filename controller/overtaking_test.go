@@ -51,13 +51,13 @@ func TestABusyObjectThatAQuietOneOvertakesKeepsItsOwnWrite(t *testing.T) {
 		emit(events.ListStart, pod("", "1"))
 		emit(events.ListEnd, pod("", "1"))
 		emit(events.Applied, pod("busy", "2"))
-		store.RecordWrite(pod("busy", "3"), time.Time{})
+		store.RecordWrite(pod("busy", "3"), time.Time{}, time.Time{})
 		emit(events.Applied, pod("busy", "3"))
 		emit(events.Applied, pod("quiet", "4"))
 		if version("quiet") != "4" || version("busy") != "3" || made.Level() != cache.Current {
 			t.Errorf("the quiet object is at %s, the busy one at %s, want 4 and 3, at level %v", version("quiet"), version("busy"), made.Level())
 		}
-		if !store.RecordWrite(pod("quiet", "4"), time.Time{}) || store.RecordWrite(pod("busy", "3"), time.Time{}) {
+		if !store.RecordWrite(pod("quiet", "4"), time.Time{}, time.Time{}) || store.RecordWrite(pod("busy", "3"), time.Time{}, time.Time{}) {
 			t.Error("RecordWrite must report that the watch has passed the version of the quiet object, and not the one of the busy object")
 		}
 		<-time.After(time.Second)

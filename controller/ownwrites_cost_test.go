@@ -54,7 +54,7 @@ func newPendingWrites(t testing.TB, writes, deletions int) *pendingWrites {
 
 func (w *pendingWrites) write(name string) {
 	w.version++
-	w.store.RecordWrite(versioned(name, w.version), time.Time{})
+	w.store.RecordWrite(versioned(name, w.version), time.Time{}, time.Time{})
 }
 
 // applyForeign applies a watch event of an object that was not written by this client.

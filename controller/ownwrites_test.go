@@ -193,7 +193,7 @@ func (w *writer) pair() {
 		w.deleted++
 	} else {
 		answer := w.lagging.write(name, w.owned(owner))
-		w.store.RecordWrite(answer, time.Time{})
+		w.store.RecordWrite(answer, time.Time{}, time.Time{})
 		w.held[at] = answer.ResourceVersion
 	}
 	before := time.Now()
@@ -335,7 +335,7 @@ func TestAnOwnWriteThatASelectorHidesStallsNothing(t *testing.T) {
 		s.mu.Lock()
 		s.behind[0].event = s.of(streams.Bookmark, "1") // The selector hides the event.
 		s.mu.Unlock()
-		s.store.RecordWrite(answer, time.Time{})
+		s.store.RecordWrite(answer, time.Time{}, time.Time{})
 		w := &writer{lagging: s, namespace: "w", names: 20, held: make([]string, 20)}
 		started := time.Now()
 		for range 600 { // a minute

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ const (
 
 // cut shortens a text to at most the given number of bytes, at the border of a rune.
 func cut(text string, most int) string {
+	text = strings.ToValidUTF8(text, "?") // JSON would replace each invalid byte by three.
 	if len(text) <= most {
 		return text
 	}

@@ -32,6 +32,7 @@ func TestANoteIsCutAtARune(t *testing.T) {
 		"with a rune where it is cut":           {a(1020) + "ü" + a(10), a(1020) + "…"},
 		"with a longer rune where it is cut":    {a(1018) + "🐎🐎", a(1018) + "…"},
 		"with a rune before where it is cut":    {a(1019) + "ü" + a(10), a(1019) + "ü…"},
+		"with bytes that are no runes":          {a(10) + "\xff\xfe" + a(10), a(10) + "?" + a(10)},
 		"with a rune that ends where it may be": {a(1020) + "🐎", a(1020) + "🐎"},
 	} {
 		got := cut(test.note, maxNote)

@@ -99,7 +99,7 @@ func wrote[T streams.Object](ctx context.Context, kind *form, how *writing, verb
 	if how.dryRun {
 		made, err = kind.as.Projected(answer)
 	} else {
-		made, err = kind.record(ctx, verb, sole, answer)
+		made, err = kind.record(ctx, verb, sole, answer, how.asked)
 	}
 	if err != nil {
 		return *new(T), err
@@ -109,18 +109,22 @@ func wrote[T streams.Object](ctx context.Context, kind *form, how *writing, verb
 
 // record records a write whose answer is the object, for the attempt and for readers of the cache. It
 // returns the object for the caller of the write.
-func (f *form) record(ctx context.Context, verb string, sole bool, answer streams.Object) (streams.Object, error) {
+func (f *form) record(ctx context.Context, verb string, sole bool, answer streams.Object, asked time.Time) (streams.Object, error) {
 	key := streams.KeyOf(f.as.GroupKind(), answer) // The server may have generated the name.
 	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
 	if f.watched == nil {
 		return f.as.Projected(answer)
 	}
 	reported := f.watched.reports(answer) // This comes before AsWatched, which may remove the labels.
-	kept, err := sources.AsWatched(f.watched.kind, f.watched.options, answer)
+	whole := answer
+	if f.watched.options.Transform != nil && !f.kept() {
+		whole = answer.DeepCopyObject().(streams.Object) // Transform may change parts that the two share.
+	}
+	kept, err := sources.AsWatched(f.watched.kind, f.watched.options, whole)
 	if err != nil {
 		return nil, fmt.Errorf("%s was written, but cannot enter the cache: %w", key, err)
 	}
-	return recordAnswer(f, answer, kept, causedAt(ctx), reported), nil
+	return recordAnswer(f, answer, kept, causedAt(ctx), asked, reported), nil
 }
 
 // causedAt returns when the oldest cause of the request was received that ctx belongs to, or zero.
@@ -134,7 +138,7 @@ func causedAt(ctx context.Context) time.Time {
 // recordAnswer adds kept, the form of an answer that the cache keeps, to the cache. It returns the
 // object for the caller of the write. The two objects share nothing, because the caller may change its
 // object. The smaller one is copied. An object that the watch does not report stays out of the cache.
-func recordAnswer(kind *form, answer, kept streams.Object, since time.Time, reported bool) streams.Object {
+func recordAnswer(kind *form, answer, kept streams.Object, since, asked time.Time, reported bool) streams.Object {
 	store, whole := kind.store(), kind.kept()
 	if whole {
 		answer = kept
@@ -146,7 +150,7 @@ func recordAnswer(kind *form, answer, kept streams.Object, since time.Time, repo
 		kept = kept.DeepCopyObject().(streams.Object)
 	}
 	kind.watched.options.Status.RecordWrite(kept.GetNamespace(), kept.GetResourceVersion())
-	passed := !reported || store.RecordWrite(kept, since)
+	passed := !reported || store.RecordWrite(kept, since, asked)
 	if whole && !passed {
 		return answer.DeepCopyObject().(streams.Object)
 	}
@@ -173,6 +177,6 @@ func (f *form) show(ctx context.Context, object streams.Object) error {
 	if err != nil {
 		return err
 	}
-	recordAnswer(f, object, kept, causedAt(ctx), reported)
+	recordAnswer(f, object, kept, causedAt(ctx), time.Time{}, reported)
 	return nil
 }

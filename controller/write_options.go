@@ -27,6 +27,7 @@ type writing struct {
 	propagation     *metav1.DeletionPropagation
 	grace           *int64
 	ifUnchanged     bool
+	asked           time.Time // when the request was made
 	wrong           error
 }
 
@@ -149,6 +150,7 @@ func (w *writing) params(request *rest.Request, fieldManager string) *rest.Reque
 	if w.fieldManager != "" {
 		fieldManager = w.fieldManager
 	}
+	w.asked = time.Now()
 	request.Param(paramFieldManager, fieldManager)
 	if w.fieldValidation != "" {
 		request.Param(paramFieldValidation, w.fieldValidation)

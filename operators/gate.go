@@ -62,6 +62,7 @@ func (s *schedule) hold(next *task, shut *gate) {
 	shut.add(next, s.tickets)
 	next.queue.held++
 	s.held++
+	next.queue.controller.Stats.Held.Add(1)
 }
 
 // leaveGate records that a task no longer waits for a gate.
@@ -70,6 +71,7 @@ func (s *schedule) leaveGate(held *task) {
 	held.gate = nil
 	held.queue.held--
 	s.held--
+	held.queue.controller.Stats.Held.Add(-1)
 }
 
 // passGate queues a task that waited for a gate. The wait at the gate does not count as latency of

@@ -54,7 +54,9 @@ type ReconcileOptions struct {
 	// the others from running when its attempts hang.
 	//
 	// A controller with nothing running may always start an attempt if a worker is free. A
-	// controller that is alone uses all workers.
+	// controller that is alone uses all workers. A controller that is added then need not wait for
+	// attempts that hang: up to a sixteenth more attempts run, and at least one. A single worker never
+	// gets help.
 	Workers int
 	Backoff Backoff       // between attempts that fail
 	Timeout time.Duration // of one attempt: 1 ms to 24 h; default 2 min
@@ -155,7 +157,7 @@ func Reconcile(in streams.Stream[Request], controllers *Controllers, options Rec
 		defer controllers.subscribe(pool.wake)()
 		workers := lifecycle.New(attempts)
 		pool.workers = workers
-		for range options.Workers {
+		for range pool.schedule.shares.most() {
 			workers.Go("worker", pool.worker)
 		}
 		defer func() { // Also if a map function ends this goroutine with runtime.Goexit.

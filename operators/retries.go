@@ -64,6 +64,7 @@ func (a *asks) askAll(out streams.Sink[Request]) bool {
 			a.stats.Out.Add(int64(len(requests)))
 		}
 		a.giveBack(taken, failed, time.Now())
+		sent = sent && out.Send(nil) // The receiver may look again: the ask is done only now.
 		for _, err := range errs {
 			if !sent || !out.Error(err) {
 				return false

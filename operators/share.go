@@ -7,12 +7,20 @@ type shares struct {
 	each    int // workers that are reserved for one controller
 	kept    int // workers that are reserved for all controllers but one
 	used    int // workers in use out of the reserves, of all controllers
+	spare   int // workers beyond the others, for a controller that finds all of them in use by one
 }
 
 // newShares creates the shares of a number of workers.
 func newShares(workers int) shares {
-	return shares{workers: workers, each: max(1, workers/16)}
+	made := shares{workers: workers, each: max(1, workers/16)}
+	if workers > 1 { // A single worker makes attempts one after the other, whatever comes.
+		made.spare = made.each
+	}
+	return made
 }
+
+// most returns the number of workers to run.
+func (s *shares) most() int { return s.workers + s.spare }
 
 // resize adapts to the number of controllers. At most half of the workers are reserved, so that
 // many idle controllers do not hold back a busy one much.
@@ -21,8 +29,11 @@ func (s *shares) resize(controllers int) {
 }
 
 // allow reports whether a controller with own running attempts may start another one, when all
-// attempts in total are running. A controller with nothing running always may.
+// attempts in total are running. A controller with nothing running may if a worker is free.
 func (s *shares) allow(own, all int) bool {
+	if all >= s.workers {
+		return false
+	}
 	if own == 0 || s.kept == 0 {
 		return true
 	}
@@ -36,7 +47,24 @@ func (s *shares) changed(before, now int) { s.used += min(now, s.each) - min(bef
 // ready reports whether a task is queued whose controller may start another attempt.
 func (s *schedule) ready() bool {
 	for _, waiting := range s.turns.all() {
-		if s.shares.allow(waiting.running, s.running) {
+		if s.mayStart(waiting) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayStart reports whether a controller may start another attempt. A controller that was added while
+// another one, which was alone, used all workers gets a spare one: those attempts may hang.
+func (s *schedule) mayStart(waiting *controllerQueue) bool {
+	if s.shares.allow(waiting.running, s.running) {
+		return true
+	}
+	if waiting.running > 0 || s.running < s.shares.workers || s.running >= s.shares.most() {
+		return false
+	}
+	for _, queue := range s.queues {
+		if queue != waiting && queue.running > s.shares.workers-s.shares.each {
 			return true
 		}
 	}
@@ -46,7 +74,7 @@ func (s *schedule) ready() bool {
 // next takes the queue whose turn it is. Queues that may not start an attempt now keep their place.
 func (s *schedule) next() *controllerQueue {
 	for i, waiting := range s.turns.all() {
-		if s.shares.allow(waiting.running, s.running) {
+		if s.mayStart(waiting) {
 			s.turns.remove(i)
 			return waiting
 		}

@@ -20,6 +20,7 @@ type StageStats struct {
 	Out     atomic.Int64 // items sent
 	Waiting atomic.Int64 // items held now
 	Running atomic.Int64 // items worked on now
+	Held    atomic.Int64 // items of Waiting that wait for a gate, such as [Controllers.Open]
 }
 
 // Busy reports whether the operator holds or works on anything.

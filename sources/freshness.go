@@ -46,6 +46,7 @@ type freshness struct {
 	required  string     // the version that a bookmark has to reach after a loss or an older list; or empty
 	confirmed time.Time  // when a list or a bookmark last showed that everything up to its version was emitted
 	active    time.Time  // when anything last came on the open watch
+	resumed   time.Time  // when the first watch after the last list was opened, or a streamed list was complete; zero before
 	relist    bool       // the next watch has to be a list
 	lost      bool       // Disconnected was emitted, and since then neither Connected nor a list
 	listed    bool       // a list was emitted
@@ -58,6 +59,9 @@ func (f *freshness) opened(open *openWatch, head string, streaming bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open, f.active, f.streaming = open, time.Now(), streaming
+	if !streaming && f.resumed.IsZero() {
+		f.resumed = f.active
+	}
 	select {
 	case f.woken <- struct{}{}:
 	default:
@@ -179,6 +183,10 @@ func (f *freshness) replaced(version, head, known string, asked time.Time) (rese
 		f.newest = version
 	}
 	f.name(head)
+	f.resumed = time.Time{}
+	if f.streaming { // The watch of the list goes on.
+		f.resumed = time.Now()
+	}
 	f.required, f.confirmed, f.active, f.streaming = "", asked, time.Now(), false
 	if streams.OlderVersion(version, head) {
 		f.required = head
@@ -239,8 +247,11 @@ func (f *freshness) due(patience time.Duration) (open *openWatch, wait time.Dura
 		return nil, patience
 	}
 	since := f.confirmed
-	if f.streaming {
+	switch {
+	case f.streaming:
 		since = f.active
+	case f.resumed.After(since): // The list took long. The server's first bookmark is due a minute after it.
+		since = f.resumed
 	}
 	if wait = patience - time.Since(since); wait > 0 {
 		return nil, wait

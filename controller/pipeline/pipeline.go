@@ -132,6 +132,7 @@ func (p *Pipeline) Run(ctx context.Context, onResults func([]operators.Result), 
 func (p *Pipeline) Ask(ctx context.Context, requests ...operators.Request) bool {
 	p.intake.asking.Add(int64(len(requests)))
 	if p.asked.Put(ctx, requests...) {
+		p.options.Cache.MarkActive()
 		return true
 	}
 	p.intake.asking.Add(-int64(len(requests)))

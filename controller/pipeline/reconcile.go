@@ -47,15 +47,29 @@ func (p *Pipeline) handle(results []operators.Result, onResults func([]operators
 		onResults(results)
 		p.results.Send(results)
 	}
-	p.options.Cache.MarkActive()
+	active := slices.ContainsFunc(results, endsCalm)
+	if active {
+		p.options.Cache.MarkActive()
+	}
 	p.handled.Add(handled)
+	if !active {
+		p.options.Cache.Reconsider()
+	}
 	streams.Recycle(results)
+}
+
+// endsCalm reports whether the end of an attempt starts the quiet period anew. A routine check that wrote
+// nothing does not, and neither does another failure of a key that does not count any longer. Otherwise
+// such a key would keep the cache from being Settled.
+func endsCalm(result operators.Result) bool {
+	failsAgain := result.Outcome == operators.Failed && result.Attempt > operators.FailingAfter
+	return len(result.Writes) > 0 || len(result.Causes) > 0 && !failsAgain
 }
 
 // measure adds the duration of a loop that ended with an attempt without a write. The cache measures
 // the other loops, by the echo of the write.
 func (p *Pipeline) measure(result *operators.Result) {
 	if len(result.Writes) == 0 && result.Err == nil && len(result.Causes) > 0 {
-		p.options.Cache.Loop().Observe(result.Started.Add(result.Duration).Sub(result.Received))
+		p.options.Cache.ObserveLoop(result.Causes, result.Received, result.Started.Add(result.Duration))
 	}
 }

@@ -113,9 +113,9 @@ func (s *Server) open(place *served, made *request) (io.ReadCloser, error) {
 		stream:    fmt.Sprintf("%s #%d", made.stream(), s.numbers[made.stream()]),
 		bookmarks: made.query.Get("allowWatchBookmarks") == "true" && !noBookmarks,
 		until:     time.Now().Add(either(time.Duration(timeout)*time.Second, time.Hour)),
-		bookmark:  time.Now().Add(s.options.Bookmarks),
 		pushed:    make(chan struct{}, 1), broken: make(chan struct{}), silent: make(chan struct{}),
 	}
+	w.bookmark = w.nextBookmark(time.Now())
 	switch {
 	case streamed && version > s.version: // Other watches may begin at a future version.
 		w.buffer, w.end = failed(s.tooLarge(version)), io.EOF

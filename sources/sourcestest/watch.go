@@ -148,6 +148,19 @@ func (w *watching) advance() {
 	}
 }
 
+// lastBookmark is how long before its end a watch sends a bookmark, as real API servers do. A client that
+// resumes is then up to date.
+const lastBookmark = 2 * time.Second
+
+// nextBookmark returns when the next bookmark is due.
+func (w *watching) nextBookmark(now time.Time) time.Time {
+	next := now.Add(w.server.options.Bookmarks)
+	if last := w.until.Add(-lastBookmark); last.After(now) && last.Before(next) {
+		return last
+	}
+	return next
+}
+
 // next takes a pending event, or a bookmark that is due. A bookmark is sent only if nothing is
 // pending, because it promises that the client has everything up to the current version.
 func (w *watching) next() (next event, found, ending bool) {
@@ -160,7 +173,7 @@ func (w *watching) next() (next event, found, ending bool) {
 		next, w.pending = w.pending[0], w.pending[1:]
 		return next, true, w.ending
 	case w.bookmarks && !w.ending && !time.Now().Before(w.bookmark):
-		w.bookmark = time.Now().Add(w.server.options.Bookmarks)
+		w.bookmark = w.nextBookmark(time.Now())
 		if w.server.version < w.from {
 			return event{}, false, false
 		}
