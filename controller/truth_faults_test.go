@@ -12,6 +12,9 @@ import (
 
 const noFault = "none"
 
+// longFreeze is the longest time for which the network or the server is frozen.
+const longFreeze = 15 * time.Second
+
 // trouble is the fault of a round. It strikes between two bursts of writes.
 type trouble struct {
 	name   string
@@ -60,13 +63,13 @@ var quickTroubles = []trouble{
 	{"reset of connections", func(w *truth) bool { w.proxy.Drop(); return false }},
 	{"frozen network", func(w *truth) bool {
 		w.proxy.Freeze()
-		idleFor(w.t.Context(), w.between(100*time.Millisecond, truthBound))
+		idleFor(w.t.Context(), w.between(100*time.Millisecond, longFreeze))
 		w.proxy.Thaw()
 		return false
 	}},
 	{"frozen API server", func(w *truth) bool {
 		w.must(w.cluster.Pause("kube-apiserver"))
-		idleFor(w.t.Context(), w.between(100*time.Millisecond, truthBound))
+		idleFor(w.t.Context(), w.between(100*time.Millisecond, longFreeze))
 		w.must(w.cluster.Continue("kube-apiserver"))
 		return false
 	}},
