@@ -83,9 +83,8 @@ func (c *Cache) Settle(quiet time.Duration) bool {
 	return settled
 }
 
-// Reconsider wakes the goroutines that wait for a level. The pipeline calls it when it is no longer
-// busy with work that left the quiet period alone, such as an event that repeats what the cache
-// holds.
+// Reconsider wakes the goroutines that wait for a level. The pipeline calls it at the end of work
+// that does not restart the quiet period, such as an event that repeats what the cache holds.
 func (c *Cache) Reconsider() { c.sync.changed() }
 
 // settledLevel returns the highest level that the quiet period and the pipeline allow.

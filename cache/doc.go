@@ -7,18 +7,18 @@
 // no lock and never wait. Objects are immutable: an update replaces the object. To change an
 // object, change a deep copy and write it to the API server.
 //
-// A read works on one snapshot of names and index values, and finds under each the object as it is
-// now. What an index yields has that index value. An update that leaves the object under the same
-// name and index values is visible at once. The addition, removal or move of an object is visible
-// with the batch that carries its event, and never to Get before List.
+// A read takes one snapshot of names and index values, and returns the current object for each
+// name. Each object that an index returns has the requested value. An update that leaves the object
+// under the same name and index values is visible at once. The addition, removal or move of an
+// object is visible with the batch that carries its event, and never to Get before List.
 //
-// A list replaces, at once, the state of what its source covers, which is a namespace or all of
-// them. It yields the deletions that were missed.
+// A list replaces, at once, the state of all objects that its source covers: a namespace or all
+// namespaces. It yields a deletion for each object that is missing in it.
 //
 // Reads see own writes as soon as the API server has answered, however far the watch lags: see
-// [Store.RecordWrite]. Own writes are laid over the state of the watch. They leave when the watch
-// has passed them: with an event of the object, or a list or bookmark, of their version or a later
-// one. So an own write never hides a foreign change.
+// [Store.RecordWrite]. Own writes overlay the state of the watch. An own write leaves when the
+// watch has passed it: with an event of the object, a list or a bookmark, of the same version or a
+// later one. So an own write never hides a foreign change.
 //
 // # Levels
 //
@@ -32,9 +32,9 @@
 //   - Starting: the first list of some kind is not complete.
 //   - Listed: the first list of every kind is complete.
 //   - Current: for every kind, the cache has everything up to a version that the server confirmed
-//     not longer ago than the bound of [Cache.SetMaxStaleness]. A list confirms its version as of
-//     the request for it, a bookmark as of its arrival. A source that lost the server is not
-//     Current until it has reached the version that the server reported on its return.
+//     within the bound of [Cache.SetMaxStaleness]. A list confirms its version as of the request
+//     for it, a bookmark as of its arrival. A source that lost the server is not Current until it
+//     has reached the version that the server reported on its return.
 //   - OwnWritesVisible: the watch has passed every own write. A write to a namespace without a
 //     source, or hidden by a label selector, does not count and is not visible.
 //   - Settled: nothing is pending in the pipeline (see [Work]), and nothing has changed for
@@ -45,10 +45,10 @@
 //
 // Liveness: once faults have ended and the cluster is quiet, Settled returns within
 // [Loop.QuietPeriod], one bookmark interval, and the longest remaining backoff of a key that
-// counts. From a server that sends no bookmarks, three quarters of the bound of
-// [Cache.SetMaxStaleness] replace the bookmark interval. A request that hangs at that time first
-// times out, after 70 s. A source backs off for up to 10 s before it reconnects, and as long
-// before it lists what a probe has missed.
+// counts. If the server sends no bookmarks, three quarters of the bound of [Cache.SetMaxStaleness]
+// take the place of the bookmark interval. A hanging request adds up to 70 s, until it times out. A
+// source backs off for up to 10 s before it reconnects, and for up to 10 s before it lists after a
+// probe.
 //
 // The loop duration measures loops: the time from an event to the echo of the last write that it
 // led to. It leaves out a loop during which the source lost the server, and an echo that a list or
@@ -58,9 +58,9 @@
 // An own write that is answered with a lower version than the server had confirmed before shows that
 // versions went back. Readers see it, and the level is Current until the source finds out.
 //
-// A limit: lower versions than before are the only sign that a cluster was restored from a backup.
-// The cluster may write past the earlier versions before the source asks for anything. Versions
-// that were used twice then stand for their first states, until the next list.
+// A limit: only versions that went back show that a cluster was restored from a backup. If the
+// cluster writes past the earlier versions before the source asks for anything, nothing shows it.
+// Until the next list, a version that was used twice then stands for its first state.
 //
 // # Odd cases
 //

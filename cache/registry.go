@@ -31,8 +31,8 @@ func (c *Cache) Add(kind schema.GroupKind, indexers ...Indexer) *Store {
 	return c.add(kind, false, indexers)
 }
 
-// AddOptional adds a kind that is watched only now and then: see [Store.SetOptional]. In all else
-// it does what Add does.
+// AddOptional adds a kind that is watched only at times: see [Store.SetOptional]. Otherwise it
+// behaves as Add.
 func (c *Cache) AddOptional(kind schema.GroupKind, indexers ...Indexer) *Store {
 	return c.add(kind, true, indexers)
 }

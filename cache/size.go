@@ -8,9 +8,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// SizeOf estimates the bytes of heap that an object takes, with all that it points to. That is what
-// would be freed if the object alone were dropped, give or take a quarter. Shared data, such as
-// strings that are constants, is counted as the object's own.
+// SizeOf estimates the bytes of heap that an object takes, with all that it points to. Dropping the
+// object alone would free as much, within a quarter. Shared data, such as strings that are
+// constants, is counted as the object's own.
 //
 // It walks the object, which takes a few microseconds for what Kubernetes calls small
 // (BenchmarkSizeOf). For a sum over many objects, call it for one in 64 and multiply. It may be

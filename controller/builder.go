@@ -102,10 +102,10 @@ func When(predicate func(streams.Change) bool) InputOption {
 	})
 }
 
-// ReconcileBeforeSync reconciles some objects as soon as the cache has them. They do not wait until all
-// kinds of the controller are [cache.Current]. predicate selects them: objects for which nothing was
-// done yet. So at a start among many objects, new objects need not wait for the lists of old ones. It
-// is an option of [For].
+// ReconcileBeforeSync makes the controller reconcile some objects as soon as the cache has them, before
+// all kinds of the controller are [cache.Current]. predicate selects these objects: it should select
+// objects that no reconcile has handled so far. So at a start among many objects, new objects need not
+// wait for the lists of old ones. It is an option of [For].
 //
 // fields is a field selector for such objects, or empty if the API server supports none. One page of
 // the objects that it selects is requested before the list of all objects. For a custom resource, the
@@ -206,8 +206,8 @@ type FieldManagerOption string
 func (o FieldManagerOption) define(made *definition) { made.fieldManager = string(o) }
 func (o FieldManagerOption) write(how *writing)      { how.fieldManager = string(o) }
 
-// IgnoreEchoes drops the requests that the controller's own writes cause. Give it if one call of the
-// reconciler does all that it can do. See [operators.Controller].
+// IgnoreEchoes drops the requests that the controller's own writes cause. Use it if one call of the
+// reconciler does everything that it can do. See [operators.Controller].
 func IgnoreEchoes() Option { return option(func(d *definition) { d.ignoreEchoes = true }) }
 
 // namesOnlyItsKind reports whether all given options name the kind.

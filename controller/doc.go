@@ -2,7 +2,7 @@
 //
 // A [Manager] has one pipeline for all its controllers:
 //
-//	watches ─► Inputs ─► Debounce ─► cache ─► Trigger ─► Reconcile ─► results ─► metrics
+// sources ─► debounce ─► your stages ─► cache ─► trigger ─► reconcile ─► results ─► metrics, logs
 //
 // A controller consists of a name, a reconciler and the kinds that it watches:
 //

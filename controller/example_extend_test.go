@@ -62,6 +62,7 @@ func ExampleStage() {
 // connection.
 func lines(connection net.Conn) streams.Stream[types.NamespacedName] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[types.NamespacedName]) {
+		defer connection.Close()
 		defer context.AfterFunc(ctx, func() { _ = connection.Close() })() // Ends a read that waits.
 		scanner := bufio.NewScanner(connection)
 		for scanner.Scan() {

@@ -36,7 +36,7 @@ var lies = []lie{
 	{"a map function in progress does not count", []edit{
 		{"controller/pipeline/cache.go", "between(sent(), p.intake.taken.Load())", "0*between(sent(), p.intake.taken.Load())"}}, ""},
 	{"an event in the window of the debounce does not count", []edit{
-		{"controller/pipeline/debounce.go", "if stats.Busy() {", "if stats.Running.Load() > 0 {"}}, "WaitsInItsWindow"},
+		{"controller/pipeline/stage.go", "if stats.Busy() {", "if stats.Busy() && name != \"debounce\" || stats.Running.Load() > 0 {"}}, "WaitsInItsWindow"},
 	{"requests have no time-out, and levels no bound", []edit{
 		{"sources/freshness.go", "const maxAnswer = 70 * time.Second", "const maxAnswer = 8760 * time.Hour"}, unbounded}, ""},
 	{"a silent watch is not probed, and levels have no bound", []edit{
@@ -68,7 +68,7 @@ var lies = []lie{
 	{"a kind counts as listed with the first of its namespaces", []edit{
 		{"cache/scope.go", "case !scope.listed:", "case !scope.listed && i == 0:"}}, ""},
 	{"an event in a stage of the user's own does not count", []edit{
-		{"controller/pipeline/own.go", "if stats.Busy() {", "if false {"}}, "InsideAStageOfTheUsersOwn"},
+		{"controller/pipeline/stage.go", "if stats.Busy() {", "if stats.Busy() && name == \"debounce\" {"}}, "InsideAStageOfTheUsersOwn"},
 	{"a kind that is refused is not noted", []edit{
 		{"controller/held.go", "store.SetRefused(works && watched.refused.Load())", "_ = works"}}, ""},
 }

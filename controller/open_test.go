@@ -87,7 +87,7 @@ func TestAStageOfTheUsersOwnChangesWhatTheCacheHolds(t *testing.T) {
 func TestAStageThatIsWrongIsRefused(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
 		_, err := controller.NewManager(w.server.Config(), nil, controller.Options{Stages: []controller.Stage{{Name: "cache", Run: delayed(0).Run}}})
-		if err == nil || !strings.Contains(err.Error(), `stage 0 of Stages has the name "cache" of another stage; give it a name of its own`) {
+		if err == nil || !strings.Contains(err.Error(), `a stage of Stages has the name "cache" of another stage; give it a name of its own`) {
 			t.Errorf("the error is %v", err)
 		}
 	})

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultPageSize is the page size of kubectl and of client-go's pager. Compared with streamed lists, a
-// start among many objects takes little more than half of the CPU of this process, and less CPU of the
-// server.
+// DefaultPageSize is the page size of kubectl and of client-go's pager. With pages, a start among many
+// objects takes little more than half of the process's CPU that it takes with streamed lists, and less
+// of the server's.
 const DefaultPageSize = 500
 
 // Options configures a [Manager]. The zero value has the defaults, which suit production.

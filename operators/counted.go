@@ -7,10 +7,9 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// Counted counts what a stage does that is a function of [streams.MapOnReceive]. The result has a
-// goroutine of its own, which makes the count exact: Running is 1 from before an item is taken apart
-// until its values were sent, also if the stage drops them. A stage that has goroutines itself must
-// count for itself.
+// Counted counts the items of a stage that uses only [streams.MapOnReceive]. The result has a
+// goroutine of its own, so the counts are exact: Running is 1 from before an item is unpacked until
+// its values are sent or dropped. A stage with goroutines of its own must update the counts itself.
 //
 //	[a b] [c]  =>  [f(a) f(b)] [f(c)]
 func Counted[T any](in streams.Stream[T], stage func(streams.Stream[T]) streams.Stream[T], stats *StageStats) streams.Stream[T] {

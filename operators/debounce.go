@@ -9,12 +9,13 @@ import (
 	"github.com/reactivex/rxgo/v2"
 )
 
-// DefaultWindow is short compared with the time in which a workload gets ready. The changes of such
-// a workload come 5 to 20 ms apart, and only the last one matters. Changes that come faster than
-// the window are coalesced.
+// DefaultWindow is the debounce window of a manager. It is short compared with the time that a
+// workload takes to get ready. The changes of such a workload come 5 to 20 ms apart. The window
+// coalesces changes that come faster.
 const DefaultWindow = 10 * time.Millisecond
 
-// DefaultBurst is the number of states that come within one window for a workload that gets ready.
+// DefaultBurst is the burst of a manager: as many states of a workload that gets ready come within
+// one window. It is not the default of [DebounceOptions].
 const DefaultBurst = 3
 
 // MaxBurst bounds the burst: with a larger one, few events would be coalesced.
@@ -50,8 +51,8 @@ func (o DebounceOptions) Validate() error {
 }
 
 // Debounce delays the events of busy keys, so that only the latest state of each key in a burst
-// goes on. It never refuses an event. While the receiver is busy it coalesces, and holds no more
-// than one state for each object and source, however long that takes.
+// passes. It always receives. While the receiver is busy, it coalesces events, and holds at most
+// one state for each object and source.
 //
 //   - Leading edge: an event passes at once if nothing of its key has passed for a window. It opens
 //     a window for the key.

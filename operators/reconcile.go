@@ -30,9 +30,10 @@ type Controller struct {
 	Reconcile Reconciler
 
 	// IgnoreEchoes drops requests whose only causes are the controller's own writes to or for the
-	// same object, if these are certain: see Write.Sole. A foreign write is never taken for an
-	// echo, since each write has a resource version of its own. Set it where one call does all that
-	// it can do. Leave it unset where a call writes and relies on being called again for that.
+	// same object, if these are certain: see [Write.Sole]. A foreign write is never taken for an
+	// echo, because each write has a resource version of its own. Set IgnoreEchoes if one call does
+	// everything that it can do. Leave it unset if the reconciler relies on a call after its own
+	// write.
 	IgnoreEchoes bool
 
 	// Held makes the attempts of this controller wait until [Controllers.Open] is called for its
@@ -72,10 +73,9 @@ type ReconcileOptions struct {
 	// asked for another attempt within 5 s.
 	Stats *StageStats
 
-	// Received, if set, is called after each item of the input was taken in: its requests are
-	// scheduled, and Stats counts them. It is also called after an item without requests, or with
-	// nothing but an error. It is called from the one goroutine that takes items in, so it must be
-	// fast.
+	// Received, if set, is called after each item of the input, when the item's requests are
+	// scheduled and Stats counts them. It is also called for an item without requests, or with only
+	// an error. The intake goroutine calls it, so it must be fast.
 	Received func()
 
 	// Unfinished, if set, holds the objects whose last attempt did not succeed or asked for
@@ -126,8 +126,8 @@ func (o ReconcileOptions) Validate() error {
 //     exactly one more. Requests that wait are coalesced into one, with all their causes.
 //   - An attempt that fails is repeated after a backoff of its object. Requests that come before
 //     neither shorten nor lengthen the backoff. A success ends it.
-//   - A request that is Mended makes the next attempt start at once, or as soon as the attempt in
-//     flight has failed. If that attempt fails too, the backoff is as long as after any other
+//   - A Mended request ends the backoff: the next attempt starts at once, or as soon as the attempt
+//     in flight has failed. If that attempt fails too, the backoff is as long as after any other
 //     failure.
 //   - Further Mended requests in the same streak of failures wait for a separate backoff, which
 //     begins anew. A request whose causes are the writes of the failed attempts themselves does not

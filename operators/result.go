@@ -53,9 +53,9 @@ type Write struct {
 	Key             streams.Key
 	ResourceVersion string // of the object as written; empty after a deletion
 
-	// Sole reports that the resource version can come from this write alone: from a creation, or
-	// from a write on condition of another version. Any other write may change nothing. Its answer
-	// then has the version of the last write, which may be another client's.
+	// Sole reports whether the resource version is certainly of this write. It is after a creation,
+	// and after a write that is conditional on another version. Any other write may change nothing;
+	// its answer then has the version of an earlier write, perhaps by another client.
 	Sole bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-// Retries calls rules again that panicked when [Trigger] called them for a change, and emits the
-// requests that result. Run it beside Trigger, with [streams.MergeWith]. It calls the rule that
+// Retries calls rules that panicked in [Trigger] again, with the same change, and emits the
+// resulting requests. Run it beside Trigger, with [streams.MergeWith]. It calls the rule that
 // panicked, and no other one, after a backoff, until the rule returns or is removed. Each failure
 // is emitted as a [streams.Error]. The stream ends with its context only.
 //

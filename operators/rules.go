@@ -54,8 +54,8 @@ func (r *Rules) Remove(controller string) {
 	r.asks.remove(controller)
 }
 
-// Of returns the rules that a controller has now. A [Trigger] can apply them to changes of the
-// past. If they panic there, [Retries] of all the rules calls them again.
+// Of returns the current rules of a controller, for example for a [Trigger] over changes of the
+// past. If a rule panics there, Retries of r calls it again.
 func (r *Rules) Of(controller string) *Rules {
 	part := &Rules{all: r.all, asks: r.asks}
 	theirs := rulesByKind{}
@@ -78,9 +78,9 @@ func (r *Rules) Of(controller string) *Rules {
 // row no longer counts as Waiting.
 func (r *Rules) Stats() *StageStats { return &r.asks.stats }
 
-// Unanswered returns for how many objects a rule has to be called again, summed over the rules.
-// failing is the number of objects for which the rule has panicked FailingAfter times in a row or
-// more. See [Retries].
+// Unanswered returns the number of objects for which a rule panicked and has to be called again,
+// summed over the rules. failing is the number of objects for which a rule has panicked at least
+// FailingAfter times in a row. See [Retries].
 func (r *Rules) Unanswered() (objects, failing int) {
 	r.asks.mu.Lock()
 	defer r.asks.mu.Unlock()

@@ -86,9 +86,9 @@ func ownerOf(object streams.Object, kind schema.GroupKind) string {
 // A rule that panics is a [streams.Error] for that change. The errors of a batch are joined, and
 // follow its requests. [Retries] describes what becomes of the change.
 //
-// A request from a rule without Map, which is for the object itself, may be Mended. It is if the
-// object was added, recreated, or has another generation. For a kind without generations, it is
-// after any change.
+// A request from a rule without Map is for the changed object itself. It is Mended if the object
+// was added or recreated, or has another generation; for a kind without generations, after any
+// change.
 //
 //	[pod a-0 changed, pod b-0 changed, pod a-1 changed]  =>  [request a, request b, request a]
 func Trigger(in streams.Stream[streams.Change], rules *Rules) streams.Stream[Request] {

@@ -13,9 +13,9 @@ const (
 	longestInterval  = 365 * 24 * time.Hour
 )
 
-// Interval emits ticks at the time of the observation plus one, two, three times every. The value
-// of a tick is the time at which it was due, so ticks do not drift. Interval panics unless every is
-// 1ms to 8760h.
+// Interval emits a tick each time the duration every has passed, counted from the start of the
+// observation. The value of a tick is the time at which it was due, so ticks do not drift. Interval
+// panics unless every is 1ms to 8760h.
 //
 // A slow reader finds no backlog: ticks that become due while another one waits to be sent are
 // skipped. Only the channel of an observation, which holds 8 ticks, is filled ahead of the reader.

@@ -40,8 +40,8 @@ func retry() *wait.Backoff {
 //     asks the server which version is current. If everything up to that version was emitted, a
 //     Bookmark says so. Otherwise a relist follows; its ListStart is a Reset if the server's
 //     versions went back.
-//   - For a server that sends no bookmarks, the source emits a Bookmark after an event. It does so
-//     when a required version is reached, and when nothing was confirmed for long.
+//   - If the server sends no bookmarks, the source emits a Bookmark of its own after an event, when
+//     a required version is reached or when nothing was confirmed for long.
 //
 // Watch panics if the options are not valid.
 func Watch(client rest.Interface, kind Kind, options WatchOptions) streams.Stream[streams.Event] {

@@ -12,8 +12,8 @@
 // closed. A panic in a stage becomes an error too. It ends the observation, because the state of
 // the stage can no longer be trusted.
 //
-// Nothing is dropped before the observation's context ends. [Share] is the one exception: an
-// observer that falls behind the others misses values, and receives their number in a [Lagged].
+// Nothing is dropped before the observation's context ends, except by [Share] and [Subject]: an
+// observer that falls behind misses values, and receives their number in a [Lagged].
 //
 // # Why not RxGo's own operators
 //

@@ -24,9 +24,9 @@ func Lift[T, U any](in Stream[T], run func(ctx context.Context, in <-chan rxgo.I
 	})
 }
 
-// MapOnReceive creates a stateless stage from a function over batches; errors are forwarded. The
-// function may reuse the batch that it gets. An error that it returns follows the batch. A panic
-// becomes an error and ends the stream.
+// MapOnReceive creates a stateless stage from a function over batches, and forwards errors. The
+// function may reuse its batch. An error that the function returns follows the batch that it
+// returns. A panic becomes an error and ends the stream.
 //
 // The receiver of the stream calls the function, one batch at a time, when it unpacks an item (see
 // [Values]). The stage therefore costs neither a goroutine nor a hop.

@@ -29,9 +29,9 @@ type ShareOptions[T, S any] struct {
 	Buffer int
 }
 
-// Lagged is the error that an observer of [Share] gets if it has fallen behind the buffer. The
-// items that it missed are lost. A snapshot follows, which stands for the missed values. Nothing
-// stands for missed errors, or for missed values without Fold and Replay.
+// Lagged is the error that an observer of [Share] or [Subject] receives when it has fallen behind
+// the buffer. The missed items are lost. With Fold and Replay, a snapshot follows that replaces the
+// missed values. Nothing replaces missed errors.
 type Lagged struct {
 	Missed int // values
 	Errors int // notifications of failures

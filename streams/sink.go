@@ -15,7 +15,8 @@ type Sink[T any] struct {
 }
 
 // Send sends a batch, which belongs to the receiver from then on. It waits while the receiver is
-// busy. It returns false if the observation has ended; the caller should then return.
+// busy. It returns false if the observation has ended; the caller should then return. The receiver
+// may reuse the memory of the batch, so a stage that sends a part of a batch must copy the rest.
 func (s Sink[T]) Send(batch []T) bool { return s.forward(s.Item(batch)) }
 
 // Error sends an error notification. It waits, and returns false, as Send does.

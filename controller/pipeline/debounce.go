@@ -8,14 +8,6 @@ import (
 // debounce adds the stage that coalesces the events of busy keys.
 func (p *Pipeline) debounce(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 	stats := &operators.StageStats{}
-	p.add(&stage{
-		name: "debounce", in: stats.In.Load, out: stats.Out.Load, waiting: stats.Waiting.Load,
-		held: func(hold Hold) {
-			if stats.Busy() {
-				hold("", max(1, stats.Waiting.Load()))
-			}
-		},
-	})
-	p.sent = stats.Out.Load
+	p.addCounted("debounce", stats)
 	return operators.Debounce(events, operators.DebounceOptions{Window: p.options.Window, Burst: p.options.Burst, Stats: stats})
 }

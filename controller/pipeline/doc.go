@@ -10,9 +10,10 @@
 //
 // # Goroutines
 //
-// The debounce has one goroutine, and Reconcile has one for its intake and one for each worker.
-// The stages between them only compute. They run in the goroutine of the intake when it takes an
-// item apart: see [streams.MapOnReceive] and docs/decisions.md.
+// The debounce has one goroutine, and Reconcile has one for its intake and one for each worker. The
+// cache and trigger only compute: they run in the goroutine of the intake when it unpacks an item. A
+// stage of the user has one goroutine, or starts its own: see [streams.MapOnReceive] and
+// docs/decisions.md.
 //
 // # What the pipeline holds
 //

@@ -24,20 +24,12 @@ type Stage struct {
 	Stats *operators.StageStats
 }
 
-// taken holds the names of the pipeline's own stages.
-var taken = map[string]bool{"sources": true, "debounce": true, "cache": true, "trigger": true, "reconcile": true, "results": true}
-
-// validateStages returns an error for a stage that is incomplete or has a name that is taken.
+// validateStages returns an error for a stage that is incomplete.
 func validateStages(stages []Stage) error {
-	named := map[string]bool{}
 	for i, own := range stages {
-		switch {
-		case own.Name == "" || own.Run == nil:
+		if own.Name == "" || own.Run == nil {
 			return fmt.Errorf("stage %d of Stages has no Name or no Run; set both", i)
-		case taken[own.Name] || named[own.Name]:
-			return fmt.Errorf("stage %d of Stages has the name %q of another stage; give it a name of its own", i, own.Name)
 		}
-		named[own.Name] = true
 	}
 	return nil
 }
@@ -45,23 +37,14 @@ func validateStages(stages []Stage) error {
 // ownStages adds the user's stages.
 func (p *Pipeline) ownStages(events streams.Stream[streams.Event]) streams.Stream[streams.Event] {
 	for _, own := range p.options.Stages {
-		before, stats := p.sent, own.Stats
+		stats := own.Stats
 		if stats == nil {
 			stats = &operators.StageStats{}
 			events = operators.Counted(events, own.Run, stats)
 		} else {
 			events = own.Run(events)
 		}
-		p.add(&stage{
-			name: own.Name, in: stats.In.Load, out: stats.Out.Load, waiting: stats.Waiting.Load,
-			held: func(hold Hold) {
-				hold("", between(before(), stats.In.Load()))
-				if stats.Busy() {
-					hold("", max(1, stats.Waiting.Load()+stats.Running.Load()))
-				}
-			},
-		})
-		p.sent = stats.Out.Load
+		p.addCounted(own.Name, stats)
 	}
 	return events
 }

@@ -33,8 +33,8 @@ type Options struct {
 	Attempts func(hold Hold)
 }
 
-// Hold records that a stage holds items: of names their holder within the stage, such as a kind or a
-// controller, and held is their number.
+// Hold records that a stage holds a number of items. of names the holder within the stage, such as a
+// kind or a controller.
 type Hold func(of string, held int64)
 
 // Pipeline is one assembled pipeline. Create it with [New] and call Run once.
@@ -76,6 +76,9 @@ func New(events streams.Stream[streams.Event], options Options) (*Pipeline, erro
 	requests := p.trigger(changes)
 	p.attempts = p.reconcile(requests)
 	p.finish()
+	if err := p.checkNames(); err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
 	return p, nil
 }
 
@@ -127,7 +130,7 @@ func (p *Pipeline) Run(ctx context.Context, onResults func([]operators.Result), 
 	return streams.ForEach(ctx, p.attempts, func(results []operators.Result) { p.handle(results, onResults) }, onError)
 }
 
-// Ask adds requests that no change makes. It waits only while its queue holds 16,384 requests, and
+// Ask adds requests that are not made by a change. It waits while its queue holds 16,384 requests, and
 // returns false if ctx ends before there is room. It may be called from any goroutine.
 func (p *Pipeline) Ask(ctx context.Context, requests ...operators.Request) bool {
 	p.intake.asking.Add(int64(len(requests)))

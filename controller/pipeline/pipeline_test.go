@@ -268,8 +268,8 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 		"stats of the caller":     {func(o *Options) { o.Reconcile.Stats = &operators.StageStats{} }, "Reconcile.Unfinished; leave them out"},
 		"a stage without a name":  {func(o *Options) { o.Stages = []Stage{{Run: stage.Run}} }, "pipeline: stage 0 of Stages has no Name or no Run; set both"},
 		"a stage without Run":     {func(o *Options) { o.Stages = []Stage{{Name: "x"}} }, "pipeline: stage 0 of Stages has no Name or no Run; set both"},
-		"a stage named cache":     {func(o *Options) { o.Stages = []Stage{{Name: "cache", Run: stage.Run}} }, `stage 0 of Stages has the name "cache" of another stage`},
-		"two stages of one name":  {func(o *Options) { o.Stages = []Stage{stage, stage} }, `stage 1 of Stages has the name "drop a" of another stage`},
+		"a stage named cache":     {func(o *Options) { o.Stages = []Stage{{Name: "cache", Run: stage.Run}} }, `a stage of Stages has the name "cache" of another stage`},
+		"two stages of one name":  {func(o *Options) { o.Stages = []Stage{stage, stage} }, `a stage of Stages has the name "drop a" of another stage`},
 		"a backoff out of bounds": {func(o *Options) { o.Reconcile.Backoff.First = -1 }, "pipeline: backoff: First is -1ns"},
 	} {
 		t.Run(name, func(t *testing.T) {

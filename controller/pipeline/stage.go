@@ -1,5 +1,11 @@
 package pipeline
 
+import (
+	"fmt"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+)
+
 // stage is an entry of the list of stages.
 type stage struct {
 	name string
@@ -19,8 +25,9 @@ type StageCount struct {
 	Waiting int64 // items that the stage holds back now
 }
 
-// Counts returns the counts of each stage so far, in the order of the pipeline. In of a stage is Out
-// of the stage before it. In of reconcile also counts requests of Ask and of rules that are retried.
+// Counts returns the counts of each stage so far, in the order of the pipeline. When nothing is in
+// flight, In of a stage equals Out of the stage before it. In of reconcile also counts requests of Ask
+// and of rules that are retried.
 func (p *Pipeline) Counts() []StageCount {
 	var counts []StageCount
 	for _, stage := range p.stages {
@@ -50,6 +57,36 @@ func (p *Pipeline) eachHeld(visit func(stage, of string, held int64) bool) (foun
 
 // add adds a stage to the list. Stages must be added in the order in which items pass them.
 func (p *Pipeline) add(added *stage) { p.stages = append(p.stages, added) }
+
+// addCounted adds a stage that counts what passes it in stats. The stage also holds what is in flight
+// from the stage before it.
+func (p *Pipeline) addCounted(name string, stats *operators.StageStats) {
+	before := p.sent // nil for the first stage: the sources report what is in flight to it
+	p.add(&stage{
+		name: name, in: stats.In.Load, out: stats.Out.Load, waiting: stats.Waiting.Load,
+		held: func(hold Hold) {
+			if before != nil {
+				hold("", between(before(), stats.In.Load()))
+			}
+			if stats.Busy() {
+				hold("", max(1, stats.Waiting.Load()+stats.Running.Load()))
+			}
+		},
+	})
+	p.sent = stats.Out.Load
+}
+
+// checkNames returns an error if two stages have one name.
+func (p *Pipeline) checkNames() error {
+	known := map[string]bool{"sources": true} // also if the pipeline has no entry for them
+	for i, stage := range p.stages {
+		if known[stage.name] && (i > 0 || stage.name != "sources") {
+			return fmt.Errorf("a stage of Stages has the name %q of another stage; give it a name of its own", stage.name)
+		}
+		known[stage.name] = true
+	}
+	return nil
+}
 
 // sources adds the entry for what the sources hold before the pipeline.
 func (p *Pipeline) sources() {

@@ -1,5 +1,4 @@
-// Package sourcestest is a fake API server for tests. It fails as real API servers do, and the
-// networks in front of them.
+// Package sourcestest is a fake API server for tests. It fails as API servers and networks do.
 //
 //	server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
 //	err = server.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pegasus"}})
@@ -43,6 +42,6 @@
 // # Several bubbles in one process
 //
 // Client-go slows down the handling of errors by the time since the last one. That time has no
-// meaning between bubbles, because each has a clock of its own. A TestMain that sets
-// k8s.io/apimachinery/pkg/util/runtime.ErrorHandlers to nil turns that off.
+// meaning between bubbles, because each has a clock of its own. To turn that off, set
+// k8s.io/apimachinery/pkg/util/runtime.ErrorHandlers to nil in TestMain.
 package sourcestest

@@ -13,8 +13,9 @@ import (
 // Action is the kind of a fault.
 type Action int
 
-// These are faults of an event on a watch. They affect only that watch: other watches, including
-// later ones of the same client, may get the event.
+// The faults. Drop to Expire are faults of an event on a watch. They affect only that watch: other
+// watches, including later ones of the same client, may get the event. The others are faults of a
+// request.
 const (
 	// Drop omits the event, and the watch continues. A client that resumes after the event never
 	// receives it; only its next list shows the missed change.
@@ -33,8 +34,6 @@ const (
 	End
 	// Expire sends an error of code 410 instead of the event, and ends the watch.
 	Expire
-
-	// These are faults of a request.
 
 	// Refuse answers with a failure, and the server does nothing.
 	Refuse
