@@ -26,6 +26,7 @@ type definition struct {
 	ignoreEchoes bool
 	feeds        []feed
 	fieldManager string
+	finalizers   []finalizer
 }
 
 // input is a kind whose changes make requests for the controller.
@@ -91,9 +92,10 @@ func Indexed(indexers ...cache.Indexer) InputOption {
 }
 
 // When sets a predicate: a change makes requests only if predicate returns true. If When is given
-// several times, all predicates must return true. predicate must be fast, and safe for use by many
+// several times, all predicates must return true. [GenerationChanged] and others are ready-made, and
+// [AnyOf], [NoneOf] and [PredicateOf] make others. predicate must be fast, and safe for use by many
 // goroutines.
-func When(predicate func(streams.Change) bool) InputOption {
+func When(predicate Predicate) InputOption {
 	return inputOption(func(i *input) {
 		before := i.when
 		i.when = func(change streams.Change) bool {

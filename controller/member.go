@@ -161,6 +161,17 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 			return nil, nil, err
 		}
 	}
+	for i, added := range definition.finalizers {
+		if err := added.validate(reconciled); err != nil {
+			return nil, nil, err
+		}
+		if slices.ContainsFunc(definition.finalizers[:i], func(known finalizer) bool { return known.name == added.name }) {
+			return nil, nil, fmt.Errorf("Finalizer %s is given twice; give each a name of its own", added.name)
+		}
+	}
+	if len(definition.finalizers) > 0 {
+		reconciler = finalizing(m.client, definition.finalizers, reconciler)
+	}
 	if m.options.DetectMutations {
 		reconciler = detecting(m.cache, reconciler)
 	}
