@@ -74,8 +74,10 @@ func (s *Store) mark(event *streams.Event) {
 	switch event.Type {
 	case streams.Disconnected:
 		scope.lost, scope.resumed = true, event.Received
+		s.loop.disturbed(event.Received)
 	case streams.Connected:
 		scope.lost, scope.required, scope.resumed = false, event.ResourceVersion, event.Received
+		s.loop.disturbed(event.Received)
 	default:
 		scope.see(event.ResourceVersion)
 		if !reached(scope.version, event.ResourceVersion) {

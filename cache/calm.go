@@ -2,6 +2,7 @@ package cache
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,15 +31,20 @@ type levels struct {
 	settled    bool          // the quiet period has passed, and nothing has happened since
 	lastActive time.Time     // when something happened last
 	next       chan struct{} // closed when the level may have changed; nil while no goroutine waits
+	awaited    atomic.Bool   // next is not nil, or about to be
 }
 
 // changed wakes the goroutines that wait for a change of the level.
 func (l *levels) changed() {
+	if !l.awaited.Load() { // A goroutine that is about to wait looks at the level after it has set awaited.
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.next != nil {
 		close(l.next)
 		l.next = nil
+		l.awaited.Store(false)
 	}
 }
 
@@ -47,6 +53,7 @@ func (l *levels) await() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.next == nil {
+		l.awaited.Store(true)
 		l.next = make(chan struct{})
 	}
 	return l.next

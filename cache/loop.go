@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -42,6 +43,7 @@ const (
 // Smoothing is exponential: each measurement m makes the duration d into d + Smoothing × (m - d).
 type Loop struct {
 	options  LoopOptions
+	lastLoss atomic.Pointer[time.Time] // when a source last lost the server, or had it back after that; nil: never
 	mu       sync.Mutex
 	duration time.Duration
 	measured bool
@@ -86,9 +88,17 @@ func (l *Loop) Observe(measurement time.Duration) {
 	l.duration += time.Duration(l.options.Smoothing * float64(measurement-l.duration))
 }
 
+// disturbed records that a source lost the server, or had it back, at a time.
+func (l *Loop) disturbed(at time.Time) { l.lastLoss.Store(&at) }
+
 // ObserveLoop adds a measurement of a loop that began with causes, the oldest received at since, and
 // ended at a time. It leaves out a loop during which the source of one of the causes lost the server.
 func (c *Cache) ObserveLoop(causes []streams.Cause, since, ended time.Time) {
+	loss := c.loop.lastLoss.Load()
+	if loss == nil || since.After(*loss) { // Most of the time. It saves a look-up for each attempt.
+		c.loop.Observe(ended.Sub(since))
+		return
+	}
 	stores := c.registry.Load().stores
 	for i := range causes {
 		store := stores[causes[i].Key.GroupKind]

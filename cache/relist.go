@@ -56,6 +56,7 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	}
 	if !scope.listed || scope.lost {
 		scope.resumed = event.Received
+		s.loop.disturbed(event.Received)
 	}
 	scope.listed, scope.lost = true, false
 	scope.version, scope.required = version, list.required
