@@ -205,8 +205,8 @@ func (c *Client) stands(key appliedKey, kind *form, made application, body [sha2
 	case held.GetResourceVersion() == last.version:
 		return held, true
 	}
-	print, err := printOf(made, held)
-	return held, err == nil && print == last.print
+	now, err := printOf(made, held)
+	return held, err == nil && now == last.print
 }
 
 // remember records the answer to an apply.
@@ -214,10 +214,10 @@ func (c *Client) remember(key appliedKey, kind *form, made application, body [sh
 	if kind.store() == nil || !kind.kept() {
 		return
 	}
-	print, err := printOf(made, answer)
+	now, err := printOf(made, answer)
 	if err != nil {
 		c.applied.Remove(key)
 		return
 	}
-	c.applied.Add(key, applied{answer.GetUID(), answer.GetResourceVersion(), body, print})
+	c.applied.Add(key, applied{answer.GetUID(), answer.GetResourceVersion(), body, now})
 }

@@ -3,8 +3,10 @@ package controller
 import (
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +29,7 @@ type definition struct {
 	feeds        []feed
 	fieldManager string
 	finalizers   []finalizer
+	limits       operators.Controller // MaxConcurrent, Timeout and Backoff
 }
 
 // input is a kind whose changes make requests for the controller.
@@ -207,6 +210,32 @@ type FieldManagerOption string
 
 func (o FieldManagerOption) define(made *definition) { made.fieldManager = string(o) }
 func (o FieldManagerOption) write(how *writing)      { how.fieldManager = string(o) }
+
+// MaxConcurrentReconciles bounds the reconciles of the controller that run at once: 1 to 1024. By default
+// it shares all workers with the other controllers: see Options.Workers.
+func MaxConcurrentReconciles(most int) Option {
+	return option(func(d *definition) {
+		if d.limits.MaxConcurrent = most; most == 0 {
+			d.limits.MaxConcurrent = -1 // 0 is no number of the range, and stands for no limit below.
+		}
+	})
+}
+
+// ReconcileTimeout bounds the time of one reconcile of the controller: 1 ms to 24 h. The default is
+// Options.Timeout.
+func ReconcileTimeout(timeout time.Duration) Option {
+	return option(func(d *definition) {
+		if d.limits.Timeout = timeout; timeout == 0 {
+			d.limits.Timeout = -1
+		}
+	})
+}
+
+// RetryBackoff sets how long the controller waits between reconciles that fail. The default is
+// Options.Backoff.
+func RetryBackoff(backoff operators.Backoff) Option {
+	return option(func(d *definition) { d.limits.Backoff = backoff })
+}
 
 // IgnoreEchoes drops the requests that the controller's own writes cause. Use it if one call of the
 // reconciler does everything that it can do. See [operators.Controller].

@@ -408,16 +408,16 @@ func TestADryRunChangesNothingAndIsNotVisible(t *testing.T) {
 		t.Errorf("the answer is %v: %v", made, err)
 	}
 	d.wantList("everything", "")
-	real := d.create(d.config("x", "red"))
-	changed := real.DeepCopy()
+	stored := d.create(d.config("x", "red"))
+	changed := stored.DeepCopy()
 	changed.Data["color"] = "blue"
-	_, err = controller.Patch(t.Context(), d.client, changed, controller.MergeFrom(real), controller.DryRun())
+	_, err = controller.Patch(t.Context(), d.client, changed, controller.MergeFrom(stored), controller.DryRun())
 	d.must(err)
 	_, err = controller.Apply[*corev1.ConfigMap](t.Context(), d.client, controller.ApplyConfigurationOf(d.config("x", "green")), controller.DryRun(), controller.Force())
 	d.must(err)
-	d.must(controller.Delete(t.Context(), d.client, real, controller.DryRun()))
+	d.must(controller.Delete(t.Context(), d.client, stored, controller.DryRun()))
 	for i := range 3 {
-		if held, found := cached[*corev1.ConfigMap](d.client, d.name("x")); !found || held.ResourceVersion != real.ResourceVersion {
+		if held, found := cached[*corev1.ConfigMap](d.client, d.name("x")); !found || held.ResourceVersion != stored.ResourceVersion {
 			t.Fatalf("read %d sees %v", i, held)
 		}
 		idleFor(t.Context(), 50*time.Millisecond)

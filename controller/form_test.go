@@ -64,14 +64,6 @@ func reader(t *testing.T, api transport, of controller.Option) *controller.Clien
 	return m.Client()
 }
 
-func panicOf(call func()) string {
-	err := lifecycle.Guard(func() error { call(); return nil })
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 func TestAWriteOfTheWholeEntersTheCacheAsWhatIsKept(t *testing.T) {
 	answer := running("6")
 	answer.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "tester"}}

@@ -15,7 +15,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"github.com/bellerophon-io/bellerophon/streams"
-	"github.com/reactivex/rxgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -132,22 +131,15 @@ func TestAnOwnWriteAfterARestoreIsRead(t *testing.T) {
 func TestAWaitEndsAfterAStageThatEndsItsWorkWithoutAnEvent(t *testing.T) {
 	stats := &operators.StageStats{}
 	slow := controller.Stage{Name: "slow", Stats: stats, Run: func(in streams.Stream[streams.Event]) streams.Stream[streams.Event] {
-		return streams.Lift(in, func(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[streams.Event]) {
-			for item := range in {
+		return streams.Create(func(ctx context.Context, out streams.Sink[streams.Event]) {
+			_ = streams.ForEach(ctx, in, func(batch []streams.Event) { // It fails only if a callback panics.
 				stats.Running.Add(1)
-				batch, err := streams.Values[streams.Event](item)
 				stats.In.Add(int64(len(batch)))
-				n := int64(len(batch))
-				if n > 0 {
-					out.Send(batch)
-					stats.Out.Add(n)
-				}
-				if err != nil {
-					out.Error(err)
-				}
-				<-time.After(time.Second) // bookkeeping after the event was sent
+				out.Send(batch)
+				stats.Out.Add(int64(len(batch)))
+				<-time.After(time.Second) // This is the rest of the stage's work.
 				stats.Running.Add(-1)
-			}
+			}, func(err error) { out.Error(err) })
 		})
 	}}
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{Stages: []controller.Stage{slow}}, func(w *levelWorld) {

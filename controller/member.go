@@ -185,6 +185,13 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		Reconcile:    made.attempts.tracked(reconciler),
 		IgnoreEchoes: definition.ignoreEchoes,
 		Stats:        &operators.StageStats{},
+
+		MaxConcurrent: definition.limits.MaxConcurrent,
+		Timeout:       definition.limits.Timeout,
+		Backoff:       definition.limits.Backoff,
+	}
+	if err := made.controller.Validate(); err != nil {
+		return nil, nil, err
 	}
 	return made, forms, nil
 }

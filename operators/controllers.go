@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -48,8 +49,13 @@ func emptyRoster() *roster {
 }
 
 // Set sets the controller of a name. A controller that has the name already is removed: see Remove.
-// Attempts of both controllers for the same object do not overlap.
+// Attempts of both controllers for the same object do not overlap. Set panics if the controller does
+// not validate.
 func (c *Controllers) Set(name string, controller Controller) {
+	controller, err := controller.withDefaults()
+	if err != nil {
+		panic(fmt.Errorf("controller %q: %w", name, err))
+	}
 	if controller.Stats == nil {
 		controller.Stats = &StageStats{}
 	}

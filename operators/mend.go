@@ -71,6 +71,14 @@ func (r *failureStreak) has(write echo) bool {
 	return false
 }
 
+// backoffOf returns the policy of waiting for a task: the one of its controller, if that has one.
+func (s *schedule) backoffOf(of *task) Backoff {
+	if own := of.queue.controller; own != nil && own.Backoff != (Backoff{}) {
+		return own.Backoff
+	}
+	return s.backoff
+}
+
 // backOff makes a failed task wait for its backoff. later holds the requests that came during the
 // attempt.
 func (s *schedule) backOff(failed *task, result *Result, later Request, now time.Time) {
@@ -82,7 +90,7 @@ func (s *schedule) backOff(failed *task, result *Result, later Request, now time
 	mended := later.Mended && !failed.streak.isOwn(failed.mended)
 	failed.request = joined(result.Request, later) // The next attempt is for these causes too.
 	failed.request.Mended = mended
-	result.RequeueAfter = s.backoff.delay(failed.failures)
+	result.RequeueAfter = s.backoffOf(failed).delay(failed.failures)
 	s.delay(failed, stateBackoff, now, now.Add(result.RequeueAfter))
 	if mended {
 		s.shortenBackoff(failed, later.Received, now)
@@ -96,7 +104,7 @@ func (s *schedule) backOff(failed *task, result *Result, later Request, now time
 func (s *schedule) shortenBackoff(mended *task, received, now time.Time) {
 	due := now
 	if mended.streak.mends > 0 {
-		due = mended.streak.ended.Add(s.backoff.delay(mended.streak.mends))
+		due = mended.streak.ended.Add(s.backoffOf(mended).delay(mended.streak.mends))
 	}
 	if !due.Before(mended.due) {
 		return

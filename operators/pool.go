@@ -117,12 +117,20 @@ func (p *pool) worker(ctx context.Context) error {
 		task := p.schedule.start()
 		p.update()
 		p.mu.Unlock()
-		current = newAttempt(ctx, task, p.timeout)
+		current = newAttempt(ctx, task, either(task.controller.Timeout, p.timeout))
 		result, ended := current.conclude(current.call())
 		current = nil
 		p.mu.Lock()
 		p.record(task, &result, ended)
 	}
+}
+
+// either returns the first duration, or the second one if the first is 0.
+func either(first, second time.Duration) time.Duration {
+	if first != 0 {
+		return first
+	}
+	return second
 }
 
 // record notes the result of a task. It is called with the lock held, and before update: a worker

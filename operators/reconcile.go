@@ -43,6 +43,34 @@ type Controller struct {
 
 	// Stats, if set, counts as ReconcileOptions.Stats does, for this controller alone.
 	Stats *StageStats
+
+	// These are the controller's own limits. A zero value stands for the value of ReconcileOptions.
+	MaxConcurrent int           // attempts that run at once: 1 to 1024; by default as many as there are workers
+	Timeout       time.Duration // of one attempt: 1 ms to 24 h
+	Backoff       Backoff       // between attempts that fail
+}
+
+// Validate returns an error for a limit that is out of its range.
+func (c Controller) Validate() error {
+	_, err := c.withDefaults()
+	return err
+}
+
+// withDefaults fills in the defaults of a Backoff that is set.
+func (c Controller) withDefaults() (Controller, error) {
+	var err error
+	if c.Backoff != (Backoff{}) {
+		c.Backoff, err = c.Backoff.withDefaults()
+	}
+	switch {
+	case err != nil:
+		return c, err
+	case c.MaxConcurrent < 0 || c.MaxConcurrent > 1024:
+		return c, fmt.Errorf("limits: MaxConcurrent is %d; allowed is 1 to 1024", c.MaxConcurrent)
+	case c.Timeout != 0 && (c.Timeout < time.Millisecond || c.Timeout > 24*time.Hour):
+		return c, fmt.Errorf("limits: Timeout is %v; allowed is 1ms to 24h", c.Timeout)
+	}
+	return c, nil
 }
 
 // ReconcileOptions configures [Reconcile]. The zero value has the defaults.

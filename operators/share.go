@@ -57,6 +57,9 @@ func (s *schedule) ready() bool {
 // mayStart reports whether a controller may start another attempt. A controller that was added while
 // another one, which was alone, used all workers gets a spare one: those attempts may hang.
 func (s *schedule) mayStart(waiting *controllerQueue) bool {
+	if most := waiting.controller.MaxConcurrent; most > 0 && waiting.running >= most {
+		return false
+	}
 	if s.shares.allow(waiting.running, s.running) {
 		return true
 	}
