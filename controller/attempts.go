@@ -14,6 +14,7 @@ type attempts struct {
 	mu        sync.Mutex
 	started   map[*operators.Request]time.Time // when each running attempt began
 	unhandled int                              // attempts that began and whose result is not handled yet
+	moved     time.Time                        // when an attempt last began or ended
 	closed    bool                             // no further attempt begins
 	idle      chan struct{}                    // closed once closed is set and unhandled is 0
 }
@@ -41,7 +42,8 @@ func (a *attempts) begin(request *operators.Request) bool {
 	if a.closed {
 		return false
 	}
-	a.started[request] = time.Now()
+	a.moved = time.Now()
+	a.started[request] = a.moved
 	a.unhandled++
 	return true
 }
@@ -51,6 +53,22 @@ func (a *attempts) end(request *operators.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.started, request)
+	a.moved = time.Now()
+}
+
+// stuck returns the attempt that has run the longest, if no attempt has begun or ended for the given time.
+func (a *attempts) stuck(still time.Duration) (request *operators.Request, since time.Duration, found bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.started) == 0 || time.Since(a.moved) < still {
+		return nil, 0, false
+	}
+	for candidate, started := range a.started {
+		if elapsed := time.Since(started); request == nil || elapsed > since {
+			request, since = candidate, elapsed
+		}
+	}
+	return request, since, true
 }
 
 // handled records that the result of an attempt was handled. Attempts that did not begin do not count.

@@ -47,7 +47,7 @@ type Options struct {
 	// The addresses of the HTTP servers, as "host:port"; port 0 stands for a free port. An empty
 	// address starts no server. Clients of the profile server can read memory of the process.
 	MetricsAddress string // serves /metrics
-	HealthAddress  string // serves /healthz and /readyz
+	HealthAddress  string // serves /healthz, which fails if requests are due and nothing moves, and /readyz
 	ProfileAddress string // serves /debug/pprof/
 
 	Registry *prometheus.Registry // where metrics are registered; default a new one
@@ -109,6 +109,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Workers == 0 {
 		o.Workers = operators.DefaultWorkers
+	}
+	if o.Timeout == 0 {
+		o.Timeout = operators.DefaultTimeout
 	}
 	return o, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{Registry: m.options.Registry}))
 	health := http.NewServeMux()
-	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	health.HandleFunc("GET /healthz", m.alive)
 	health.HandleFunc("GET /readyz", m.ready)
 	profile := http.NewServeMux()
 	profile.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -63,6 +64,34 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 		}
 	}
 	return servers, nil
+}
+
+// alive answers whether the manager works. It does not if requests of a controller are due and nothing
+// of the controller moves: its attempts have outlasted twice their timeout, and so ignore their contexts.
+// Only a restart helps then. Outages of the API server, errors and backoffs leave the manager alive.
+func (m *Manager) alive(w http.ResponseWriter, _ *http.Request) {
+	if wedged := m.wedged(); len(wedged) > 0 {
+		http.Error(w, strings.Join(wedged, "\n"), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// wedged describes the controllers whose attempts do not move although requests are due.
+func (m *Manager) wedged() (descriptions []string) {
+	for name, member := range m.present.Load().members {
+		due := member.controller.Stats.Waiting.Load() - member.controller.Stats.Held.Load()
+		timeout := m.options.Timeout
+		if member.controller.Timeout > 0 {
+			timeout = member.controller.Timeout
+		}
+		if request, since, stuck := member.attempts.stuck(2 * timeout); stuck && due > 0 {
+			descriptions = append(descriptions, fmt.Sprintf("controller %s: %d requests are due, and nothing moves; the reconcile of %s has run for %v, its timeout is %v",
+				name, due, request.NamespacedName, since.Round(time.Second), timeout))
+		}
+	}
+	slices.Sort(descriptions)
+	return descriptions
 }
 
 // ready answers whether the cache has reached the level of the query, such as level=Settled, and what
