@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"time"
@@ -30,6 +31,7 @@ type definition struct {
 	fieldManager string
 	finalizers   []finalizer
 	limits       operators.Controller // MaxConcurrent, Timeout and Backoff
+	resync       time.Duration
 }
 
 // input is a kind whose changes make requests for the controller.
@@ -210,6 +212,30 @@ type FieldManagerOption string
 
 func (o FieldManagerOption) define(made *definition) { made.fieldManager = string(o) }
 func (o FieldManagerOption) write(how *writing)      { how.fieldManager = string(o) }
+
+// Map returns a map function for [Watches] whose object has its Go type. ctx ends with the manager. A map
+// function must be fast, since events wait for it: read from the cache, and not from the API server. It
+// is called with the old and with the new state of an object. It returns nil for an object of another
+// type.
+func Map[T streams.Object](c *Client, mapFunc func(ctx context.Context, c *Client, object T) []types.NamespacedName) func(streams.Object) []types.NamespacedName {
+	return func(object streams.Object) []types.NamespacedName {
+		typed, ok := object.(T)
+		if !ok {
+			return nil
+		}
+		return mapFunc(c.manager.context(), c, typed)
+	}
+}
+
+// Resync requests all objects of the controller again each time the given duration has passed: 1 s to
+// 8760 h. Watches miss nothing, so a controller needs this only for state outside of the cluster.
+func Resync(every time.Duration) Option {
+	return option(func(d *definition) {
+		if d.resync = every; every == 0 {
+			d.resync = -1 // It is out of the range, and 0 stands for none below.
+		}
+	})
+}
 
 // MaxConcurrentReconciles bounds the reconciles of the controller that run at once: 1 to 1024. By default
 // it shares all workers with the other controllers: see Options.Workers.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller/pipeline"
@@ -36,6 +37,7 @@ type Manager struct {
 	pipeline    *pipeline.Pipeline
 
 	demanded chan struct{} // holds a token when a demand has changed
+	running  atomic.Pointer[context.Context]
 	membership
 }
 
@@ -152,6 +154,8 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 		return nil, errors.New("the manager has no controllers; call Add before Run")
 	}
 	group := lifecycle.New(ctx)
+	running := group.Context()
+	m.running.Store(&running)
 	for _, server := range servers {
 		group.Go(server.name, server.run)
 	}
@@ -190,6 +194,14 @@ func (m *Manager) awaitKinds(group *lifecycle.Group, of *member) {
 		}
 		return nil // The manager has ended, or the controller is removed.
 	})
+}
+
+// context returns a context that ends with Run, or one that never ends while the manager does not run.
+func (m *Manager) context() context.Context {
+	if running := m.running.Load(); running != nil {
+		return *running
+	}
+	return context.Background()
 }
 
 // end prevents further goroutines in the group.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -181,6 +182,12 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		}
 	}
 	made.feeds = definition.feeds
+	if definition.resync != 0 {
+		if definition.resync < shortestResync || definition.resync > longestResync {
+			return nil, nil, fmt.Errorf("Resync is %v; allowed is %v to %v", definition.resync, shortestResync, longestResync)
+		}
+		made.feeds = append(slices.Clone(made.feeds), feed{"resync", resyncing(made.watches[0], definition.resync)})
+	}
 	made.controller = operators.Controller{
 		Reconcile:    made.attempts.tracked(reconciler),
 		IgnoreEchoes: definition.ignoreEchoes,
@@ -194,6 +201,24 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		return nil, nil, err
 	}
 	return made, forms, nil
+}
+
+// These are the bounds of Resync.
+const (
+	shortestResync = time.Second
+	longestResync  = 8760 * time.Hour
+)
+
+// resyncing returns a stream that names all objects of a kind at each tick.
+func resyncing(of *watched, every time.Duration) streams.Stream[types.NamespacedName] {
+	return streams.MapOnReceive(sources.Interval(every), func([]time.Time) (names []types.NamespacedName, err error) {
+		if store := of.store(); store != nil {
+			for _, object := range store.List("") {
+				names = append(names, nameOf(object))
+			}
+		}
+		return names, nil
+	})
 }
 
 // ownerOf returns the map function for objects that are controlled by an object of a kind.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,4 +122,51 @@ func TestPredicatesSelectChanges(t *testing.T) {
 			t.Errorf("for %s these are true: %v, want %s", what, got, test.want)
 		}
 	}
+}
+
+func TestAResyncRequestsAllObjectsAgain(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		w.create("x", "y")
+		w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.ConfigMap{}), controller.Resync(10*time.Minute)))
+		w.run()
+		w.wait(35 * time.Minute)
+		if w.attempts != 8 {
+			t.Errorf("there were %d attempts for two objects, want one each at first and at each of three ticks", w.attempts)
+		}
+		w.reach(cache.Converged, time.Minute)
+		for _, wrong := range []time.Duration{0, time.Millisecond, 9000 * time.Hour} {
+			if err := w.manager.Add("wrong", nothing, controller.For(&corev1.ConfigMap{}), controller.Resync(wrong)); err == nil || !strings.Contains(err.Error(), "allowed is 1s to 8760h") {
+				t.Errorf("a Resync of %v returns %v", wrong, err)
+			}
+		}
+	})
+}
+
+// The map function looks up in the cache which ConfigMaps mention the Secret.
+func TestAMapFunctionGetsATypedObjectAndTheClient(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		for _, name := range []string{"x", "y", "z"} {
+			object := config(name)
+			object.Labels = map[string]string{"secret": map[string]string{"x": "s", "y": "s", "z": "t"}[name]}
+			w.must(w.server.Create(object))
+		}
+		mentions := controller.Map(w.manager.Client(), func(ctx context.Context, c *controller.Client, secret *corev1.Secret) (names []types.NamespacedName) {
+			if ctx.Err() != nil {
+				t.Error("the context has ended")
+			}
+			for _, object := range listed[*corev1.ConfigMap](c, controller.InNamespace(secret.Namespace), controller.LabelSelector("secret="+secret.Name)) {
+				names = append(names, types.NamespacedName{Namespace: object.Namespace, Name: object.Name})
+			}
+			return names
+		})
+		w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.ConfigMap{}), controller.Watches(&corev1.Secret{}, mentions)))
+		w.run()
+		w.wait(time.Minute)
+		before := w.attempts
+		w.must(w.server.Create(secret("s")))
+		w.wait(time.Minute)
+		if got := w.attempts - before; got != 2 {
+			t.Errorf("%d objects were reconciled for the Secret, want 2", got)
+		}
+	})
 }
