@@ -151,8 +151,11 @@ func (s *Store) wentBack(name types.NamespacedName, version string, asked time.T
 	if asked.IsZero() || scope == nil || !scope.confirmed.Before(asked) || !reached(scope.version, version) {
 		return false
 	}
-	held := base.table.find(name)
-	return held == nil || !reached(held.get().GetResourceVersion(), version)
+	if held := base.table.find(name); held != nil {
+		return !reached(held.get().GetResourceVersion(), version)
+	}
+	grave, known := s.tombstones.Peek(name) // A write that changes nothing may race with a deletion.
+	return !known || !reached(grave.resourceVersion, version)
 }
 
 // ends reports whether an own write leaves the overlay, since the watch has passed it. The event of its

@@ -261,3 +261,16 @@ func TestAnOwnWriteThatAnotherClientOverwroteIsInAChange(t *testing.T) {
 		})
 	}
 }
+
+// A write that changed nothing is answered with the version of the last write, after the object is gone.
+func TestAnAnswerOfAnEarlierVersionDoesNotBringADeletedObjectBack(t *testing.T) {
+	c, store := synced(t, applied("a/x", "u@6"))
+	c.Apply([]streams.Event{bookmark("8")})
+	<-time.After(2 * time.Millisecond)
+	asked := time.Now()
+	c.Apply([]streams.Event{deleted("a/x", "u@9")})
+	store.RecordWrite(object("a/x", "u@6"), time.Time{}, asked)
+	if now := got(store, "a/x"); now != "-" {
+		t.Errorf("the deleted object is read as %s", now)
+	}
+}

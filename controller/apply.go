@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // Apply applies a configuration server-side and returns the object as the API server stored it. The
@@ -27,8 +28,8 @@ import (
 // removes these. If another field manager owns a field with another value, Apply fails with a conflict
 // that names both: see [Force]. The status is applied with Subresource("status") only.
 //
-// Apply sends nothing if it has applied the same configuration before and since then nothing that the
-// configuration sets has changed. It then returns a copy of the cached object. This takes a kind whose
+// Apply sends nothing if it has applied the same configuration before, and since then nothing but the
+// status and other labels and annotations has changed. It then returns a copy of the cached object. This takes a kind whose
 // whole objects are in the cache, and an Apply since the process started. An admission webhook that
 // overrides a field therefore causes no endless writes.
 func Apply[T streams.Object](ctx context.Context, c *Client, configuration runtime.ApplyConfiguration, options ...WriteOption) (T, error) {
@@ -64,6 +65,7 @@ func Apply[T streams.Object](ctx context.Context, c *Client, configuration runti
 			return held.DeepCopyObject().(T), nil
 		}
 	}
+	send := c.begin(key)
 	request := how.params(kind.requests.Patch(types.ApplyPatchType), manager).
 		NamespaceIfScoped(made.name().Namespace, kind.as.Namespaced).
 		Resource(kind.as.Resource).Name(made.name().Name).SubResource(how.subresources()...)
@@ -77,7 +79,7 @@ func Apply[T streams.Object](ctx context.Context, c *Client, configuration runti
 		return none, writeError("apply", kind, object, errNoObject)
 	}
 	if !how.dryRun {
-		c.remember(key, kind, made, sum, answer)
+		c.remember(key, send, kind, made, sum, answer)
 	}
 	return wrote(ctx, kind, &how, "apply", false, answer.(T), answer, nil)
 }
@@ -111,7 +113,10 @@ func (setOf) IsApplyConfiguration() {}
 func (f setOf) MarshalJSON() ([]byte, error) { return encodeAllSet(f.object) }
 
 // application is a configuration that is about to be applied.
-type application struct{ content map[string]any }
+type application struct {
+	content     map[string]any
+	subresource string
+}
 
 // serverFields are the fields of metadata that only the API server sets.
 var serverFields = []string{"managedFields", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"}
@@ -122,8 +127,8 @@ func newApplication(configuration runtime.ApplyConfiguration, subresource string
 	if err != nil {
 		return application{}, err
 	}
-	made := application{}
-	if err := json.Unmarshal(encoded, &made.content); err != nil {
+	made := application{subresource: subresource}
+	if err := utiljson.Unmarshal(encoded, &made.content); err != nil { // It keeps large integers.
 		return application{}, err
 	}
 	if made.content == nil {
@@ -188,14 +193,23 @@ type applied struct {
 	uid     types.UID
 	version string
 	body    [sha256.Size]byte
-	print   [sha256.Size]byte // of the values that the object had where the configuration sets fields
+	print   [sha256.Size]byte // see printOf
+	pending int64             // the send whose answer has not come, or 0
+}
+
+// begin forgets the last apply of a key, because another one is about to be sent: its answer may be lost.
+// It returns a number that remember needs.
+func (c *Client) begin(key appliedKey) (send int64) {
+	send = c.sends.Add(1)
+	c.applied.Add(key, applied{pending: send})
+	return send
 }
 
 // stands reports whether the last apply of a configuration still stands, and returns the cached object.
 func (c *Client) stands(key appliedKey, kind *form, made application, body [sha256.Size]byte) (streams.Object, bool) {
 	store := kind.store()
 	last, known := c.applied.Get(key)
-	if store == nil || !kind.kept() || !known || last.body != body {
+	if store == nil || !kind.kept() || !known || last.pending != 0 || last.body != body {
 		return nil, false
 	}
 	held, found := store.Get(key.name)
@@ -204,20 +218,22 @@ func (c *Client) stands(key appliedKey, kind *form, made application, body [sha2
 		return nil, false
 	case held.GetResourceVersion() == last.version:
 		return held, true
+	case kind.as.HasPart(): // The rest of the object may have changed.
+		return nil, false
 	}
 	now, err := printOf(made, held)
 	return held, err == nil && now == last.print
 }
 
 // remember records the answer to an apply.
-func (c *Client) remember(key appliedKey, kind *form, made application, body [sha256.Size]byte, answer streams.Object) {
-	if kind.store() == nil || !kind.kept() {
-		return
-	}
+func (c *Client) remember(key appliedKey, send int64, kind *form, made application, body [sha256.Size]byte, answer streams.Object) {
 	now, err := printOf(made, answer)
-	if err != nil {
+	if last, known := c.applied.Peek(key); !known || last.pending != send {
+		return // Another apply was sent meanwhile, and may have come later or earlier.
+	}
+	if err != nil || kind.store() == nil || !kind.kept() {
 		c.applied.Remove(key)
 		return
 	}
-	c.applied.Add(key, applied{answer.GetUID(), answer.GetResourceVersion(), body, now})
+	c.applied.Add(key, applied{uid: answer.GetUID(), version: answer.GetResourceVersion(), body: body, print: now})
 }

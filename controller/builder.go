@@ -148,13 +148,17 @@ func ClusterScoped() InputOption {
 }
 
 // OfKind names the kind of an object whose Go type is not in the scheme, or stands for several kinds. See
-// [sources.OfKind].
-func OfKind(kind schema.GroupVersionKind) SelectOption {
-	return SelectOption{
-		func(i *input) { i.kind = append(i.kind, sources.OfKind(kind)) },
-		func(wanted *reading) { wanted.kind = kind },
-	}
+// [sources.OfKind]. A write takes the kind from its object, except for [RetryOnConflict].
+func OfKind(kind schema.GroupVersionKind) KindOption { return KindOption(kind) }
+
+// KindOption is an [InputOption], a [ReadOption] and a [WriteOption]: see [OfKind].
+type KindOption schema.GroupVersionKind
+
+func (o KindOption) watch(of *input) {
+	of.kind = append(of.kind, sources.OfKind(schema.GroupVersionKind(o)))
 }
+func (o KindOption) read(wanted *reading) { wanted.kind = schema.GroupVersionKind(o) }
+func (o KindOption) write(how *writing)   { how.kind = schema.GroupVersionKind(o) }
 
 // Project sets a function that turns a whole object into the smaller object that the cache keeps. See
 // [sources.Project]. All controllers of a manager that name the kind must give the same function: see

@@ -32,6 +32,7 @@ type Client struct {
 	manager *Manager
 	forms   atomic.Pointer[forms] // The map is never changed, only replaced.
 	applied *lru.Cache[appliedKey, applied]
+	sends   atomic.Int64 // the number of applies that were sent
 }
 
 // ErrNotDeclared is wrapped in the error of a read or a write of a kind that no controller declares.
@@ -98,12 +99,18 @@ func (c *Client) written(object streams.Object, whole bool) (*form, error) {
 	return found, nil
 }
 
+// isNil reports whether an object is nil, or a nil pointer.
+func isNil(object streams.Object) bool {
+	of := reflect.ValueOf(object)
+	return !of.IsValid() || of.Kind() == reflect.Pointer && of.IsNil()
+}
+
 // named returns the form of an object that a request names.
 func (c *Client) named(object streams.Object) (*form, error) {
-	of := reflect.TypeOf(object)
-	if of == nil || of.Kind() == reflect.Pointer && reflect.ValueOf(object).IsNil() {
+	if isNil(object) {
 		return nil, errNil
 	}
+	of := reflect.TypeOf(object)
 	if known := (*c.forms.Load())[of]; len(known) == 1 && !sources.NamesItsKind(of) {
 		return known[0], nil
 	}

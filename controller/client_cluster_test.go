@@ -466,10 +466,14 @@ func TestAnApplyThatWouldChangeNothingIsNotSent(t *testing.T) {
 		t.Error("a change of what Apply returned is in the cache")
 	}
 
-	// Another client changes a field that the configuration does not set.
+	// Another client changes parts that the configuration does not set.
+	d.foreign(`{"metadata":{"annotations":{"seen":"yes"},"labels":{"tier":"front"}}}`)
+	apply(wanted("red"))
+	d.wantSent("after a change of other labels and annotations")
 	d.foreign(`{"data":{"other":"yes"}}`)
 	apply(wanted("red"))
-	d.wantSent("after a change of another field")
+	apply(wanted("red"))
+	d.wantSent("after a change of the data", "PATCH x") // Only the API server knows that the data is no atomic map.
 
 	// Drift of a field that it sets is repaired, with force.
 	d.foreign(`{"data":{"color":"grey"}}`)
@@ -550,7 +554,38 @@ func TestAnApplyWithDefaultsAndListsSettles(t *testing.T) {
 	if kept := apply(); *kept.Spec.Replicas != 3 || len(kept.Spec.Template.Spec.Containers) != 2 {
 		t.Errorf("fields of another client are undone: %+v", kept.Spec)
 	}
-	d.wantSent("with fields of another client beside it")
+	apply()
+	d.wantSent("with fields of another client beside it", "PATCH web")
+}
+
+// The selector of a Service is an atomic map: another entry is drift.
+func TestAnApplySeesDriftOfAnAtomicMap(t *testing.T) {
+	d := newDesk(t)
+	wanted := blank(serviceKind)
+	wanted.SetNamespace(d.namespace)
+	wanted.SetName("web")
+	d.must(unstructured.SetNestedMap(wanted.Object, map[string]any{
+		"clusterIP": "None", "selector": map[string]any{"app": "web"}, "ports": []any{map[string]any{"port": int64(80), "protocol": "TCP"}},
+	}, "spec"))
+	apply := func() *unstructured.Unstructured {
+		t.Helper()
+		made, err := controller.Apply[*unstructured.Unstructured](t.Context(), d.client, controller.ApplyConfigurationOf(wanted), controller.Force())
+		d.must(err)
+		return made
+	}
+	apply()
+	_, err := d.others.CoreV1().Services(d.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"tier":"front"}}}`), metav1.PatchOptions{})
+	d.must(err)
+	for deadline := time.Now().Add(10 * time.Second); ; idleFor(t.Context(), 5*time.Millisecond) {
+		held, err := controller.Get[*unstructured.Unstructured](t.Context(), d.client, d.name("web"), controller.OfKind(serviceKind))
+		d.must(err)
+		if selector, _, _ := unstructured.NestedStringMap(held.Object, "spec", "selector"); len(selector) == 2 || time.Now().After(deadline) {
+			break
+		}
+	}
+	if selector, _, _ := unstructured.NestedStringMap(apply().Object, "spec", "selector"); !reflect.DeepEqual(selector, map[string]string{"app": "web"}) {
+		t.Errorf("the repaired selector is %v", selector)
+	}
 }
 
 func TestTwoControllersApplyWithTheirOwnNames(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -331,5 +332,81 @@ func TestTransformLeavesWhatAWriteReturnsAsItIs(t *testing.T) {
 	}
 	if held, found := cached[*controller.Metadata[corev1.Pod]](c, types.NamespacedName{Namespace: "a", Name: "x"}); !found || len(held.Annotations) > 0 {
 		t.Errorf("the cache has the annotations %v", held.Annotations)
+	}
+}
+
+// A float64 has 53 bits.
+func TestLargeIntegersAreSentAsTheyAre(t *testing.T) {
+	const large = int64(1)<<53 + 1
+	var body string
+	api := func(request *http.Request) *http.Response {
+		read, err := io.ReadAll(request.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		body = string(read)
+		return says(http.StatusOK, pod("x", "6"))
+	}
+	c := client(t, api)
+	wanted := pod("x", "")
+	wanted.Spec.TerminationGracePeriodSeconds = new(large)
+	if _, err := controller.Apply[*corev1.Pod](t.Context(), c, controller.ApplyConfigurationOf(wanted)); err != nil || !strings.Contains(body, "9007199254740993") {
+		t.Errorf("an apply sends %s: %v", body, err)
+	}
+	before, after := pod("x", "5"), pod("x", "5")
+	before.Spec.TerminationGracePeriodSeconds, after.Spec.TerminationGracePeriodSeconds = new(large-1), new(large)
+	if _, err := controller.Patch(t.Context(), c, after, controller.MergeFrom(before)); err != nil || !strings.Contains(body, "9007199254740993") {
+		t.Errorf("a patch sends %s: %v", body, err)
+	}
+}
+
+func TestOptionsOfTheCallerAreNotChanged(t *testing.T) {
+	api, last := answering(t, func() *http.Response { return says(http.StatusOK, pod("x", "6")) })
+	c := client(t, api)
+	shared := append(make([]controller.WriteOption, 0, 2), controller.FieldManager("me"))
+	dry := slices.Insert(shared, 1, controller.DryRun()) // In the same memory.
+	if _, err := controller.UpdateStatus(t.Context(), c, pod("x", "5"), shared...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := controller.Update(t.Context(), c, pod("x", "5"), dry...); err != nil || !strings.Contains(last.query, "dryRun=All") || strings.HasSuffix(last.path, "/status") {
+		t.Errorf("it sent %s?%s: %v", last.path, last.query, err)
+	}
+}
+
+func TestAWriteOfAMapEntersTheCacheOfTheTypedKind(t *testing.T) {
+	api, _ := answering(t, func() *http.Response { return says(http.StatusCreated, running("6")) })
+	for kept, of := range map[string]controller.Option{
+		"whole": controller.For(&corev1.Pod{}), "as a projection": controller.For(&phase{}, controller.Project(phaseOf)), "as metadata": controller.For(&controller.Metadata[corev1.Pod]{}),
+	} {
+		m, object := manager(t, api, controller.Options{}), blank(podKind)
+		object.SetNamespace("a")
+		object.SetName("x")
+		if err := m.Add("x", nothing, of, controller.Uses(blank(podKind))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := controller.Create(t.Context(), m.Client(), object); err != nil {
+			t.Fatal(err)
+		}
+		if held, found := m.Cache().Stores()[0].Get(podX); !found || held.GetResourceVersion() != "6" {
+			t.Errorf("the cache, which keeps the kind %s, has %v", kept, held)
+		}
+	}
+}
+
+func TestUsesBesideAWatchThatLacksObjectsIsRefused(t *testing.T) {
+	uses := []controller.Option{controller.For(&corev1.ConfigMap{}), controller.Uses(&corev1.Secret{})}
+	for name, watches := range map[string]controller.Option{
+		"a selector": controller.Owns(&corev1.Secret{}, controller.LabelSelector("app=web")), "on demand": controller.Owns(&corev1.Secret{}, controller.OnDemand()),
+	} {
+		owns := []controller.Option{controller.For(&corev1.ConfigMap{}), watches}
+		for _, order := range [][][]controller.Option{{uses, owns}, {owns, uses}} {
+			m := manager(t, silent, controller.Options{})
+			if err := m.Add("one", nothing, order[0]...); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Add("two", nothing, order[1]...); err == nil || !strings.Contains(err.Error(), "the reads of the first would miss objects") {
+				t.Errorf("%s: the error is %v", name, err)
+			}
+		}
 	}
 }

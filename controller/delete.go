@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,7 +57,7 @@ func Delete[T streams.Object](ctx context.Context, c *Client, object T, options 
 // [FieldSelector] and [OfKind].
 //
 // The next read of the cache does not find the deleted objects, or finds them with a deletion timestamp.
-// For a kind in the cache that takes another request, which lists what remains.
+// For a kind in the cache that takes two more requests: they list what is selected, and what remains.
 func DeleteAllOf[T streams.Object](ctx context.Context, c *Client, selected []ReadOption, options ...WriteOption) error {
 	of := typeOf[T]()
 	wanted := reading{}.applied(selected)
@@ -85,9 +86,12 @@ func DeleteAllOf[T streams.Object](ctx context.Context, c *Client, selected []Re
 	if err != nil {
 		return fmt.Errorf("cannot delete all of %v: %w", kind.as.GroupKind(), err)
 	}
-	before, err := kind.selected(wanted)
-	if err != nil {
-		return fmt.Errorf("cannot delete all of %v: %w", kind.as.GroupKind(), err)
+	store := kind.store()
+	var before map[types.NamespacedName]streams.Object // on the server, because the cache may be late
+	if store != nil && !how.dryRun {
+		if before, err = kind.listed(ctx, wanted.namespace, query); err != nil {
+			return fmt.Errorf("cannot delete all of %v: %w", kind.as.GroupKind(), err)
+		}
 	}
 	err = kind.requests.Delete().
 		NamespaceIfScoped(wanted.namespace, kind.as.Namespaced).
@@ -98,48 +102,57 @@ func DeleteAllOf[T streams.Object](ctx context.Context, c *Client, selected []Re
 	if err != nil {
 		return fmt.Errorf("cannot delete all of %v: %w", kind.as.GroupKind(), err)
 	}
-	if how.dryRun || kind.store() == nil {
+	if len(before) == 0 {
 		return nil
 	}
-	if err := kind.recordDeletions(ctx, before, wanted.namespace, query); err != nil {
+	if err := kind.recordDeletions(ctx, store, before, wanted.namespace); err != nil {
 		return fmt.Errorf("the selected %v were deleted, but the cache does not show it yet: %w", kind.as.GroupKind(), err)
 	}
 	return nil
 }
 
 // recordDeletions records which of the given objects were deleted. The answer of the API server does not
-// show which of them have finalizers or a grace period, so the rest is listed.
-func (f *form) recordDeletions(ctx context.Context, before []streams.Object, namespace string, query metav1.ListOptions) error {
-	rest := map[types.NamespacedName]streams.Object{}
-	for more := true; more; more = query.Continue != "" {
+// show which of them have finalizers or a grace period, so what remains is listed. An object that no
+// longer has the selected labels remains too.
+func (f *form) recordDeletions(ctx context.Context, store *cache.Store, before map[types.NamespacedName]streams.Object, namespace string) error {
+	rest, err := f.listed(ctx, namespace, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for name, deleted := range before {
+		if remains := rest[name]; remains != nil && remains.GetUID() == deleted.GetUID() {
+			if err := f.show(ctx, remains); err != nil {
+				return err
+			}
+			continue
+		}
+		operators.RecordWrite(ctx, operators.Write{Verb: "delete", Key: streams.Key{GroupKind: f.as.GroupKind(), NamespacedName: name}})
+		store.RecordDeletion(name, deleted.GetUID(), causedAt(ctx))
+	}
+	return nil
+}
+
+// listed returns the objects of the API server by name.
+func (f *form) listed(ctx context.Context, namespace string, query metav1.ListOptions) (map[types.NamespacedName]streams.Object, error) {
+	found := map[types.NamespacedName]streams.Object{}
+	query.Limit = DefaultPageSize
+	for {
 		list, err := f.as.List(ctx, f.requests, namespace, query)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		head, err := meta.ListAccessor(list)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		query.Continue = head.GetContinue()
 		err = f.as.EachItem(list, func(object streams.Object) error {
-			rest[nameOf(object)] = object
+			found[nameOf(object)] = object
 			return nil
 		})
-		if err != nil {
-			return err
+		if query.Continue = head.GetContinue(); err != nil || query.Continue == "" {
+			return found, err
 		}
 	}
-	for _, deleted := range before {
-		name := nameOf(deleted)
-		remains := rest[name]
-		if remains == nil || remains.GetUID() != deleted.GetUID() {
-			operators.RecordWrite(ctx, operators.Write{Verb: "delete", Key: streams.KeyOf(f.as.GroupKind(), deleted)})
-			f.store().RecordDeletion(name, deleted.GetUID(), causedAt(ctx))
-		} else if err := f.show(ctx, remains); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // typeOf returns a type parameter as a type.
@@ -199,14 +212,6 @@ func (f *form) recordDeletion(ctx context.Context, name types.NamespacedName, ui
 		return nil
 	}
 	return f.show(ctx, object)
-}
-
-// selected returns the selected objects of the cache, or none for a kind that is not cached.
-func (f *form) selected(wanted reading) ([]streams.Object, error) {
-	if f.store() == nil {
-		return nil, nil
-	}
-	return wanted.from(f.store())
 }
 
 // isGone reports whether an object in the answer to its deletion no longer exists. Otherwise it has a

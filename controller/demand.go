@@ -18,7 +18,8 @@ const demandLinger = time.Minute
 
 // demand is the demand for a kind that is watched on demand.
 type demand struct {
-	claims claims
+	claims    claims
+	restricts bool // the first controller to name the kind named it with OnDemand
 
 	// The fields below are protected by membership.changing.
 	named int       // controllers that name the kind with OnDemand

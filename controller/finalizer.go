@@ -12,6 +12,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -42,11 +43,16 @@ func Finalizer[T streams.Object](name string, finalize func(ctx context.Context,
 				after.SetFinalizers(names)
 				return Patch(ctx, c, after, MergeFrom(before))
 			},
-			get: func(ctx context.Context, c *Client, name types.NamespacedName) (streams.Object, error) {
-				return Get[T](ctx, c, name)
+			get: func(ctx context.Context, c *Client, name types.NamespacedName, kind schema.GroupVersionKind) (streams.Object, error) {
+				return Get[T](ctx, c, name, OfKind(kind))
 			},
 		})
 	})
+}
+
+// isLeaving reports whether the object of a change is being deleted.
+func isLeaving(change streams.Change) bool {
+	return change.New != nil && change.New.GetDeletionTimestamp() != nil
 }
 
 // finalizer is a finalizer of a controller's objects.
@@ -55,7 +61,7 @@ type finalizer struct {
 	of    reflect.Type
 	run   func(ctx context.Context, object streams.Object) (time.Duration, error)
 	patch func(ctx context.Context, c *Client, before streams.Object, names []string) (streams.Object, error)
-	get   func(ctx context.Context, c *Client, name types.NamespacedName) (streams.Object, error)
+	get   func(ctx context.Context, c *Client, name types.NamespacedName, kind schema.GroupVersionKind) (streams.Object, error)
 }
 
 // validate returns an error for a finalizer that does not fit the kind that the controller reconciles.
@@ -75,10 +81,10 @@ func (f finalizer) validate(kind sources.Kind) error {
 }
 
 // finalizing returns a reconciler that adds finalizers, and runs them when an object is being deleted.
-func finalizing(c *Client, finalizers []finalizer, reconcile operators.Reconciler) operators.Reconciler {
+func finalizing(c *Client, kind schema.GroupVersionKind, finalizers []finalizer, reconcile operators.Reconciler) operators.Reconciler {
 	get := finalizers[0].get
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
-		object, err := get(ctx, c, request.NamespacedName)
+		object, err := get(ctx, c, request.NamespacedName, kind)
 		switch {
 		case apierrors.IsNotFound(err):
 			return reconcile(ctx, request)

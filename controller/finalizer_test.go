@@ -236,3 +236,19 @@ func TestAnOwnerMustBeInTheNamespaceAndAlone(t *testing.T) {
 		}
 	}
 }
+
+// The deletion changes neither labels nor generation.
+func TestAFinalizerRunsWhateverThePredicateSays(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		w.create("x")
+		b := &buckets{open: map[string]bool{}}
+		w.must(w.manager.Add("buckets", b.reconciler(w.manager), controller.For(&corev1.ConfigMap{}, controller.When(controller.LabelsChanged)), controller.Finalizer(bucketFinalizer, b.finalize)))
+		w.run()
+		w.wait(time.Minute)
+		w.must(w.server.Delete(config("x")))
+		w.wait(time.Minute)
+		if _, exists := w.finalizersOf("x"); exists || b.open["x"] {
+			t.Errorf("a minute after the deletion the object exists: %t; the calls are %q", exists, b.calls)
+		}
+	})
+}

@@ -22,6 +22,7 @@ type forms map[reflect.Type][]*form
 // written. A kind that is only used has its whole form alone.
 type form struct {
 	watched  *watched // nil for a kind that is only used
+	client   *Client
 	as       sources.Kind
 	requests *rest.RESTClient
 }
@@ -30,12 +31,28 @@ type form struct {
 // not at all.
 func (f *form) kept() bool { return f.watched == nil || f.as.Type() == f.watched.kind.Type() }
 
+// keptBy reports whether a watch keeps the kind in this form.
+func (f *form) keptBy(by *watched) bool { return f.as.Type() == by.kind.Type() }
+
 // store returns the store of the kind, or nil while the kind is not watched.
 func (f *form) store() *cache.Store {
-	if f.watched == nil {
-		return nil
+	if by := f.cachedBy(); by != nil {
+		return by.store()
 	}
-	return f.watched.store()
+	return nil
+}
+
+// cachedBy returns the watch that caches the kind, perhaps as another Go type, or nil.
+func (f *form) cachedBy() *watched {
+	if f.watched != nil {
+		return f.watched
+	}
+	for _, watched := range f.client.manager.present.Load().watches {
+		if watched.kind.GroupVersionKind == f.as.GroupVersionKind && watched.store() != nil {
+			return watched
+		}
+	}
+	return nil
 }
 
 // live reports whether reads go to the API server. A kind on demand that is not wanted now is not read
@@ -69,7 +86,7 @@ func (f forms) copy() forms {
 
 // watch adds the forms of a watched kind.
 func (f forms) watch(c *Client, kind *watched) error {
-	made := []*form{{watched: kind, as: kind.kind, requests: kind.client}}
+	made := []*form{{watched: kind, client: c, as: kind.kind, requests: kind.client}}
 	if c.manager.scheme.Recognizes(kind.kind.GroupVersionKind) {
 		object, err := c.manager.scheme.New(kind.kind.GroupVersionKind)
 		if err != nil {
@@ -91,7 +108,9 @@ func (f forms) watch(c *Client, kind *watched) error {
 					of, known.as.GroupVersionKind, kind.kind.GroupVersionKind)
 			}
 		}
-		same := func(known *form) bool { return known.watched == nil && known.as.GroupKind() == added.as.GroupKind() }
+		same := func(known *form) bool {
+			return known.watched == nil && known.as.GroupVersionKind == added.as.GroupVersionKind
+		}
 		f[of] = append([]*form{added}, slices.DeleteFunc(f[of], same)...)
 	}
 	return nil
@@ -101,7 +120,7 @@ func (f forms) watch(c *Client, kind *watched) error {
 func (f forms) use(kind *used) {
 	of := kind.form.as.Type()
 	for _, known := range f[of] {
-		if known.as.GroupKind() == kind.form.as.GroupKind() {
+		if known.as.GroupVersionKind == kind.form.as.GroupVersionKind {
 			return
 		}
 	}
@@ -139,5 +158,5 @@ func (c *Client) whole(kind *watched, object streams.Object) (*form, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &form{watched: kind, as: as, requests: requests}, nil
+	return &form{watched: kind, client: c, as: as, requests: requests}, nil
 }

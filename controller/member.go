@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -61,12 +60,6 @@ type watched struct {
 	stop    func()                      // ends the watch, and returns when it has ended
 	demand  demand
 	refused atomic.Bool // the server refuses the first list
-}
-
-// used is a kind that controllers name with Uses.
-type used struct {
-	form  *form
-	users int
 }
 
 // store returns the store of the kind, or nil while the kind is not watched.
@@ -153,8 +146,12 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		if mapFunc == nil && input != definition.reconciles {
 			mapFunc = ownerOf(reconciled)
 		}
+		when := input.when
+		if when != nil && input == definition.reconciles && len(definition.finalizers) > 0 {
+			when = AnyOf(when, isLeaving) // Otherwise the finalizer might never run.
+		}
 		made.rules = append(made.rules, operators.Rule{
-			Controller: name, Kind: watched.kind.GroupKind(), Map: mapFunc, When: input.when, BeforeSync: input.early,
+			Controller: name, Kind: watched.kind.GroupKind(), Map: mapFunc, When: when, BeforeSync: input.early,
 		})
 	}
 	for _, input := range definition.uses {
@@ -171,7 +168,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		}
 	}
 	if len(definition.finalizers) > 0 {
-		reconciler = finalizing(m.client, definition.finalizers, reconciler)
+		reconciler = finalizing(m.client, reconciled.GroupVersionKind, definition.finalizers, reconciler)
 	}
 	if m.options.DetectMutations {
 		reconciler = detecting(m.cache, reconciler)
@@ -201,24 +198,6 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		return nil, nil, err
 	}
 	return made, forms, nil
-}
-
-// These are the bounds of Resync.
-const (
-	shortestResync = time.Second
-	longestResync  = 8760 * time.Hour
-)
-
-// resyncing returns a stream that names all objects of a kind at each tick.
-func resyncing(of *watched, every time.Duration) streams.Stream[types.NamespacedName] {
-	return streams.MapOnReceive(sources.Interval(every), func([]time.Time) (names []types.NamespacedName, err error) {
-		if store := of.store(); store != nil {
-			for _, object := range store.List("") {
-				names = append(names, nameOf(object))
-			}
-		}
-		return names, nil
-	})
 }
 
 // ownerOf returns the map function for objects that are controlled by an object of a kind.
@@ -269,40 +248,17 @@ func (m *Manager) watch(made *member, forms forms, input *input) (*watched, erro
 	if err := added.index(input.indexers); err != nil {
 		return nil, err
 	}
+	for _, used := range m.present.Load().uses {
+		added.demand.restricts = input.onDemand
+		if err := added.suffices(used.form.as.GroupKind()); err != nil {
+			return nil, err
+		}
+	}
+	added.demand.restricts = input.onDemand
 	if err := forms.watch(m.client, added); err != nil {
 		return nil, err
 	}
 	return added, nil
-}
-
-// use adds a kind that a controller names with Uses.
-func (m *Manager) use(made *member, forms forms, input *input) error {
-	if input.wrong != nil {
-		return input.wrong
-	}
-	kind, err := sources.KindOf(m.scheme, input.object, input.kind...)
-	if err != nil {
-		return err
-	}
-	if kind.Form() != sources.Whole || !input.namesOnlyItsKind() {
-		return fmt.Errorf("Uses of %v: give an object of the API type, and no option but OfKind, Plural and ClusterScoped", kind.GroupKind())
-	}
-	for _, known := range slices.Concat(m.present.Load().uses, made.uses) {
-		if known.form.as.GroupVersionKind == kind.GroupVersionKind && known.form.as.Type() == kind.Type() {
-			if !slices.Contains(made.uses, known) {
-				made.uses = append(made.uses, known)
-			}
-			return nil
-		}
-	}
-	requests, err := kind.Client(m.config, m.http)
-	if err != nil {
-		return err
-	}
-	added := &used{form: &form{as: kind, requests: requests}}
-	made.uses = append(made.uses, added)
-	forms.use(added)
-	return nil
 }
 
 // list returns the field that holds the watch of an input.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,9 +17,10 @@ type PatchSource struct {
 	how types.PatchType
 	// make returns the body of the patch, or nil if nothing is to be changed. part is "status" for the
 	// status, and empty for the rest.
-	make  func(object streams.Object, part string, conditional bool) ([]byte, error)
-	from  streams.Object // the object before the change, on whose version the patch is conditional; or nil
-	whole bool           // the patch sends the fields that the object sets, among them its resource version
+	make      func(object streams.Object, part string, conditional bool) ([]byte, error)
+	from      streams.Object // the object before the change, on whose version the patch is conditional; or nil
+	needsFrom bool
+	whole     bool // the patch sends the fields that the object sets, among them its resource version
 }
 
 // version returns the version on which the patch of an object is conditional, or "".
@@ -36,7 +38,7 @@ func (s PatchSource) version(object streams.Object, how *writing) string {
 // that is given to [Patch]. If the object was changed since before was read, the patch fails with a
 // conflict and changes nothing: see [Unconditional].
 func MergeFrom(before streams.Object) PatchSource {
-	return PatchSource{how: types.MergePatchType, from: before, make: func(object streams.Object, part string, conditional bool) ([]byte, error) {
+	return PatchSource{how: types.MergePatchType, from: before, needsFrom: true, make: func(object streams.Object, part string, conditional bool) ([]byte, error) {
 		return mergePatch(before, object, selectsPart(part), conditional)
 	}}
 }
@@ -44,7 +46,7 @@ func MergeFrom(before streams.Object) PatchSource {
 // StrategicMergeFrom returns the patch of MergeFrom as a strategic merge patch: list items are matched by their merge keys,
 // so that concurrent changes of other items are kept. The kind must be built into Kubernetes.
 func StrategicMergeFrom(before streams.Object) PatchSource {
-	return PatchSource{how: types.StrategicMergePatchType, from: before, make: func(object streams.Object, part string, conditional bool) ([]byte, error) {
+	return PatchSource{how: types.StrategicMergePatchType, from: before, needsFrom: true, make: func(object streams.Object, part string, conditional bool) ([]byte, error) {
 		return strategicPatch(before, object, selectsPart(part), conditional)
 	}}
 }
@@ -128,6 +130,9 @@ func Patch[T streams.Object](ctx context.Context, c *Client, object T, by PatchS
 	if err == nil && by.make == nil {
 		err = errors.New("the patch is empty; use MergeFrom, StrategicMerge, StrategicMergeFrom, JSONPatch or RawPatch")
 	}
+	if err == nil && by.needsFrom && isNil(by.from) {
+		err = errors.New("the object before the change is nil")
+	}
 	if err == nil && how.unconditional && by.from == nil {
 		err = errors.New("Unconditional applies to MergeFrom and StrategicMergeFrom only; leave it out")
 	}
@@ -150,13 +155,21 @@ func Patch[T streams.Object](ctx context.Context, c *Client, object T, by PatchS
 // PatchStatus changes the status of an object, and nothing else. It is a [Patch] of the subresource
 // status.
 func PatchStatus[T streams.Object](ctx context.Context, c *Client, object T, by PatchSource, options ...WriteOption) (T, error) {
-	return Patch(ctx, c, object, by, append(options, Subresource("status"))...)
+	return Patch(ctx, c, object, by, slices.Concat(options, []WriteOption{Subresource("status")})...)
 }
 
 // selectsPart returns a function that selects the parts of an object that are written with a
 // subresource, or without one if subresource is empty.
 func selectsPart(subresource string) func(part string) bool {
-	return func(part string) bool { return (part == "status") == (subresource == "status") }
+	return func(part string) bool {
+		switch subresource {
+		case "":
+			return part != "status"
+		case "status":
+			return part == "status"
+		}
+		return true // Such as the approval of a certificate, which is a part of the status.
+	}
 }
 
 // sendPatch sends a patch and handles the answer. version is the one on which the patch is conditional,

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"reflect"
 
 	"github.com/bellerophon-io/bellerophon/streams"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
@@ -63,19 +64,50 @@ func mergePatch(before, after streams.Object, selected func(part string) bool, c
 		if changed[part], err = patchOf(from[part], value); err != nil {
 			return nil, err
 		}
-		if part == "metadata" && string(changed[part]) == "{}" {
+		if string(changed[part]) == "{}" && from[part] != nil {
 			delete(changed, part)
 		}
 	}
 	return encodeChanged(changed, before, conditional)
 }
 
-// patchOf returns the patch of one part, which may be missing in from.
+// patchOf returns the merge patch of one part, which may be missing in from. It is null if nothing
+// differs but the encoding.
 func patchOf(from, to json.RawMessage) (json.RawMessage, error) {
 	if from == nil || from[0] != '{' || to[0] != '{' {
 		return to, nil
 	}
-	return jsonpatch.CreateMergePatch(from, to)
+	var before, after map[string]any
+	if err := utiljson.Unmarshal(from, &before); err != nil { // It keeps large integers.
+		return nil, err
+	}
+	if err := utiljson.Unmarshal(to, &after); err != nil {
+		return nil, err
+	}
+	return json.Marshal(differing(before, after))
+}
+
+// differing returns the merge patch from one map to another: see RFC 7386.
+func differing(before, after map[string]any) map[string]any {
+	patch := map[string]any{}
+	for name := range before {
+		if _, kept := after[name]; !kept {
+			patch[name] = nil
+		}
+	}
+	for name, value := range after {
+		former, known := before[name]
+		from, fromMap := former.(map[string]any)
+		to, toMap := value.(map[string]any)
+		switch {
+		case known && reflect.DeepEqual(former, value):
+		case known && fromMap && toMap:
+			patch[name] = differing(from, to)
+		default:
+			patch[name] = value
+		}
+	}
+	return patch
 }
 
 // strategicPatch returns what mergePatch does, as a strategic merge patch.

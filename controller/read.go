@@ -113,8 +113,8 @@ func (f *form) get(ctx context.Context, name types.NamespacedName) (streams.Obje
 	return f.as.Projected(object)
 }
 
-// ListLive returns the objects of type T from the API server instead of the cache, sorted by namespace
-// and name. It takes the options of [List], except for [InIndex], and requests one page after the other:
+// ListLive returns the objects of type T from the API server instead of the cache, in the API server's
+// order. It takes the options of [List], except for [InIndex], and requests one page after the other:
 // see [LivePages].
 func ListLive[T streams.Object](ctx context.Context, c *Client, options ...ReadOption) ([]T, error) {
 	var all []T

@@ -30,9 +30,17 @@ var conflictBackoff = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, J
 //		return nil
 //	})
 func RetryOnConflict[T streams.Object](ctx context.Context, c *Client, name types.NamespacedName, change func(object T) error, options ...WriteOption) (T, error) {
-	before, err := Get[T](ctx, c, name)
+	how, err := writingOf(options, mayNameSubresource)
+	if err != nil {
+		return *new(T), fmt.Errorf("cannot patch %s: %w", name, err)
+	}
+	var of []ReadOption
+	if !how.kind.Empty() {
+		of = []ReadOption{OfKind(how.kind)}
+	}
+	before, err := Get[T](ctx, c, name, of...)
 	if errors.Is(err, ErrPartial) || apierrors.IsNotFound(err) { // The cache may be late.
-		before, err = GetLive[T](ctx, c, name)
+		before, err = GetLive[T](ctx, c, name, of...)
 	}
 	backoff := conflictBackoff
 	for {
@@ -53,7 +61,7 @@ func RetryOnConflict[T streams.Object](ctx context.Context, c *Client, name type
 		if err := pause(ctx, backoff.Step()); err != nil {
 			return *new(T), errors.Join(err, conflict)
 		}
-		before, err = GetLive[T](ctx, c, name)
+		before, err = GetLive[T](ctx, c, name, of...)
 	}
 }
 

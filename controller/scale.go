@@ -59,7 +59,7 @@ func Scale[T streams.Object](ctx context.Context, c *Client, object T, replicas 
 	}
 	key := streams.Key{GroupKind: kind.as.GroupKind(), NamespacedName: name}
 	operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: key, ResourceVersion: scaled.ResourceVersion})
-	if err := kind.refresh(ctx, name); err != nil {
+	if err := kind.refresh(ctx, name, object.GetUID()); err != nil {
 		return nil, fmt.Errorf("%s was scaled, but the cache does not show it yet: %w", key, err)
 	}
 	return scaled, nil
@@ -115,7 +115,7 @@ func Evict[T streams.Object](ctx context.Context, c *Client, pod T, options ...W
 	}
 	key := streams.KeyOf(kind.as.GroupKind(), pod)
 	operators.RecordWrite(ctx, operators.Write{Verb: "evict", Key: key})
-	if err := kind.refresh(ctx, nameOf(pod)); err != nil {
+	if err := kind.refresh(ctx, nameOf(pod), pod.GetUID()); err != nil {
 		return fmt.Errorf("%s was evicted, but the cache does not show it yet: %w", key, err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,7 +56,11 @@ func Typed[T streams.Object](c *Client, typed TypedReconciler[T]) operators.Reco
 		panic("controller: a TypedReconciler has no Reconcile; set it")
 	}
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
-		object, err := Get[T](ctx, c, request.NamespacedName)
+		var options []ReadOption
+		if member := c.manager.memberOf(ctx); member != nil && sources.NamesItsKind(typeOf[T]()) {
+			options = append(options, OfKind(member.watches[0].kind.GroupVersionKind)) // The kind of For.
+		}
+		object, err := Get[T](ctx, c, request.NamespacedName, options...)
 		var result Result
 		switch {
 		case apierrors.IsNotFound(err):

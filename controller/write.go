@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -49,7 +51,7 @@ func Update[T streams.Object](ctx context.Context, c *Client, object T, options 
 // UpdateStatus replaces the status of an object, and nothing else. It is an [Update] of the subresource
 // status.
 func UpdateStatus[T streams.Object](ctx context.Context, c *Client, object T, options ...WriteOption) (T, error) {
-	return Update(ctx, c, object, append(options, Subresource("status"))...)
+	return Update(ctx, c, object, slices.Concat(options, []WriteOption{Subresource("status")})...)
 }
 
 // subresources returns the subresource as rest.Request takes it.
@@ -112,19 +114,20 @@ func wrote[T streams.Object](ctx context.Context, kind *form, how *writing, verb
 func (f *form) record(ctx context.Context, verb string, sole bool, answer streams.Object, asked time.Time) (streams.Object, error) {
 	key := streams.KeyOf(f.as.GroupKind(), answer) // The server may have generated the name.
 	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
-	if f.watched == nil {
+	by := f.cachedBy()
+	if by == nil {
 		return f.as.Projected(answer)
 	}
-	reported := f.watched.reports(answer) // This comes before AsWatched, which may remove the labels.
+	reported := by.reports(answer) // This comes before AsWatched, which may remove the labels.
 	whole := answer
-	if f.watched.options.Transform != nil && !f.kept() {
+	if by.options.Transform != nil && !f.keptBy(by) {
 		whole = answer.DeepCopyObject().(streams.Object) // Transform may change parts that the two share.
 	}
-	kept, err := sources.AsWatched(f.watched.kind, f.watched.options, whole)
+	kept, err := sources.AsWatched(by.kind, by.options, whole)
 	if err != nil {
 		return nil, fmt.Errorf("%s was written, but cannot enter the cache: %w", key, err)
 	}
-	return recordAnswer(f, answer, kept, causedAt(ctx), asked, reported), nil
+	return recordAnswer(by, answer, kept, causedAt(ctx), asked, reported, f.keptBy(by)), nil
 }
 
 // causedAt returns when the oldest cause of the request was received that ctx belongs to, or zero.
@@ -135,11 +138,11 @@ func causedAt(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// recordAnswer adds kept, the form of an answer that the cache keeps, to the cache. It returns the
-// object for the caller of the write. The two objects share nothing, because the caller may change its
+// recordAnswer adds kept, the form of an answer that the cache keeps, to the cache. whole reports whether
+// that is the form of the answer. It returns the object for the caller of the write. The two objects share nothing, because the caller may change its
 // object. The smaller one is copied. An object that the watch does not report stays out of the cache.
-func recordAnswer(kind *form, answer, kept streams.Object, since, asked time.Time, reported bool) streams.Object {
-	store, whole := kind.store(), kind.kept()
+func recordAnswer(by *watched, answer, kept streams.Object, since, asked time.Time, reported, whole bool) streams.Object {
+	store := by.store()
 	if whole {
 		answer = kept
 	}
@@ -149,7 +152,7 @@ func recordAnswer(kind *form, answer, kept streams.Object, since, asked time.Tim
 	if !whole { // A projection may share parts with the object that it was made of.
 		kept = kept.DeepCopyObject().(streams.Object)
 	}
-	kind.watched.options.Status.RecordWrite(kept.GetNamespace(), kept.GetResourceVersion())
+	by.options.Status.RecordWrite(kept.GetNamespace(), kept.GetResourceVersion())
 	passed := !reported || store.RecordWrite(kept, since, asked)
 	if whole && !passed {
 		return answer.DeepCopyObject().(streams.Object)
@@ -159,24 +162,32 @@ func recordAnswer(kind *form, answer, kept streams.Object, since, asked time.Tim
 
 // refresh reads an object from the API server into the cache, after a write whose answer was not the
 // object. It does nothing for a kind that is not cached.
-func (f *form) refresh(ctx context.Context, name types.NamespacedName) error {
-	if f.store() == nil {
+func (f *form) refresh(ctx context.Context, name types.NamespacedName, uid types.UID) error {
+	store := f.store()
+	if store == nil {
 		return nil
 	}
 	object, err := f.get(ctx, name)
-	if err == nil {
-		err = f.show(ctx, object)
+	if apierrors.IsNotFound(err) || err == nil && uid != "" && object.GetUID() != uid {
+		store.RecordDeletion(name, uid, causedAt(ctx))
 	}
-	return IgnoreNotFound(err) // An object that was deleted meanwhile is reported by the watch.
+	if err != nil {
+		return IgnoreNotFound(err)
+	}
+	return f.show(ctx, object)
 }
 
 // show makes the state of an object visible to readers of the cache, as the API server has answered it.
 func (f *form) show(ctx context.Context, object streams.Object) error {
-	reported := f.watched.reports(object)
-	kept, err := sources.AsWatched(f.watched.kind, f.watched.options, object)
+	by := f.cachedBy()
+	if by == nil {
+		return nil
+	}
+	reported := by.reports(object)
+	kept, err := sources.AsWatched(by.kind, by.options, object)
 	if err != nil {
 		return err
 	}
-	recordAnswer(f, object, kept, causedAt(ctx), time.Time{}, reported)
+	recordAnswer(by, object, kept, causedAt(ctx), time.Time{}, reported, f.keptBy(by))
 	return nil
 }

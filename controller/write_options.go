@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -18,6 +19,7 @@ func (o writeOption) write(how *writing) { o(how) }
 
 // writing collects the options of a write.
 type writing struct {
+	kind            schema.GroupVersionKind // for RetryOnConflict alone
 	fieldManager    string
 	fieldValidation string
 	subresource     string

@@ -176,6 +176,12 @@ func (k *Kind) asJSON() error {
 	return nil
 }
 
+// HasPart reports whether objects are kept as a part of what the API server has: as metadata, as a
+// projection, or as a Go type that is decoded by the names of its fields.
+func (k Kind) HasPart() bool {
+	return k.form != Whole || k.listKind.Empty() && k.wire != reflect.TypeFor[*unstructured.Unstructured]()
+}
+
 // asUnstructured makes the kind decode objects into maps.
 func (k *Kind) asUnstructured() error {
 	k.scheme = ownScheme()
@@ -198,6 +204,13 @@ func (k Kind) Projected(object streams.Object) (streams.Object, error) {
 		return k.named(k.metadata.of(partial)), nil
 	case k.form == Projected && given == k.project.from:
 		return k.complete(k.project.make(object), object), nil
+	case k.form == Projected && given == reflect.TypeFor[*unstructured.Unstructured]():
+		whole := k.New()
+		content := object.(*unstructured.Unstructured).Object
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, whole); err != nil {
+			return nil, fmt.Errorf("creating a %v from a map: %w", k.wire, err)
+		}
+		return k.complete(k.project.make(whole), whole), nil
 	case k.form == Projected:
 		return nil, fmt.Errorf("a %v is projected from a %v, not from a %v", k.kept, k.project.from, given)
 	}
