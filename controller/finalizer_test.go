@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,25 +100,23 @@ func TestAFinalizerThatIsNotDoneKeepsTheObject(t *testing.T) {
 			answers = append(answers, func() (time.Duration, error) { return 0, fails })
 		}
 		answers = append(answers, func() (time.Duration, error) { return time.Minute, nil }, func() (time.Duration, error) { return 0, nil })
-		calls := 0
+		var calls atomic.Int64
 		w.must(w.manager.Add("buckets", nothing, controller.For(&corev1.ConfigMap{}),
 			controller.Finalizer(bucketFinalizer, func(context.Context, *corev1.ConfigMap) (time.Duration, error) {
-				calls++
-				return answers[min(calls, len(answers))-1]()
+				return answers[min(int(calls.Add(1)), len(answers))-1]()
 			})))
 		w.run()
 		w.reach(cache.Converged, time.Minute)
 		w.must(w.server.Delete(config("x")))
-		for calls < 5 {
-			w.wait(10 * time.Millisecond)
+		for w.wait(time.Millisecond); calls.Load() < 5; w.wait(10 * time.Millisecond) {
 		}
 		w.wait(30 * time.Second)
-		if _, exists := w.finalizersOf("x"); !exists || calls != 5 {
-			t.Errorf("while the clean-up is not done the object exists: %t, after %d calls", exists, calls)
+		if _, exists := w.finalizersOf("x"); !exists || calls.Load() != 5 {
+			t.Errorf("while the clean-up is not done the object exists: %t, after %d calls", exists, calls.Load())
 		}
 		w.wait(31 * time.Second)
-		if _, exists := w.finalizersOf("x"); exists || calls != 6 {
-			t.Errorf("in the end the object exists: %t, after %d calls", exists, calls)
+		if _, exists := w.finalizersOf("x"); exists || calls.Load() != 6 {
+			t.Errorf("in the end the object exists: %t, after %d calls", exists, calls.Load())
 		}
 	})
 }
