@@ -209,7 +209,7 @@ func (c *Client) begin(key appliedKey) (send int64) {
 func (c *Client) stands(key appliedKey, kind *form, made application, body [sha256.Size]byte) (streams.Object, bool) {
 	store := kind.store()
 	last, known := c.applied.Get(key)
-	if store == nil || !kind.kept() || !known || last.pending != 0 || last.body != body {
+	if store == nil || !kind.isCached() || !known || last.pending != 0 || last.body != body {
 		return nil, false
 	}
 	held, found := store.Get(key.name)
@@ -231,7 +231,7 @@ func (c *Client) remember(key appliedKey, send int64, kind *form, made applicati
 	if last, known := c.applied.Peek(key); !known || last.pending != send {
 		return // Another apply was sent meanwhile, and may have come later or earlier.
 	}
-	if err != nil || kind.store() == nil || !kind.kept() {
+	if err != nil || kind.store() == nil || !kind.isCached() {
 		c.applied.Remove(key)
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -384,8 +385,14 @@ func TestAWriteOfAMapEntersTheCacheOfTheTypedKind(t *testing.T) {
 		if err := m.Add("x", nothing, of, controller.Uses(blank(podKind))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := controller.Create(t.Context(), m.Client(), object); err != nil {
-			t.Fatal(err)
+		written, err := controller.Create(t.Context(), m.Client(), object)
+		if err != nil || written.GroupVersionKind() != podKind {
+			t.Fatalf("the answer is a %v: %v", written.GroupVersionKind(), err)
+		}
+		for range 2 {
+			if _, err := controller.Apply[*unstructured.Unstructured](t.Context(), m.Client(), controller.ApplyConfigurationOf(object)); err != nil {
+				t.Error(err)
+			}
 		}
 		if held, found := m.Cache().Stores()[0].Get(podX); !found || held.GetResourceVersion() != "6" {
 			t.Errorf("the cache, which keeps the kind %s, has %v", kept, held)

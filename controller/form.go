@@ -42,6 +42,9 @@ func (f *form) store() *cache.Store {
 	return nil
 }
 
+// isCached reports whether a watch caches the kind in this form.
+func (f *form) isCached() bool { return f.watched != nil && f.keptBy(f.watched) }
+
 // cachedBy returns the watch that caches the kind, perhaps as another Go type, or nil.
 func (f *form) cachedBy() *watched {
 	if f.watched != nil {

@@ -127,7 +127,11 @@ func (f *form) record(ctx context.Context, verb string, sole bool, answer stream
 	if err != nil {
 		return nil, fmt.Errorf("%s was written, but cannot enter the cache: %w", key, err)
 	}
-	return recordAnswer(by, answer, kept, causedAt(ctx), asked, reported, f.keptBy(by)), nil
+	made := recordAnswer(by, answer, kept, causedAt(ctx), asked, reported, f.keptBy(by))
+	if f.watched == nil {
+		return f.as.Projected(made)
+	}
+	return made, nil
 }
 
 // causedAt returns when the oldest cause of the request was received that ctx belongs to, or zero.
