@@ -28,6 +28,7 @@ type pool struct {
 	mu       sync.Mutex
 	work     sync.Cond // signals that there may be work for an idle worker
 	idle     int       // workers that wait for work
+	started  int       // workers, of which those beyond ReconcileOptions.Workers are spare ones
 	waking   bool      // an idle worker was signaled, and has not woken up yet
 	schedule *schedule
 	stopped  bool // no further attempt starts
@@ -66,9 +67,13 @@ func (p *pool) locked(change func()) {
 // start. It is called with the lock held. It wakes one worker at a time: that one wakes the next,
 // if there is still work. When reconciles are short, many are done before the next worker wakes.
 func (p *pool) update() {
-	if p.idle > 0 && !p.waking && p.mayStart() {
+	switch {
+	case p.idle > 0 && !p.waking && p.mayStart():
 		p.waking = true
 		p.work.Signal()
+	case p.idle == 0 && p.schedule.needsSpare(p.started) && p.mayStart():
+		p.started++ // Only now: an idle worker more costs 3 % of CPU at 100,000 events a second.
+		p.workers.Go("worker", p.worker)
 	}
 	running := p.schedule.running - p.running
 	p.running += running

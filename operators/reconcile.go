@@ -185,7 +185,8 @@ func Reconcile(in streams.Stream[Request], controllers *Controllers, options Rec
 		defer controllers.subscribe(pool.wake)()
 		workers := lifecycle.New(attempts)
 		pool.workers = workers
-		for range pool.schedule.shares.most() {
+		pool.started = options.Workers
+		for range options.Workers {
 			workers.Go("worker", pool.worker)
 		}
 		defer func() { // Also if a map function ends this goroutine with runtime.Goexit.

@@ -54,6 +54,11 @@ func (s *schedule) ready() bool {
 	return false
 }
 
+// needsSpare reports whether all of the started workers are in use, and another one may be started.
+func (s *schedule) needsSpare(started int) bool {
+	return s.running >= started && started < s.shares.most()
+}
+
 // mayStart reports whether a controller may start another attempt. A controller that was added while
 // another one, which was alone, used all workers gets a spare one: those attempts may hang.
 func (s *schedule) mayStart(waiting *controllerQueue) bool {
