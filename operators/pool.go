@@ -28,7 +28,7 @@ type pool struct {
 	mu       sync.Mutex
 	work     sync.Cond // signals that there may be work for an idle worker
 	idle     int       // workers that wait for work
-	started  int       // workers, of which those beyond ReconcileOptions.Workers are spare ones
+	started  int       // workers, with the spare ones
 	waking   bool      // an idle worker was signaled, and has not woken up yet
 	schedule *schedule
 	stopped  bool // no further attempt starts
