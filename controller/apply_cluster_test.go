@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller"
 	appsv1 "k8s.io/api/apps/v1"
@@ -82,15 +81,10 @@ func (d *desk) foreign(patch string) {
 	d.t.Helper()
 	written, err := d.others.CoreV1().ConfigMaps(d.namespace).Patch(d.t.Context(), "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
 	d.must(err)
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if held, _ := cached[*corev1.ConfigMap](d.client, d.name("x")); held != nil && held.ResourceVersion == written.ResourceVersion {
-			return
-		}
-		if time.Now().After(deadline) {
-			d.t.Fatal("the cache misses the change of another client")
-		}
-		idleFor(d.t.Context(), 5*time.Millisecond)
-	}
+	d.until("the cache has the change of another client", func() bool {
+		held, _ := cached[*corev1.ConfigMap](d.client, d.name("x"))
+		return held != nil && held.ResourceVersion == written.ResourceVersion
+	})
 }
 
 func TestAnApplyWithDefaultsAndListsSettles(t *testing.T) {
@@ -121,11 +115,10 @@ func TestAnApplyWithDefaultsAndListsSettles(t *testing.T) {
 	_, err := d.others.AppsV1().Deployments(d.namespace).Patch(t.Context(), "web", types.StrategicMergePatchType,
 		[]byte(`{"spec":{"replicas":3,"template":{"spec":{"containers":[{"name":"sidecar","image":"example.invalid/sidecar"}]}}}}`), metav1.PatchOptions{})
 	d.must(err)
-	for deadline := time.Now().Add(10 * time.Second); ; idleFor(t.Context(), 5*time.Millisecond) {
-		if held, _ := cached[*appsv1.Deployment](d.client, d.name("web")); len(held.Spec.Template.Spec.Containers) == 2 || time.Now().After(deadline) {
-			break
-		}
-	}
+	d.until("the cache has the second container", func() bool {
+		held, _ := cached[*appsv1.Deployment](d.client, d.name("web"))
+		return len(held.Spec.Template.Spec.Containers) == 2
+	})
 	if kept := apply(); *kept.Spec.Replicas != 3 || len(kept.Spec.Template.Spec.Containers) != 2 {
 		t.Errorf("fields of another client are undone: %+v", kept.Spec)
 	}
@@ -150,13 +143,12 @@ func TestAnApplySeesDriftOfAnAtomicMap(t *testing.T) {
 	apply()
 	_, err := d.others.CoreV1().Services(d.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"tier":"front"}}}`), metav1.PatchOptions{})
 	d.must(err)
-	for deadline := time.Now().Add(10 * time.Second); ; idleFor(t.Context(), 5*time.Millisecond) {
+	d.until("the cache has the second entry", func() bool {
 		held, err := controller.Get[*unstructured.Unstructured](t.Context(), d.client, d.name("web"), controller.OfKind(serviceKind))
 		d.must(err)
-		if selector, _, _ := unstructured.NestedStringMap(held.Object, "spec", "selector"); len(selector) == 2 || time.Now().After(deadline) {
-			break
-		}
-	}
+		selector, _, _ := unstructured.NestedStringMap(held.Object, "spec", "selector")
+		return len(selector) == 2
+	})
 	if selector, _, _ := unstructured.NestedStringMap(apply().Object, "spec", "selector"); !reflect.DeepEqual(selector, map[string]string{"app": "web"}) {
 		t.Errorf("the repaired selector is %v", selector)
 	}

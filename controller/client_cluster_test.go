@@ -313,14 +313,19 @@ func TestADeletionIsVisibleToTheNextRead(t *testing.T) {
 // gone waits until the cache no longer has a ConfigMap.
 func (d *desk) gone(name string) {
 	d.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, err := controller.Get[*corev1.ConfigMap](d.t.Context(), d.client, d.name(name)); apierrors.IsNotFound(err) {
-			return
-		}
+	d.until(name+" is gone", func() bool {
+		_, err := controller.Get[*corev1.ConfigMap](d.t.Context(), d.client, d.name(name))
+		return apierrors.IsNotFound(err)
+	})
+}
+
+// until waits until the cache has reached a state.
+func (d *desk) until(what string, reached func() bool) {
+	d.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !reached(); idleFor(d.t.Context(), 5*time.Millisecond) {
 		if time.Now().After(deadline) {
-			d.t.Fatalf("%s does not go", name)
+			d.t.Fatalf("it took longer than 10 s until %s", what)
 		}
-		idleFor(d.t.Context(), 10*time.Millisecond)
 	}
 }
 
