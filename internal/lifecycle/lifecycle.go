@@ -1,5 +1,5 @@
 // Package lifecycle starts goroutines and waits for them. No other package of Bellerophon has a go
-// statement; a lint rule enforces this. Each goroutine runs in a [Group], and the function that
+// statement; a test of internal/ranks enforces this. Each goroutine runs in a [Group], and the function that
 // created the group waits for it. So when a function of Bellerophon returns, every goroutine that
 // it started has returned too.
 package lifecycle
@@ -63,6 +63,17 @@ func (g *Group) Wait() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.err
+}
+
+// Ended returns a channel that is closed when every function has returned. The functions must have been
+// started before, and Wait must be called as well.
+func (g *Group) Ended() <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		g.running.Wait()
+	}()
+	return ended
 }
 
 // PanicError is the error of a recovered panic.

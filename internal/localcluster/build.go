@@ -18,6 +18,7 @@ import (
 
 const (
 	controlPlaneName = "controlplane"
+	nodeServicesName = "node"
 	kwokPackage      = "sigs.k8s.io/kwok/cmd/kwok"
 )
 
@@ -57,7 +58,7 @@ type builder struct {
 // build builds programs and kwok's stages, unless an earlier build did, and returns their
 // directory.
 func build(ctx context.Context, options Options, programs []string) (string, error) {
-	source, err := findSource()
+	source, err := findSource(options.CacheDir)
 	if err != nil {
 		return "", err
 	}
@@ -92,8 +93,11 @@ func build(ctx context.Context, options Options, programs []string) (string, err
 func entriesOf(programs []string) []string {
 	var entries []string
 	for _, name := range programs {
-		if slices.Contains(components, name) {
+		switch {
+		case slices.Contains(components, name), slices.Contains(nodeComponents, name):
 			name = controlPlaneName
+		case slices.Contains(nodeServices, name):
+			name = nodeServicesName
 		}
 		if !slices.Contains(entries, name) {
 			entries = append(entries, name)
@@ -144,6 +148,11 @@ func (b *builder) make(ctx context.Context, entries []string) (err error) {
 			err = b.goBuild(ctx, nested[1], kwokPackage, output, "-ldflags="+linkerFlags)
 		case stagesName:
 			err = b.copyStages(ctx, output)
+		case nodeServicesName:
+			err = b.goBuild(ctx, nested[2], ".", output, "-ldflags="+linkerFlags)
+			err = errors.Join(err, b.link(nodeServicesName, nodeServices))
+		case pauseName:
+			err = b.goBuild(ctx, nested[2], "./pause", output, "-ldflags="+linkerFlags)
 		}
 		if err == nil {
 			err = os.Rename(output, filepath.Join(b.target, entry))
@@ -196,11 +205,14 @@ func (b *builder) makeControlPlane(ctx context.Context, output string) error {
 	if err := b.goBuild(ctx, nested[0], ".", output, "-ldflags="+flags); err != nil {
 		return err
 	}
-	// The links dangle until the binary is renamed. An interrupted build may have left some of
-	// them.
-	for _, name := range components {
-		link := filepath.Join(b.target, name)
-		if err := os.Symlink(controlPlaneName, link); err != nil && !errors.Is(err, os.ErrExist) {
+	return b.link(controlPlaneName, slices.Concat(components, nodeComponents))
+}
+
+// link makes links to a binary of the target. They dangle until the binary is renamed. An
+// interrupted build may have left some of them.
+func (b *builder) link(binary string, names []string) error {
+	for _, name := range names {
+		if err := os.Symlink(binary, filepath.Join(b.target, name)); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}

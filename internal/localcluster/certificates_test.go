@@ -8,7 +8,7 @@ import (
 )
 
 func TestCertificatesServeTheirPurposeAndNoOther(t *testing.T) {
-	ids, err := newIdentities()
+	ids, err := newIdentities(SimulatedNode)
 	if err != nil {
 		t.Fatal(err)
 	}

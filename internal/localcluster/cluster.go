@@ -29,7 +29,7 @@ type Cluster struct {
 
 // Start builds the binaries of the control plane if necessary and runs a cluster. It returns when
 // the API server is ready. The rest of the control plane is running at that point, and the node
-// becomes Ready soon after. ctx bounds only the start: a started cluster runs until Stop. If
+// becomes Ready soon after. If the machine cannot run a real node, the error wraps [ErrNoRealNode]. ctx bounds only the start: a started cluster runs until Stop. If
 // Start fails, it leaves no process and no directory.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	options, err := options.complete()
@@ -45,6 +45,13 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 
 // start implements Start with a given choice of ports, for tests with ports that are in use.
 func start(ctx context.Context, options Options, choosePorts func(api int) (ports, error)) (*Cluster, error) {
+	var machine host
+	if options.Nodes == RealNode {
+		var err error
+		if machine, err = findHost(options.CacheDir); err != nil { // Before a build of minutes.
+			return nil, err
+		}
+	}
 	programs, err := findPrograms(ctx, options)
 	if err != nil {
 		return nil, err
@@ -53,7 +60,7 @@ func start(ctx context.Context, options Options, choosePorts func(api int) (port
 	if err != nil {
 		return nil, err
 	}
-	s := starter{options: options, programs: programs, directory: directory, choosePorts: choosePorts}
+	s := starter{options: options, programs: programs, host: machine, directory: directory, choosePorts: choosePorts}
 	children, server, err := s.start(ctx)
 	if err != nil {
 		return nil, errors.Join(err, directory.remove())

@@ -1,6 +1,9 @@
 package localcluster
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // This file holds the arguments of every component. The file names match the names that
 // identities.write and identities.writeKubeconfigs use.
@@ -31,13 +34,9 @@ func etcdArguments(d *directory, p ports) []string {
 	}
 }
 
-func apiServerArguments(d *directory, p ports) []string {
-	return []string{
-		"--bind-address=" + loopback,
+func apiServerArguments(d *directory, p ports, options Options) []string {
+	arguments := []string{
 		"--secure-port=" + strconv.Itoa(p.api),
-		"--advertise-address=" + loopback,
-		// The Service "kubernetes" gets no endpoints, because endpoints must not be on loopback.
-		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + serviceRange,
 		"--tls-cert-file=" + d.file("kube-apiserver.crt"),
 		"--tls-private-key-file=" + d.file("kube-apiserver.key"),
@@ -54,6 +53,33 @@ func apiServerArguments(d *directory, p ports) []string {
 		"--service-account-signing-key-file=" + d.file("service-accounts.key"),
 		"--profiling=false",
 	}
+	if options.Nodes == RealNode {
+		arguments = append(arguments,
+			"--bind-address=0.0.0.0", // Of the node's network, which nothing outside of it reaches.
+			"--advertise-address="+nodeAddress,
+			"--kubelet-preferred-address-types=InternalIP",
+			"--kubelet-certificate-authority="+d.file("ca.crt"),
+			"--kubelet-client-certificate="+d.file("kubelet-client.crt"),
+			"--kubelet-client-key="+d.file("kubelet-client.key"),
+		)
+	} else {
+		arguments = append(arguments,
+			"--bind-address="+loopback,
+			"--advertise-address="+loopback,
+			// The Service "kubernetes" gets no endpoints, because endpoints must not be on loopback.
+			"--endpoint-reconciler-type=none",
+		)
+	}
+	if options.AuditLog != "" {
+		arguments = append(arguments, "--audit-policy-file="+d.file(auditPolicy), "--audit-log-path="+options.AuditLog)
+	}
+	if len(options.FeatureGates) > 0 {
+		arguments = append(arguments, "--feature-gates="+strings.Join(options.FeatureGates, "=true,")+"=true")
+	}
+	if len(options.AdmissionPlugins) > 0 {
+		arguments = append(arguments, "--enable-admission-plugins="+strings.Join(options.AdmissionPlugins, ","))
+	}
+	return arguments
 }
 
 // The clients of the API server serve nothing themselves, so they need no port. Their rate limits

@@ -69,6 +69,9 @@ func sweep(parent string, logger *slog.Logger) error {
 			continue // The directory is in use.
 		}
 		if err == nil {
+			err = removeCgroups(cgroupOf(path))
+		}
+		if err == nil {
 			err = os.RemoveAll(path)
 		}
 		err = errors.Join(err, lock.Close())
@@ -96,7 +99,7 @@ func (d *directory) write(name string, content []byte) error {
 	return nil
 }
 
-// remove deletes the directory and releases the lock.
+// remove deletes the directory and the control group of the cluster, and releases the lock.
 func (d *directory) remove() error {
-	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
+	return errors.Join(removeCgroups(cgroupOf(d.path)), os.RemoveAll(d.path), d.lock.Close())
 }

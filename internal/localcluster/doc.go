@@ -21,8 +21,18 @@
 //     address and lower resource versions.
 //   - Data live only as long as the cluster: etcd does not sync them to disk.
 //
+// # Nodes
+//
 // The simulated node runs no containers. A Pod becomes Ready at once, unless the registry host of
 // one of its images ends with ".invalid". Such a name never resolves (RFC 2606), so the Pod stays
 // Pending with the reason ImagePullBackOff, as on a real node. PersistentVolumeClaims are bound
 // at once to simulated volumes.
+//
+// A real node ([Options.Nodes]) runs kubelet, kube-proxy, containerd and CoreDNS, and serves claims with
+// directories. It needs Linux and root. All of it, and the control plane, has a network of its own,
+// so that clusters side by side need no different addresses, and nothing of the host's network
+// changes. A forward on 127.0.0.1 leads to the API server. The node has mounts, processes and settings of the
+// kernel of its own as well, and ends with its first process. Its Pods reach each other and the
+// API server, and nothing outside. The API server reaches Pods, but no server of the host. Images
+// come from files: see [Cluster.LoadImage].
 package localcluster

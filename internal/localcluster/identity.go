@@ -13,6 +13,11 @@ const (
 
 	// kwokUser is the user name of kwok at the API server. allowKwok grants its permissions.
 	kwokUser = "bellerophon:kwok"
+
+	// The users of a real node. allowNode grants their permissions.
+	kubeletClient = "bellerophon:kubelet-client"
+	dnsUser       = "bellerophon:coredns"
+	volumesUser   = "bellerophon:local-volumes"
 )
 
 // identities holds the certificates of all components and users. etcd has its own authority, so
@@ -26,7 +31,7 @@ type identities struct {
 	signerKey []byte             // signs service account tokens
 }
 
-func newIdentities() (*identities, error) {
+func newIdentities(nodes Nodes) (*identities, error) {
 	cluster, err := newAuthority("bellerophon-cluster")
 	if err != nil {
 		return nil, err
@@ -39,11 +44,21 @@ func newIdentities() (*identities, error) {
 	if ids.admin, err = cluster.client("bellerophon:admin", "system:masters"); err != nil {
 		return nil, err
 	}
-	for file, user := range map[string]string{
+	users := map[string]string{
 		"kube-controller-manager": "system:kube-controller-manager",
 		"kube-scheduler":          "system:kube-scheduler",
-		"kwok":                    kwokUser,
-	} {
+	}
+	if nodes == RealNode {
+		users["kube-proxy"] = "system:kube-proxy"
+		users["coredns"] = dnsUser
+		users["local-volumes"] = volumesUser
+		if err := ids.addNode(cluster); err != nil {
+			return nil, err
+		}
+	} else {
+		users["kwok"] = kwokUser
+	}
+	for file, user := range users {
 		if ids.clients[file], err = cluster.client(user); err != nil {
 			return nil, err
 		}
@@ -62,6 +77,18 @@ func newIdentities() (*identities, error) {
 		return nil, fmt.Errorf("create the key for service account tokens: %w", err)
 	}
 	return ids, nil
+}
+
+// addNode adds the identities of kubelet, and of the API server as a client of kubelet.
+func (i *identities) addNode(cluster *authority) (err error) {
+	if i.clients["kubelet"], err = cluster.client("system:node:"+nodeName, "system:nodes"); err != nil {
+		return err
+	}
+	if i.files["kubelet"], err = cluster.server(nodeName, nil, net.ParseIP(nodeAddress)); err != nil {
+		return err
+	}
+	i.files["kubelet-client"], err = cluster.client(kubeletClient)
+	return err
 }
 
 // write writes every file that does not depend on ports into the directory.

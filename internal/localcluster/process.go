@@ -34,12 +34,16 @@ type family struct {
 	ctx   context.Context // cancelled when the first child exits by itself, with its error as the cause
 	fail  context.CancelCauseFunc
 
+	node    *namespaces // of a real node, or nil
+	forward *forward    // to the API server in the network of a real node, or nil
+
 	mu      sync.Mutex
 	members []*child // in start order
 }
 
 // child is one process of a family.
 type child struct {
+	name     string
 	command  *exec.Cmd
 	stopping atomic.Bool
 	ended    chan struct{}
@@ -51,47 +55,81 @@ func newFamily(directory string, env []string) *family {
 	return f
 }
 
-// start runs a binary and writes its output to a log file named after it.
+// start runs a binary and writes its output to a log file named after it. If there is a real node, the
+// binary runs in the network of the node.
 func (f *family) start(path string, arguments ...string) error {
-	name := filepath.Base(path)
+	_, err := f.launch(filepath.Base(path), exec.Command(path, arguments...), func(start func() error) error {
+		if f.node == nil {
+			return start()
+		}
+		return f.node.run(false, start)
+	})
+	return err
+}
+
+// launch starts a command as a member. The function start runs in a goroutine that lasts as long as
+// the command, and calls the function that it gets, which starts the command.
+func (f *family) launch(name string, command *exec.Cmd, start func(func() error) error) (*child, error) {
 	log, err := os.OpenFile(f.logFile(name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the log of %s: %w", name, err)
+		return nil, fmt.Errorf("open the log of %s: %w", name, err)
 	}
-	c := &child{command: exec.Command(path, arguments...), ended: make(chan struct{})}
+	c := &child{name: name, command: command, ended: make(chan struct{})}
 	c.command.Dir = f.directory
 	c.command.Env = f.env
 	c.command.Stdout = log
 	c.command.Stderr = log
-	c.command.SysProcAttr = childAttributes()
+	if c.command.SysProcAttr == nil {
+		c.command.SysProcAttr = childAttributes()
+	}
 
 	started := make(chan error, 1)
-	f.group.Go(name, func(context.Context) error {
+	f.spawn(name, func() {
 		// The kernel kills the child when the thread that forked it ends (see childAttributes),
 		// so this thread has to live as long as the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
 		defer close(c.ended)
 		defer log.Close()
 
-		err := c.command.Start()
+		err := start(c.command.Start)
 		started <- err
 		if err != nil {
-			return nil
+			return
 		}
 		err = c.command.Wait()
 		if !c.stopping.Load() {
 			f.fail(f.exitError(name, err))
 		}
-		return nil
 	})
 	if err := <-started; err != nil {
-		return fmt.Errorf("start %s: %w", path, err)
+		return nil, fmt.Errorf("start %s: %w", command.Path, err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.members = append(f.members, c)
-	return nil
+	return c, nil
+}
+
+// spawn runs a function on a thread of its own, which ends with it. So the function may change the
+// thread. The main thread of a process never ends, and the whole process would appear in the namespaces
+// that it entered. A function that comes there is passed to another thread.
+func (f *family) spawn(name string, run func()) {
+	f.group.Go(name, func(context.Context) error {
+		runtime.LockOSThread() // For good, as Go then ends the thread.
+		if !onMainThread() {
+			run()
+			return nil
+		}
+		defer runtime.UnlockOSThread()
+		done := make(chan struct{})
+		f.group.Go(name, func(context.Context) error { // While the main thread is locked, it runs on another one.
+			defer close(done)
+			runtime.LockOSThread()
+			run()
+			return nil
+		})
+		<-done
+		return nil
+	})
 }
 
 // all returns the members in start order.
@@ -104,7 +142,7 @@ func (f *family) all() []*child {
 // find returns the member that runs a program, or nil.
 func (f *family) find(name string) *child {
 	for _, c := range f.all() {
-		if filepath.Base(c.command.Path) == name {
+		if c.name == name {
 			return c
 		}
 	}
@@ -150,6 +188,7 @@ func (f *family) stop() {
 	for _, c := range slices.Backward(members) {
 		c.stop()
 	}
+	f.leaveNode()
 	_ = f.group.Wait() // The members' functions return no errors.
 	f.fail(nil)
 }

@@ -12,14 +12,14 @@ import (
 const (
 	// readyTimeout allows for very busy machines. A start usually takes seconds.
 	readyTimeout = 3 * time.Minute
-	// readyInterval is the interval between requests to the API server, because there is no event
+	// readyInterval is the interval between requests, because there is no event
 	// to wait for.
 	readyInterval = 50 * time.Millisecond
 )
 
-// waitReady waits until the API server reports that it is ready. It fails if one of the children
+// waitReady waits until a program reports at a URL that it is ready. It fails if one of the children
 // exits.
-func waitReady(ctx context.Context, client *http.Client, server string, children *family) error {
+func waitReady(ctx context.Context, client *http.Client, program, url string, children *family) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("it took longer than %v", readyTimeout))
 	defer cancel()
 	defer context.AfterFunc(children.ctx, cancel)()
@@ -27,7 +27,7 @@ func waitReady(ctx context.Context, client *http.Client, server string, children
 	defer ticker.Stop()
 	last := errors.New("none")
 	for {
-		err := askReady(ctx, client, server)
+		err := askReady(ctx, client, url)
 		if err == nil {
 			return nil
 		}
@@ -40,13 +40,13 @@ func waitReady(ctx context.Context, client *http.Client, server string, children
 			if cause := context.Cause(children.ctx); cause != nil {
 				return cause
 			}
-			return fmt.Errorf("wait until kube-apiserver is ready: %w (its last answer: %w)", context.Cause(ctx), last)
+			return fmt.Errorf("wait until %s is ready: %w (its last answer: %w)", program, context.Cause(ctx), last)
 		}
 	}
 }
 
-func askReady(ctx context.Context, client *http.Client, server string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz", nil)
+func askReady(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}

@@ -54,10 +54,13 @@ func (c *Cluster) Snapshot(directory string) (err error) {
 // Restore kills all components, resets the data of etcd to a snapshot and starts the components
 // again, with the same address and credentials. It returns when the API server is ready. Resource
 // versions are lower than before and are used a second time. If Restore fails, the cluster no
-// longer runs and still needs Stop.
+// longer runs and still needs Stop. A cluster with a real node cannot be restored.
 func (c *Cluster) Restore(ctx context.Context, directory string) error {
 	c.restoring.Lock()
 	defer c.restoring.Unlock()
+	if c.starter.options.Nodes == RealNode {
+		return errors.New("localcluster: restore: a real node would keep the Pods of the time before")
+	}
 	if c.children.ctx.Err() != nil {
 		return errors.New("localcluster: restore: the cluster is not running")
 	}
@@ -89,5 +92,5 @@ func (c *Cluster) restore(ctx context.Context, directory string) error {
 	if err := c.starter.startAPI(ctx, c.children, c.starter.ports, client); err != nil {
 		return err
 	}
-	return c.starter.startClients(c.children)
+	return c.starter.startClients(ctx, c.children)
 }

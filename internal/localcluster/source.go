@@ -1,7 +1,10 @@
 package localcluster
 
 import (
+	"archive/zip"
+	"bytes"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,13 +23,14 @@ const modulePath = "github.com/bellerophon-io/bellerophon"
 
 // nested lists the modules, relative to the root of the checkout, from which the binaries are
 // built.
-var nested = []string{filepath.Join("tools", "controlplane"), filepath.Join("tools", "kwok")}
+var nested = []string{filepath.Join("tools", "controlplane"), filepath.Join("tools", "kwok"), filepath.Join("tools", "node")}
 
 // source is a checkout of Bellerophon.
 type source struct{ root string }
 
-// findSource walks up from the working directory to the root of the checkout.
-func findSource() (source, error) {
+// findSource walks up from the working directory to the root of the checkout. Outside of a checkout, as in
+// a module that imports this one, it writes the source that is part of this package to the cache.
+func findSource(cache string) (source, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return source{}, fmt.Errorf("find the source of the control plane: %w", err)
@@ -37,10 +41,46 @@ func findSource() (source, error) {
 			return source{root: directory}, nil
 		}
 		if directory == filepath.Dir(directory) {
-			return source{}, fmt.Errorf("find the source of the control plane: neither %s nor a directory above it is a checkout of %s; "+
-				"run this in a checkout, or %s", start, modulePath, wayOut())
+			return writeSource(cache)
 		}
 	}
+}
+
+// archive holds the files of the nested modules, because a module does not contain its nested ones. Make it
+// anew after a change: go test ./internal/localcluster -run TestTheArchiveHasTheSource -update-archive.
+//
+//go:embed source.zip
+var archive []byte
+
+// writeSource writes the files of the archive to the cache, unless they are there.
+func writeSource(cache string) (source, error) {
+	sum := sha256.Sum256(archive)
+	root := filepath.Join(cache, "source-"+hex.EncodeToString(sum[:])[:16])
+	if info, err := os.Stat(root); err == nil && info.IsDir() {
+		return source{root}, nil
+	}
+	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return source{}, fmt.Errorf("read the source of the control plane: %w", err)
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return source{}, cacheError(cache, err)
+	}
+	// A directory of the final name is complete.
+	written, err := os.MkdirTemp(cache, "source-")
+	if err != nil {
+		return source{}, cacheError(cache, err)
+	}
+	defer os.RemoveAll(written) // Nothing is left to remove after the rename.
+	if err := os.CopyFS(written, files); err != nil {
+		return source{}, fmt.Errorf("write the source of the control plane: %w", err)
+	}
+	if err := os.Rename(written, root); err != nil {
+		if info, statErr := os.Stat(root); statErr != nil || !info.IsDir() { // Another process may have been faster.
+			return source{}, fmt.Errorf("write the source of the control plane: %w", err)
+		}
+	}
+	return source{root}, nil
 }
 
 // hash returns a hash over everything that the binaries depend on. A different hash means a

@@ -54,12 +54,12 @@ func TestTheVersionIsThatOfTheNestedModule(t *testing.T) {
 }
 
 func TestTheCheckoutIsFoundFromWithin(t *testing.T) {
-	checkout, err := findSource()
+	checkout, err := findSource(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(filepath.Join(checkout.root, nested[0])) // The nested module has its own go.mod.
-	if again, err := findSource(); err != nil || again != checkout {
+	if again, err := findSource(t.TempDir()); err != nil || again != checkout {
 		t.Errorf("from a nested module: %v, %v, want %v", again, err, checkout)
 	}
 }

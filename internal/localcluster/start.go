@@ -26,6 +26,7 @@ const portAttempts = 5
 type starter struct {
 	options     Options
 	programs    programs
+	host        host // for a real node
 	directory   *directory
 	choosePorts func(api int) (ports, error)
 	identities  *identities
@@ -56,11 +57,16 @@ func (s *starter) start(ctx context.Context) (*family, string, error) {
 // prepare writes the files that do not depend on ports.
 func (s *starter) prepare() error {
 	var err error
-	if s.identities, err = newIdentities(); err != nil {
+	if s.identities, err = newIdentities(s.options.Nodes); err != nil {
 		return err
 	}
 	if err := s.identities.write(s.directory); err != nil {
 		return err
+	}
+	if s.options.AuditLog != "" {
+		if err := s.directory.write(auditPolicy, auditPolicyOf(s.options.AuditUsers)); err != nil {
+			return err
+		}
 	}
 	return s.directory.write("image-pull-back-off.yaml", imagePullBackOffStage)
 }
@@ -68,8 +74,11 @@ func (s *starter) prepare() error {
 // environment returns the environment of the children. It hides the user's settings from them,
 // such as variables like ETCD_NAME and kwok's configuration in the home directory.
 func (s *starter) environment() []string {
-	home := s.directory.path
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "KWOK_WORKDIR=" + home}
+	home, path := s.directory.path, os.Getenv("PATH")
+	if s.options.Nodes == RealNode {
+		path = s.host.path
+	}
+	return []string{"PATH=" + path, "HOME=" + home, "TMPDIR=" + home, "KWOK_WORKDIR=" + home}
 }
 
 // startIn starts every component as a member of children.
@@ -98,10 +107,19 @@ func (s *starter) startIn(ctx context.Context, children *family) (string, error)
 	}
 	defer utilnet.CloseIdleConnectionsFor(client.Transport)
 
+	if s.options.Nodes == RealNode {
+		s.options.Progress(Progress{Phase: "starting a node"})
+		if err := s.bootNode(children, ports); err != nil {
+			return "", err
+		}
+	}
 	if err := s.startAPI(ctx, children, ports, client); err != nil {
 		return "", err
 	}
 	s.apiReady = time.Since(started)
+	if s.options.APIOnly {
+		return server, nil
+	}
 	return server, s.startRest(ctx, children, server, client)
 }
 
@@ -112,36 +130,46 @@ func (s *starter) startAPI(ctx context.Context, children *family, ports ports, c
 	if err := children.start(s.programs.path("etcd"), etcdArguments(s.directory, ports)...); err != nil {
 		return err
 	}
-	if err := children.start(s.programs.path("kube-apiserver"), apiServerArguments(s.directory, ports)...); err != nil {
+	if err := children.start(s.programs.path("kube-apiserver"), apiServerArguments(s.directory, ports, s.options)...); err != nil {
 		return err
 	}
-	return waitReady(ctx, client, url(ports.api), children)
+	return waitReady(ctx, client, "kube-apiserver", url(ports.api)+"/readyz", children)
 }
 
 // startRest starts the clients of the API server, which has to be ready. It populates the cluster
 // unless it was started with data.
 func (s *starter) startRest(ctx context.Context, children *family, server string, client *http.Client) error {
-	s.options.Progress(Progress{Phase: "starting kube-controller-manager, kube-scheduler and kwok"})
+	runs := kwokName
+	if s.options.Nodes == RealNode {
+		runs = "kubelet"
+	}
+	s.options.Progress(Progress{Phase: "starting kube-controller-manager, kube-scheduler and " + runs})
 	clientset, err := kubernetes.NewForConfigAndClient(s.adminConfig(server), client)
 	if err != nil {
 		return fmt.Errorf("create a client of the API server: %w", err)
 	}
 	if s.options.Data == "" {
-		if err := populate(ctx, clientset); err != nil {
+		if err := populate(ctx, clientset, s.options.Nodes); err != nil {
 			return err
 		}
 	}
-	return s.startClients(children)
+	return s.startClients(ctx, children)
 }
 
 // startClients starts the components that need only an API server.
-func (s *starter) startClients(children *family) error {
-	stages := slices.Concat(s.programs.stages, []string{s.directory.file("image-pull-back-off.yaml")})
-	return errors.Join(
+func (s *starter) startClients(ctx context.Context, children *family) error {
+	err := errors.Join(
 		children.start(s.programs.path("kube-controller-manager"), controllerManagerArguments(s.directory)...),
 		children.start(s.programs.path("kube-scheduler"), schedulerArguments(s.directory)...),
-		children.start(s.programs.path("kwok"), kwokArguments(s.directory, stages)...),
 	)
+	if err != nil {
+		return err
+	}
+	if s.options.Nodes == RealNode {
+		return s.startNode(ctx, children)
+	}
+	stages := slices.Concat(s.programs.stages, []string{s.directory.file("image-pull-back-off.yaml")})
+	return children.start(s.programs.path(kwokName), kwokArguments(s.directory, stages)...)
 }
 
 func (s *starter) adminConfig(server string) *rest.Config {

@@ -1,12 +1,13 @@
-// Command controlplane is the whole Kubernetes control plane in one binary: it
-// behaves as etcd, kube-apiserver, kube-controller-manager, kube-scheduler or
+// Command controlplane is Kubernetes in one binary: it behaves as etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy or
 // kubectl, whichever name it is called by (a symbolic link, or argv[0]).
 //
-// One binary instead of five shares the code that all of them link, which
+// One binary instead of seven shares the code that all of them link, which
 // saves build time and some 300 MB on disk. internal/localcluster builds it.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,7 +24,9 @@ import (
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 func main() {
@@ -36,12 +39,16 @@ func main() {
 		run(controllermanager.NewControllerManagerCommand())
 	case "kube-scheduler":
 		run(scheduler.NewSchedulerCommand())
+	case "kubelet":
+		run(kubelet.NewKubeletCommand(context.Background()))
+	case "kube-proxy":
+		run(proxy.NewProxyCommand())
 	case "kubectl":
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 			kubectlutil.CheckErr(err)
 		}
 	default:
-		fmt.Fprintf(os.Stderr, "controlplane: called as %q; call it as etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubectl\n", name)
+		fmt.Fprintf(os.Stderr, "controlplane: called as %q; call it as etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy or kubectl\n", name)
 		os.Exit(2)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 )
 
 // Namespace creates a namespace in the shared cluster, with a name derived from the test's name.
@@ -21,7 +23,13 @@ import (
 // ends, without waiting until it is gone.
 func Namespace(t testing.TB) string {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(Shared(t).AdminConfig())
+	return NamespaceIn(t, Shared(t))
+}
+
+// NamespaceIn creates a namespace as Namespace does, in the given cluster.
+func NamespaceIn(t testing.TB, cluster *localcluster.Cluster) string {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cluster.AdminConfig())
 	if err != nil {
 		t.Fatalf("create a client: %v", err)
 	}

@@ -1,0 +1,25 @@
+//go:build !linux
+
+package localcluster
+
+import (
+	"errors"
+	"syscall"
+)
+
+// namespaces is for Linux alone.
+type namespaces struct{}
+
+var errNoNamespaces = errors.New("this system has no namespaces")
+
+func nodeAttributes() *syscall.SysProcAttr { return childAttributes() }
+
+func onMainThread() bool { return false }
+
+func openNamespaces(int) (*namespaces, error) { return nil, errNoNamespaces }
+
+func (n *namespaces) close() error { return nil }
+
+func (n *namespaces) run(bool, func() error) error { return errNoNamespaces }
+
+func probeNamespaces(string, string) error { return errNoNamespaces }
