@@ -22,8 +22,9 @@ a headless Service and a ConfigMap in the desired state.
 
   bellerophon up         starts a local cluster, the operator and samples
   bellerophon operator   runs the operator on your own cluster
-  bellerophon cluster    runs only the local cluster`,
+  bellerophon cluster    runs only the local cluster
+  bellerophon image      makes the operator's container image`,
 	}
-	root.AddCommand(newUp(), command.NewOperator(), newCluster(), command.NewVersion())
+	root.AddCommand(newUp(), command.NewOperator(), newCluster(), newImage(), command.NewVersion())
 	return root
 }

@@ -24,6 +24,7 @@ shows how they become Ready. Ctrl-C stops the command and removes everything it 
 With --kubeconfig it uses your own cluster, and leaves only the resource definition there.`,
 		Example: `  bellerophon up
   bellerophon up --sheroes 200 --until-settled --output json
+  bellerophon up --replicas 3 --sheroes 100
   bellerophon up --kubeconfig ~/.kube/config --namespace try --keep`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) (err error) {
@@ -41,6 +42,7 @@ With --kubeconfig it uses your own cluster, and leaves only the resource definit
 	}
 	flags := command.Flags()
 	flags.IntVar(&options.Sheroes, "sheroes", 3, "sample objects to apply, 0 to 10000")
+	flags.IntVar(&options.Replicas, "replicas", 1, "processes of the operator that share the samples, 1 to 20; they use the credentials of the kubeconfig")
 	flags.BoolVar(&options.UntilSettled, "until-settled", false, "exit once all samples are Ready and the cache is Settled; fail after --timeout")
 	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "how long --until-settled waits after the samples are applied")
 	flags.StringVarP(&output, "output", "o", "text", "text or json; json prints one object at the end, and progress on standard error")

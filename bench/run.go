@@ -27,17 +27,22 @@ The scenarios are
 
 ` + scenario.Describe() + `
 A scenario can be given with a size, such as burst:n=200, storm:n=100:m=10,
-steady:n=500:load=75 or idle:n=1000:seconds=300.`,
+steady:n=500:load=75 or idle:n=1000:seconds=300. Instead of names, tiny, small and medium
+stand for all scenarios in the sizes of CI, of make bench and of make bench-medium.`,
 		Example: "  go run ./bench run --contenders bellerophon,controller-runtime,ideal --scenarios burst:n=200 --turns 5 --out bin/mine",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			options.Log = os.Stderr
-			return harness.Run(command.Context(), options, report.Rules, screen.New(os.Stdout))
+			rules, err := report.Rules()
+			if err != nil {
+				return err
+			}
+			return harness.Run(command.Context(), options, rules, screen.New(os.Stdout))
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&options.Contenders, "contenders", "all", "the contenders, separated by commas, or all")
-	flags.StringVar(&options.Scenarios, "scenarios", "all", "the scenarios, separated by commas, or all")
+	flags.StringVar(&options.Scenarios, "scenarios", "all", "the scenarios, separated by commas, or all; or tiny, small or medium")
 	flags.StringVar(&options.Dir, "out", "", "the folder for the outcome")
 	flags.StringVar(&options.Conformance, "conformance", "check", "check: check the contenders whose current build was not checked yet; skip: check none")
 	flags.BoolVar(&options.Full, "full", false, "use the large sizes of the scenarios; they take hours")
@@ -47,6 +52,6 @@ steady:n=500:load=75 or idle:n=1000:seconds=300.`,
 	flags.BoolVar(&options.Warm, "warm", false, "measure bursts and steady loads a second time, after a warm-up of 5,000 reconciles, for contenders in Java and for Bellerophon")
 	flags.DurationVar(&options.Limit, "limit", 0, "start no round that would not end within this time, such as 14m; 0 means no limit")
 	flags.IntVar(&options.Ideal, "ideal", 50, "how many objects the ideal client creates in each round: 0 to 1000; with 0 it does not run, and no round is rejected")
-	flags.Float64Var(&options.Tolerance, "tolerance", 0.1, "by how much the ideal client's time may differ from the median before a round is rejected")
+	flags.Float64Var(&options.Tolerance, "tolerance", 0.1, "by how much the ideal client's time may differ from the median before a round is marked as noisy")
 	return command
 }

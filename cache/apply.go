@@ -54,15 +54,23 @@ func (s *Store) apply(event *streams.Event, to *batch) {
 			required: event.ResourceVersion, asked: event.Received, reset: event.Reset,
 		}
 	case streams.Listed:
-		if list := s.openList(event.Key.Namespace); list != nil {
+		if list := s.openList(event.Key.Namespace); list != nil && s.applied.Has(event.Object) {
 			list.objects = append(list.objects, event.Object)
 		}
 	case streams.ListEnd:
 		s.swap(event, to)
-	case streams.Applied:
-		s.applied(event, to)
-	case streams.Deleted:
-		s.deleted(event, to)
+	case streams.Applied, streams.Deleted:
+		s.events = append(s.events, event)
+		s.see(event)
+		switch {
+		case !s.applied.Has(event.Object):
+		case event.Type == streams.Applied:
+			s.update(event, to)
+		default:
+			s.deleted(event, to)
+		}
+	case streams.Selected:
+		s.selected(event)
 	case streams.Bookmark, streams.Disconnected, streams.Connected:
 		s.mark(event)
 	}
@@ -138,11 +146,9 @@ func (s *Store) drop(held *slot, name types.NamespacedName, to *batch) {
 	s.moved = true
 }
 
-// applied takes in an Applied event.
-func (s *Store) applied(event *streams.Event, to *batch) {
+// update takes in an Applied event.
+func (s *Store) update(event *streams.Event, to *batch) {
 	name := event.Key.NamespacedName
-	s.events = append(s.events, event)
-	s.see(event)
 	slot := s.find(name)
 	if slot == nil {
 		if s.tombstoned(name, event.Object) {
@@ -158,7 +164,7 @@ func (s *Store) applied(event *streams.Event, to *batch) {
 	switch {
 	case same(held, event.Object):
 		return // It repeats what is held, as after a reconnect.
-	case streams.OlderVersion(event.ResourceVersion, held.GetResourceVersion()):
+	case streams.IsOlderVersion(event.ResourceVersion, held.GetResourceVersion()):
 		s.note(Older, event)
 		to.add(streams.Unchanged, event, held, held)
 	case held.GetUID() != event.Object.GetUID():
@@ -185,23 +191,21 @@ func same(held, object streams.Object) bool {
 func (s *Store) tombstoned(name types.NamespacedName, object streams.Object) bool {
 	grave, known := s.tombstones.Get(name)
 	if known && grave.uid == object.GetUID() {
-		return !streams.OlderVersion(grave.resourceVersion, object.GetResourceVersion())
+		return !streams.IsOlderVersion(grave.resourceVersion, object.GetResourceVersion())
 	}
-	return known && streams.OlderVersion(object.GetResourceVersion(), grave.resourceVersion)
+	return known && streams.IsOlderVersion(object.GetResourceVersion(), grave.resourceVersion)
 }
 
 // deleted takes in a Deleted event.
 func (s *Store) deleted(event *streams.Event, to *batch) {
 	name := event.Key.NamespacedName
-	s.events = append(s.events, event)
-	s.see(event)
 	slot := s.find(name)
-	if slot != nil && streams.OlderVersion(event.ResourceVersion, slot.get().GetResourceVersion()) {
+	if slot != nil && streams.IsOlderVersion(event.ResourceVersion, slot.get().GetResourceVersion()) {
 		s.note(Older, event)
 		to.add(streams.Unchanged, event, slot.get(), slot.get())
 		return
 	}
-	if grave, known := s.tombstones.Peek(name); !known || !streams.OlderVersion(event.ResourceVersion, grave.resourceVersion) {
+	if grave, known := s.tombstones.Peek(name); !known || !streams.IsOlderVersion(event.ResourceVersion, grave.resourceVersion) {
 		s.tombstones.Add(name, tombstone{event.Object.GetUID(), event.ResourceVersion})
 	}
 	if slot == nil {
@@ -216,13 +220,16 @@ func (s *Store) deleted(event *streams.Event, to *batch) {
 }
 
 // publish makes the batch visible to readers. The trees come before the table, so that List finds
-// everything that Get finds.
+// everything that Get finds. The scopes come last: what they promise is then visible to both.
 func (s *Store) publish() {
 	if !s.moved {
 		return
 	}
 	s.moved = false
-	s.published.Store(&state{s.working.copy(), s.table})
+	trees := s.working.copy()
+	if len(s.fresh) > 0 {
+		s.published.Store(&state{trees, s.published.Load().scopes, s.table})
+	}
 	for name, slot := range s.fresh {
 		if slot == nil {
 			s.table.remove(name)
@@ -231,4 +238,5 @@ func (s *Store) publish() {
 		}
 	}
 	clear(s.fresh)
+	s.published.Store(&state{trees, trees.scopes, s.table})
 }

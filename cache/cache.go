@@ -72,7 +72,9 @@ func (c *Cache) Apply(events []streams.Event) []streams.Change {
 				continue
 			}
 			last = store
-			touched = addOnce(touched, store)
+			if touched = addOnce(touched, store); store.applied != store.selection.Load() {
+				store.dropUnselected(&made)
+			}
 		}
 		if !store.since.IsZero() && event.Received.Before(store.since) {
 			continue // It was received before the kind was removed and added again.

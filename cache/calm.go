@@ -14,7 +14,7 @@ type Work interface {
 	Busy() bool
 	// Unfinished reports whether the last attempt of any key failed or asked for another one.
 	Unfinished() bool
-	// OnActivity is called after each [Cache.MarkActive].
+	// OnActivity is called after a [Cache.MarkActive] that ended a quiet period: see [Cache.Settle].
 	OnActivity()
 	// Pending returns what keeps the pipeline from a level, as text for people.
 	Pending(level Level) []string
@@ -67,12 +67,20 @@ func (c *Cache) MarkActive() {
 	wasSettled := c.sync.settled
 	c.sync.settled, c.sync.lastActive = false, time.Now()
 	c.sync.mu.Unlock()
-	if wasSettled {
-		c.sync.changed()
+	if !wasSettled {
+		return
 	}
+	c.sync.changed()
 	if c.work != nil {
 		c.work.OnActivity()
 	}
+}
+
+// LastActive returns when MarkActive was last called, or the zero time.
+func (c *Cache) LastActive() time.Time {
+	c.sync.mu.Lock()
+	defer c.sync.mu.Unlock()
+	return c.sync.lastActive
 }
 
 // Settle records that the quiet period has passed. If anything happened less than quiet ago, it
@@ -90,9 +98,9 @@ func (c *Cache) Settle(quiet time.Duration) bool {
 	return settled
 }
 
-// Reconsider wakes the goroutines that wait for a level. The pipeline calls it at the end of work
+// Recheck wakes the goroutines that wait for a level. The pipeline calls it at the end of work
 // that does not restart the quiet period, such as an event that repeats what the cache holds.
-func (c *Cache) Reconsider() { c.sync.changed() }
+func (c *Cache) Recheck() { c.sync.changed() }
 
 // settledLevel returns the highest level that the quiet period and the pipeline allow.
 //

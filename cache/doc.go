@@ -27,7 +27,7 @@
 //
 // A kind does not count while the server refuses it before its first list, because it is not served
 // or forbidden. A kind does not count either while it is optional and not Current.
-// [Cache.NotCounted] returns such kinds.
+// [Cache.Uncounted] returns such kinds.
 //
 //   - Starting: the first list of some kind is not complete.
 //   - Listed: the first list of every kind is complete.

@@ -15,6 +15,12 @@ func (c *Cache) Level() Level {
 	return level
 }
 
+// LevelOf returns the level of sync of some kinds now, as [Cache.Wait] with these kinds takes it.
+func (c *Cache) LevelOf(kinds ...schema.GroupKind) Level {
+	level, _ := c.level(kinds)
+	return level
+}
+
 // recheckAfter is the time after which a waiter looks again at a pipeline that is busy although the quiet
 // period has passed. Not every end of its work is an event here: a stage of the user has counts alone.
 const recheckAfter = 100 * time.Millisecond
@@ -78,9 +84,9 @@ func (s *Store) counts(own Level) bool {
 	return own >= Current || !s.optional.Load() && (own >= Listed || !s.refused.Load())
 }
 
-// Counts reports whether the kind counts for the level of the cache: see [Store.SetOptional]
+// IsCounted reports whether the kind counts for the level of the cache: see [Store.SetOptional]
 // and [Store.SetRefused].
-func (s *Store) Counts() bool { return s.counts(s.Level()) }
+func (s *Store) IsCounted() bool { return s.counts(s.Level()) }
 
 // Level returns the store's own level, without the pipeline: [Converged] at best.
 func (s *Store) Level() Level {
@@ -91,7 +97,11 @@ func (s *Store) Level() Level {
 // level returns the store's own level, and when it may fall if nothing happens.
 func (s *Store) level(now time.Time) (level Level, until time.Time) {
 	visible := s.overlay.empty()
-	level, until = s.published.Load().scopes.level(now, s.bound)
+	selection, scopes := s.selection.Load(), s.published.Load().scopes
+	level, until = scopes.level(now, s.bound)
+	if level > Listed && selection != nil && !scopes.selected(selection.Number) {
+		return Listed, time.Time{}
+	}
 	if level > Current && !visible {
 		level = Current
 	}
@@ -113,11 +123,11 @@ func (c *Cache) Pending(level Level) []string {
 	return pending
 }
 
-// NotCounted returns the kinds that do not count for the level at the moment: see [Store.Counts].
-func (c *Cache) NotCounted() []string {
+// Uncounted returns the kinds that do not count for the level at the moment: see [Store.IsCounted].
+func (c *Cache) Uncounted() []string {
 	var kinds []string
 	for _, store := range c.Stores() {
-		if !store.Counts() {
+		if !store.IsCounted() {
 			kinds = append(kinds, store.kind.String())
 		}
 	}

@@ -16,12 +16,14 @@ type Mutation struct {
 }
 
 // mutations compares objects with copies of themselves. It is for tests: it doubles the memory, and
-// each call of Mutations compares all that was read.
+// each end of a reader compares all that may still be in the hands of readers.
 type mutations struct {
-	mu    sync.Mutex
-	held  map[streams.Object]watched
-	read  map[streams.Object]bool // since the last call of Mutations
-	found []Mutation
+	mu      sync.Mutex
+	held    map[streams.Object]watched
+	begun   int                    // how many readers have begun
+	reading map[int]bool           // the readers that have not ended, by their numbers
+	read    map[streams.Object]int // how many readers had begun when an object was last read
+	found   []Mutation
 }
 
 type watched struct {
@@ -29,17 +31,32 @@ type watched struct {
 	copy streams.Object
 }
 
-// DetectMutations makes the cache keep a copy of each object, for Mutations to compare. Call it
-// before the cache is used, in tests.
+// DetectMutations makes the cache keep a copy of each object, to compare. Call it before the cache is used, in tests.
 func (c *Cache) DetectMutations() {
-	c.mutations = &mutations{held: map[streams.Object]watched{}, read: map[streams.Object]bool{}}
+	c.mutations = &mutations{held: map[streams.Object]watched{}, reading: map[int]bool{}, read: map[streams.Object]int{}}
 	for _, store := range c.Stores() {
 		store.mutations = c.mutations
 	}
 }
 
-// Mutations returns the objects that were changed, if DetectMutations was called. It checks the
-// objects that were read or replaced since the last call. It may be called from any goroutine.
+// BeginReads begins a reader, such as a reconcile. The returned function ends it, and checks all objects that
+// readers may have. An object is checked until each reader that had begun when it was read has ended. Both may
+// be called from any goroutine, and the second call of the returned function does nothing.
+func (c *Cache) BeginReads() (end func()) {
+	m := c.mutations
+	if m == nil {
+		return func() {}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begun++
+	number := m.begun
+	m.reading[number] = true
+	return func() { m.end(number) }
+}
+
+// Mutations returns the objects that were changed, once each, if DetectMutations was called. It may be called
+// from any goroutine.
 func (c *Cache) Mutations() []Mutation {
 	m := c.mutations
 	if m == nil {
@@ -47,15 +64,31 @@ func (c *Cache) Mutations() []Mutation {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for object := range m.read {
-		if _, known := m.held[object]; known {
-			m.compare(object)
-		}
-	}
-	clear(m.read)
 	found := m.found
 	m.found = nil
 	return found
+}
+
+// end ends a reader.
+func (m *mutations) end(number int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.reading[number] {
+		return
+	}
+	delete(m.reading, number)
+	oldest := m.begun + 1
+	for other := range m.reading {
+		oldest = min(oldest, other)
+	}
+	for object, begun := range m.read {
+		if _, known := m.held[object]; known {
+			m.compare(object)
+		}
+		if begun < oldest { // No reader of it is left.
+			delete(m.read, object)
+		}
+	}
 }
 
 // track copies an object that readers may get from now on. A nil m does nothing.
@@ -78,7 +111,7 @@ func (m *mutations) noteReads(objects ...streams.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, object := range objects {
-		m.read[object] = true
+		m.read[object] = m.begun
 	}
 }
 

@@ -63,7 +63,7 @@ func (o *overlay) init(indexers []Indexer) {
 func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.Object, bool) {
 	if written := o.view.find(name); written != nil {
 		own := written.get()
-		if held == nil || streams.OlderVersion(held.GetResourceVersion(), own.GetResourceVersion()) {
+		if held == nil || streams.IsOlderVersion(held.GetResourceVersion(), own.GetResourceVersion()) {
 			held = own
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Store) RecordWrite(object streams.Object, since, asked time.Time) (pass
 		return true
 	}
 	before := o.pending[name].slot
-	if before != nil && streams.OlderVersion(version, before.get().GetResourceVersion()) {
+	if before != nil && streams.IsOlderVersion(version, before.get().GetResourceVersion()) {
 		return false // A later own write was answered first.
 	}
 	s.mutations.track(streams.Key{GroupKind: s.kind, NamespacedName: name}, object)

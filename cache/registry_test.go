@@ -18,6 +18,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 var jobs = schema.GroupKind{Group: "batch", Kind: "Job"}
@@ -201,6 +202,25 @@ func TestAMutationBeforeTheRemovalIsTold(t *testing.T) {
 	changed.Labels["app"] = "blue"
 	c.Remove(pods)
 	changed.Labels["app"] = "green"
+	if found := c.Mutations(); len(found) != 1 || found[0].After.GetLabels()["app"] != "blue" {
+		t.Errorf("found %v", found)
+	}
+}
+
+// One reader ends while another one, which has read the object before, has not changed it yet.
+func TestAChangeByAReaderThatOutlastsAnotherOneIsFound(t *testing.T) {
+	c, store := newCache(t)
+	c.DetectMutations()
+	c.Apply(list("", "5", object("a/x", "u@4", "red")))
+	slow, quick := c.BeginReads(), c.BeginReads()
+	read, _ := store.Get(types.NamespacedName{Namespace: "a", Name: "x"})
+	quick()
+	if found := c.Mutations(); len(found) != 0 {
+		t.Errorf("found %v before the change", found)
+	}
+	read.GetLabels()["app"] = "blue"
+	slow()
+	slow()
 	if found := c.Mutations(); len(found) != 1 || found[0].After.GetLabels()["app"] != "blue" {
 		t.Errorf("found %v", found)
 	}

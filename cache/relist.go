@@ -43,9 +43,9 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 		s.reset = list.asked
 		scope.version, scope.seen = "", ""
 	}
-	if scope.listed && streams.OlderVersion(version, scope.seen) {
+	if scope.listed && streams.IsOlderVersion(version, scope.seen) {
 		s.note(OldList, event)
-		if streams.OlderVersion(version, scope.version) {
+		if streams.IsOlderVersion(version, scope.version) {
 			return
 		}
 	}
@@ -81,11 +81,14 @@ func (s *Store) replaceAll(event *streams.Event, list *relist, to *batch) {
 	}
 	before.scan("", func(held *slot) {
 		object, listed := held.get(), table.find(held.name())
-		if !list.reset && streams.OlderVersion(version, object.GetResourceVersion()) {
+		if !list.reset && streams.IsOlderVersion(version, object.GetResourceVersion()) {
 			table.set(next.put(listed, object))
 			return
 		}
 		s.mutations.untrack(object)
+		if listed == nil && s.isUnread(object, s.scope(event.Key.Namespace)) {
+			return
+		}
 		if listed == nil { // The object was deleted at or before the version of the list.
 			s.tombstones.Add(held.name(), tombstone{object.GetUID(), version})
 		}
@@ -126,8 +129,12 @@ func (s *Store) replaceWithin(event *streams.Event, list *relist, to *batch) {
 	for _, each := range held {
 		object := each.slot.get()
 		in := listed[each.name]
-		if !list.reset && streams.OlderVersion(version, object.GetResourceVersion()) {
+		if !list.reset && streams.IsOlderVersion(version, object.GetResourceVersion()) {
 			delete(listed, each.name) // An object that is newer than the list stays.
+			continue
+		}
+		if in == nil && s.isUnread(object, s.scope(event.Key.Namespace)) {
+			s.drop(each.slot, each.name, to)
 			continue
 		}
 		if in == nil {

@@ -15,6 +15,7 @@ type scope struct {
 	version   string // a list or a bookmark said that everything up to this resource version is in
 	required  string // the version that the server reported as current when it was asked
 	seen      string // the newest version of any event
+	selected  int64  // the number of the last selection that is complete
 
 	confirmed time.Time // when the server said that version is current
 	resumed   time.Time // when the source last lost the server, or had it back after that
@@ -51,7 +52,7 @@ func (s scopes) level(now time.Time, bound time.Duration) (level Level, until ti
 		switch expires := scope.confirmed.Add(bound); {
 		case !scope.listed:
 			return Starting, time.Time{}
-		case scope.lost || streams.OlderVersion(scope.version, scope.required):
+		case scope.lost || streams.IsOlderVersion(scope.version, scope.required):
 			level = Listed
 		case bound == 0:
 		case !now.Before(expires):
@@ -64,6 +65,16 @@ func (s scopes) level(now time.Time, bound time.Duration) (level Level, until ti
 		return Starting, time.Time{}
 	}
 	return level, until
+}
+
+// selected reports whether the selection of a number is complete in all scopes.
+func (s scopes) selected(number int64) bool {
+	for i := range s {
+		if s[i].selected < number {
+			return false
+		}
+	}
+	return true
 }
 
 // confirm records that the server said at a time that the scope's version is current.
@@ -88,4 +99,4 @@ func (s *scope) see(version string) {
 }
 
 // reached reports whether a resource version is there, and is not older than another one.
-func reached(at, version string) bool { return at != "" && !streams.OlderVersion(at, version) }
+func reached(at, version string) bool { return at != "" && !streams.IsOlderVersion(at, version) }

@@ -25,7 +25,7 @@ func listOf(namespace, version string, objects ...*metav1.PartialObjectMetadata)
 
 func TestAListOfANamespaceReplacesThatNamespaceAlone(t *testing.T) {
 	c, store := newCache(t)
-	store.LimitTo("a", "b")
+	store.SetNamespaces("a", "b")
 	c.Apply(listOf("a", "5", object("a/x", "u@2"), object("a/y", "v@3")))
 	if level := c.Level(); level != cache.Starting {
 		t.Errorf("with one list of two the level is %v", level)
@@ -47,7 +47,7 @@ func TestAListOfANamespaceReplacesThatNamespaceAlone(t *testing.T) {
 
 func TestAnOldListOfANamespaceIsToldByWhatThatNamespaceHasSeen(t *testing.T) {
 	c, store := newCache(t)
-	store.LimitTo("a", "b")
+	store.SetNamespaces("a", "b")
 	c.Apply(listOf("a", "5"))
 	c.Apply(listOf("b", "90"))
 	c.Apply(listOf("a", "7", object("a/x", "u@6")))
@@ -60,7 +60,7 @@ func TestAnOldListOfANamespaceIsToldByWhatThatNamespaceHasSeen(t *testing.T) {
 
 func TestAnOwnWriteWaitsForTheBookmarkOfItsNamespace(t *testing.T) {
 	c, store := newCache(t)
-	store.LimitTo("a", "b")
+	store.SetNamespaces("a", "b")
 	c.Apply(listOf("a", "1"))
 	c.Apply(listOf("b", "1"))
 	wrote(store, "a/hidden", "u@5")

@@ -34,11 +34,13 @@ type Store struct {
 type syncing struct {
 	optional atomic.Bool // see SetOptional
 	refused  atomic.Bool // see SetRefused
-	limited  bool        // LimitTo has named what the sources cover
+	limited  bool        // SetNamespaces has named what the sources cover
 	bound    time.Duration
 	loop     *Loop
-	changed  func()                      // notifies the cache that the level may have changed
-	echoed   func(latency time.Duration) // notifies the cache that the watch has passed an own write
+
+	selection atomic.Pointer[streams.Selection] // see Select
+	changed   func()                            // notifies the cache that the level may have changed
+	echoed    func(latency time.Duration)       // notifies the cache that the watch has passed an own write
 }
 
 // writing is the part of a store that only its writer uses, except for tombstones.
@@ -52,6 +54,7 @@ type writing struct {
 	tombstones *lru.Cache[types.NamespacedName, tombstone] // it has a lock of its own: the overlay reads it too
 	events     []*streams.Event                            // the events of objects since the last publish
 	lastMark   *streams.Event                              // the last list or bookmark since then, or nil
+	applied    *streams.Selection                          // the one that working agrees with
 	reset      time.Time                                   // when the last list since then that is a reset was asked for
 }
 
@@ -59,7 +62,8 @@ type writing struct {
 // its slots.
 type state struct {
 	*view
-	table *table
+	scopes scopes // up to where the trees and the table have everything; the scopes of the view may be ahead
+	table  *table
 }
 
 // tombstone is what is remembered of a deleted object.
@@ -91,20 +95,26 @@ func newStore(kind schema.GroupKind, indexers []Indexer, of *Cache, echoed func(
 			tombstones: tombstones,
 		},
 	}
-	s.published.Store(&state{s.working.copy(), s.table})
+	s.publishAll()
 	s.overlay.init(indexers)
 	return s
 }
 
-// LimitTo sets the namespaces that the sources of the kind cover. The store is then complete when
-// each namespace has been listed. Without LimitTo, it is complete after the first list of any
-// source. Call LimitTo before a source of the kind emits anything.
-func (s *Store) LimitTo(namespaces ...string) {
+// SetNamespaces sets the namespaces that the sources of the kind cover. The store is then complete when
+// each namespace has been listed. Without SetNamespaces, it is complete after the first list of any
+// source. Call SetNamespaces before a source of the kind emits anything.
+func (s *Store) SetNamespaces(namespaces ...string) {
 	s.limited = s.limited || len(namespaces) > 0
 	for _, namespace := range namespaces {
 		s.working.scopes = s.working.scopes.add(namespace)
 	}
-	s.published.Store(&state{s.working.copy(), s.table})
+	s.publishAll()
+}
+
+// publishAll shows readers all of working at once, of a store without objects.
+func (s *Store) publishAll() {
+	trees := s.working.copy()
+	s.published.Store(&state{trees, trees.scopes, s.table})
 }
 
 // Kind returns the kind of the store's objects.
@@ -174,7 +184,7 @@ func (s *Store) Bytes() int64 { return s.sizes.bytes(s.Len(), len(s.published.Lo
 func (s *Store) Version() string {
 	oldest := ""
 	for i, scope := range s.published.Load().scopes {
-		if i == 0 || scope.version == "" || streams.OlderVersion(scope.version, oldest) {
+		if i == 0 || scope.version == "" || streams.IsOlderVersion(scope.version, oldest) {
 			oldest = scope.version
 		}
 	}
@@ -195,29 +205,28 @@ func (s *Store) read(scan func(*view, func(*slot))) []streams.Object {
 	addWritten := func() {
 		name := written[0].name()
 		var held streams.Object
-		if known := base.table.find(name); known != nil {
+		// Not the table: it may have the event of this write already, which base does not have.
+		if known := base.view.find(name); known != nil {
 			held = known.get()
 		}
-		// The watch may have passed the write meanwhile, with a state that has other index values.
+		// The watch may have passed the write, with a state that has other index values.
 		if visible, found := own.get(name, held); found && visible == written[0].get() {
 			objects = append(objects, visible)
 		}
 		written = written[1:]
 	}
 	scan(base.view, func(found *slot) {
-		for len(written) > 0 && compareNames(written[0].name(), found.name()) < 0 {
+		name, held := found.name(), found.get()
+		for len(written) > 0 && compareNames(written[0].name(), name) < 0 {
 			addWritten()
 		}
-		held := found.get()
-		visible, exists := own.get(found.name(), held)
-		switch {
-		case exists && visible == held:
-			objects = append(objects, held)
-			if len(written) > 0 && written[0].name() == found.name() {
-				written = written[1:]
-			}
-		case len(written) > 0 && written[0].name() == found.name():
-			addWritten()
+		wrote := len(written) > 0 && written[0].name() == name
+		if wrote {
+			written = written[1:]
+		}
+		// An own write that the scan of the overlay did not find has other index values.
+		if visible, exists := own.get(name, held); exists && (wrote || visible == held) {
+			objects = append(objects, visible)
 		}
 	})
 	for len(written) > 0 {

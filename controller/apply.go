@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -28,16 +29,31 @@ import (
 // removes these. If another field manager owns a field with another value, Apply fails with a conflict
 // that names both: see [Force]. The status is applied with Subresource("status") only.
 //
+// With [CreateOnly], Apply fails if the object exists. If the configuration has a controller reference, as
+// [SetControllerReference] sets it, Apply writes an object that exists only if
+//
+//   - that owner controls the object, or
+//   - no object controls it, and the field manager has applied it before: it has lost its owner, for
+//     example after a restore from a backup. [Adopt] takes over any object that no object controls.
+//
+// Otherwise it fails with an [ErrOtherController] or [ErrUncontrolled], and changes nothing. This costs a read
+// of the API server for a kind that is not cached, and for an object without a controller.
+//
 // Apply sends nothing if it has applied the same configuration before, and since then nothing but the
 // status and other labels and annotations has changed. It then returns a copy of the cached object. This takes a kind whose
 // whole objects are in the cache, and an Apply since the process started. An admission webhook that
 // overrides a field therefore causes no endless writes.
+//
+// If T is an interface, such as streams.Object, the configuration alone names the kind.
 func Apply[T streams.Object](ctx context.Context, c *Client, configuration runtime.ApplyConfiguration, options ...WriteOption) (T, error) {
 	none := *new(T)
 	fail := func(err error) (T, error) { return none, fmt.Errorf("cannot apply %T: %w", configuration, err) }
-	how, err := writingOf(options, mayForce|mayNameSubresource)
+	how, err := writingOf(options, mayApply|mayNameSubresource)
 	if err != nil {
 		return fail(err)
+	}
+	if from, is := configuration.(setOf); configuration == nil || is && isNil(from.object) {
+		return fail(errNil)
 	}
 	made, err := newApplication(configuration, how.subresource)
 	if err != nil {
@@ -58,42 +74,48 @@ func Apply[T streams.Object](ctx context.Context, c *Client, configuration runti
 	if manager == "" {
 		manager = c.fieldManagerOf(ctx)
 	}
-	key := appliedKey{kind.as.GroupKind(), made.name(), manager, how.subresource}
-	sum := sha256.Sum256(body)
-	if !how.dryRun {
-		if held, same := c.stands(key, kind, made, sum); same {
+	to := sending{
+		client: c, kind: kind, of: made, body: body, how: &how, manager: manager,
+		key: appliedKey{kind.as.GroupKind(), made.name(), manager, how.subresource}, sum: sha256.Sum256(body),
+	}
+	if !how.dryRun && !how.createOnly {
+		if held, same := c.stands(to.key, kind, made, to.sum); same {
 			return held.DeepCopyObject().(T), nil
 		}
 	}
-	send := c.begin(key)
-	request := how.params(kind.requests.Patch(types.ApplyPatchType), manager).
-		NamespaceIfScoped(made.name().Namespace, kind.as.Namespaced).
-		Resource(kind.as.Resource).Name(made.name().Name).SubResource(how.subresources()...)
-	answer := kind.as.New()
-	err = request.Body(body).Do(ctx).Into(answer)
+	answer, created, err := to.send(ctx)
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: made.name().Namespace, Name: made.name().Name}}
 	if err != nil {
 		return none, writeError("apply", kind, object, err)
 	}
-	if answer.GetName() == "" {
-		return none, writeError("apply", kind, object, errNoObject)
-	}
-	if !how.dryRun {
-		c.remember(key, send, kind, made, sum, answer)
-	}
-	return wrote(ctx, kind, &how, "apply", false, answer.(T), answer, nil)
+	return wrote(ctx, kind, &how, "apply", created, answer.(T), answer, nil)
 }
 
 // formOf returns the form of T that Apply writes.
 func formOf[T streams.Object](c *Client, kind schema.GroupVersionKind) (*form, error) {
-	found, err := c.form(typeOf[T](), kind)
-	if errors.Is(err, ErrNotDeclared) || err == nil && found.as.Form() != sources.Whole {
-		if err == nil {
-			err = fmt.Errorf("%w: a %v is a part of a %v; give Apply the API type", ErrPartial, typeOf[T](), found.as.GroupKind())
+	of := reflect.TypeFor[T]()
+	if of.Kind() == reflect.Interface {
+		if of = c.wholeType(kind); of == nil {
+			return nil, fmt.Errorf("%v: %w", kind, ErrNotDeclared)
 		}
-		return nil, err
+	}
+	found, err := c.form(of, kind)
+	if err == nil && found.as.Form() != sources.Whole {
+		return nil, fmt.Errorf("%w: a %v is a part of a %v; give Apply the API type", ErrPartial, of, found.as.GroupKind())
 	}
 	return found, err
+}
+
+// wholeType returns the Go type in which a declared kind is written, or nil.
+func (c *Client) wholeType(kind schema.GroupVersionKind) (found reflect.Type) {
+	for of, known := range *c.forms.Load() {
+		for _, form := range known {
+			if form.as.GroupVersionKind == kind && form.as.Form() == sources.Whole && (found == nil || form.isCached()) {
+				found = of
+			}
+		}
+	}
+	return found
 }
 
 // ApplyConfigurationOf returns an apply configuration of the fields that an object sets, for kinds

@@ -1,7 +1,10 @@
 package controller
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -101,6 +104,19 @@ func (a *attempts) inFlight() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.unhandled
+}
+
+// list returns the attempts that are running, the longest first.
+func (a *attempts) list() (running []introspectedAttempt) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for request, started := range a.started {
+		running = append(running, introspectedAttempt{request.NamespacedName.String(), started.UTC()})
+	}
+	slices.SortFunc(running, func(one, other introspectedAttempt) int {
+		return cmp.Or(one.Since.Compare(other.Since), strings.Compare(one.Key, other.Key))
+	})
+	return running
 }
 
 // now returns the number of running attempts, the sum of their durations so far, and the longest one.

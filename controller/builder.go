@@ -2,8 +2,10 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -32,6 +34,10 @@ type definition struct {
 	finalizers   []finalizer
 	limits       operators.Controller // MaxConcurrent, Timeout and Backoff
 	resync       time.Duration
+	ifServed     bool
+	everyReplica bool
+	pausedBy     []string
+	unsharded    bool
 }
 
 // input is a kind whose changes make requests for the controller.
@@ -42,6 +48,7 @@ type input struct {
 	project  identity // of the function given to Project
 	indexers []cache.Indexer
 	mapFunc  func(streams.Object) []types.NamespacedName // nil for the owner, or for the object itself with For
+	changes  func(streams.Change) []types.NamespacedName // in place of mapFunc
 	when     func(streams.Change) bool
 	early    func(streams.Object) bool
 	onDemand bool
@@ -82,6 +89,16 @@ func FieldSelector(selector string) SelectOption {
 	}
 }
 
+// Namespaces limits the watch of the kind to the given namespaces, instead of Options.Namespaces. All
+// controllers of a manager that name the kind must give the same namespaces: see [For].
+func Namespaces(names ...string) InputOption {
+	return inputOption(func(i *input) {
+		if i.options.Namespaces = slices.Clone(names); len(names) == 0 {
+			i.wrong = errors.New("Namespaces has no names; give at least one")
+		}
+	})
+}
+
 // Transform sets a function that changes objects before they enter the cache, so that the cache keeps
 // only the fields that are read. See [sources.WatchOptions]. All controllers of a manager that name
 // the kind must give the same function: see [For].
@@ -107,6 +124,14 @@ func When(predicate Predicate) InputOption {
 			return (before == nil || before(change)) && predicate(change)
 		}
 	})
+}
+
+// MapChange sets a function that maps changes of the kind to the names of the reconciled objects that
+// they concern, in place of the rule of [For], [Owns] or [Watches]. It gets both states of the object,
+// and is not called for a change that [When] leaves out. It must be fast, and safe for use by many
+// goroutines.
+func MapChange(mapFunc func(change streams.Change) []types.NamespacedName) InputOption {
+	return inputOption(func(i *input) { i.changes = mapFunc })
 }
 
 // ReconcileBeforeSync makes the controller reconcile some objects as soon as the cache has them, before
@@ -137,12 +162,14 @@ func ReconcileBeforeSync[T streams.Object](predicate func(object T) bool, fields
 	})
 }
 
-// Plural sets the plural of the kind in URLs, if it is not the regular one.
+// Plural sets the plural of the kind in URLs. The API server names an irregular plural itself, so the
+// option only spares a request: see [sources.Kind.Locate].
 func Plural(resource string) InputOption {
 	return inputOption(func(i *input) { i.kind = append(i.kind, sources.Plural(resource)) })
 }
 
-// ClusterScoped marks the kind as cluster-scoped: its objects have no namespaces.
+// ClusterScoped marks the kind as cluster-scoped: its objects have no namespaces. It is needed if
+// Options.Namespaces is set; otherwise the API server shows the scope.
 func ClusterScoped() InputOption {
 	return inputOption(func(i *input) { i.kind = append(i.kind, sources.ClusterScoped()) })
 }
@@ -174,14 +201,16 @@ func Project[From, To streams.Object](project func(whole From) To) InputOption {
 // Owns(&Metadata[appsv1.StatefulSet]{}). See [sources.Metadata].
 type Metadata[T any] = sources.Metadata[T]
 
-// For sets the kind of the objects that the controller reconciles. Required.
+// For sets the kind of the objects that the controller reconciles. A controller without it gets requests of
+// [Watches] with a map function and of [From], whose names mean what the reconciler takes them for. It has no
+// [Owns], [Finalizer], [PausedBy] and [Resync].
 //
 // The cache keeps objects of the kind as the Go type of object, and [Get], [List] and [ByIndex] read
 // that type: see [sources.KindOf]. This also holds for Owns and Watches.
 //
 // The controllers of a manager share one watch and one cache of a kind. So whenever For, Owns or
 // Watches names a kind, it must give the same type and the same options ClusterScoped, Plural,
-// LabelSelector, FieldSelector, Transform and Project. Otherwise Add fails. Two functions are the same
+// Namespaces, LabelSelector, FieldSelector, Transform and Project. Otherwise Add fails. Two functions are the same
 // if they are one value: a function of a package, or a closure or method value from one variable.
 func For(object streams.Object, options ...InputOption) Option {
 	return option(func(d *definition) { d.reconciles = newInput(object, nil, options) })
@@ -267,19 +296,32 @@ func RetryBackoff(backoff operators.Backoff) Option {
 	return option(func(d *definition) { d.limits.Backoff = backoff })
 }
 
+// RetryDelay sets a function that returns how long an object waits after a number of failures in a row, which
+// is 1 or more. It takes the place of [RetryBackoff], for example for a rate limiter that all objects share.
+// Below 0 counts as 0, and more than 24 h as 24 h. A change of the object's generation still gets one
+// attempt at once. delay must be fast; it is called from one goroutine at a time. If it panics, the backoff
+// applies.
+func RetryDelay(delay func(object types.NamespacedName, failures int) time.Duration) Option {
+	return option(func(d *definition) { d.limits.Delay = delay })
+}
+
 // IgnoreEchoes drops the requests that the controller's own writes cause. Use it if one call of the
 // reconciler does everything that it can do. See [operators.Controller].
 func IgnoreEchoes() Option { return option(func(d *definition) { d.ignoreEchoes = true }) }
 
 // namesOnlyItsKind reports whether all given options name the kind.
 func (i *input) namesOnlyItsKind() bool {
-	plain := i.project == nil && i.indexers == nil && i.when == nil && i.early == nil && !i.onDemand
+	plain := i.project == nil && i.indexers == nil && i.changes == nil && i.when == nil && i.early == nil && !i.onDemand
 	return plain && reflect.DeepEqual(i.options, sources.WatchOptions{})
 }
 
 func newInput(object streams.Object, mapFunc func(streams.Object) []types.NamespacedName, options []InputOption) *input {
 	made := &input{object: object, mapFunc: mapFunc}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			made.wrong = fmt.Errorf("option %d of a %T is nil; leave it out", i+1, object)
+			continue
+		}
 		option.watch(made)
 	}
 	return made

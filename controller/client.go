@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/sources"
@@ -18,7 +20,8 @@ import (
 //
 // The client knows the kinds that the manager's controllers declare. [Get] and [List] read kinds of
 // [For], [Owns] and [Watches] from the cache, and kinds of [Uses] from the API server. A kind that no
-// controller declares is an error that wraps [ErrNotDeclared].
+// controller declares is an error that wraps [ErrNotDeclared]. A kind that is declared as another Go type
+// is an [ErrOtherType], and a namespace that the cache does not have is an [ErrNotWatched].
 //
 // The Go type selects the kind. If a type stands for several kinds, as *unstructured.Unstructured and
 // *metav1.PartialObjectMetadata do, a read needs [OfKind], and a written object must name its kind.
@@ -28,6 +31,9 @@ import (
 //
 // Errors of the API server are wrapped with the verb and the object. Test them with the functions of
 // k8s.io/apimachinery/pkg/api/errors. A read from the cache fails with the same NotFound error.
+//
+// The text of an error about a write of a Secret leaves out a message of the API server that may quote the
+// Secret. errors.As finds the *apierrors.StatusError, which has the message.
 type Client struct {
 	manager *Manager
 	forms   atomic.Pointer[forms] // The map is never changed, only replaced.
@@ -37,6 +43,14 @@ type Client struct {
 
 // ErrNotDeclared is wrapped in the error of a read or a write of a kind that no controller declares.
 var ErrNotDeclared = errors.New("no controller of the manager declares the kind; name it in For, Owns, Watches or Uses")
+
+// ErrOtherType is wrapped in the error of a read or a write of a kind that controllers declare as another Go
+// type, or in another version.
+var ErrOtherType = errors.New("the kind is declared as another Go type")
+
+// ErrNotWatched is wrapped in the error of a read from the cache in a namespace that the cache does not
+// have: see Options.Namespaces and [Namespaces].
+var ErrNotWatched = errors.New("the namespace is not watched")
 
 // ErrPartial is wrapped in the error of a read or a write that needs another Go type: the cache keeps
 // another form of the kind, or the given type lacks fields that a write sends.
@@ -54,6 +68,9 @@ func newClient(manager *Manager) *Client {
 	return made
 }
 
+// Manager returns the manager whose cache the client reads.
+func (c *Client) Manager() *Manager { return c.manager }
+
 // form returns the form of a Go type. kind selects one of several kinds with the type, and may be
 // empty.
 func (c *Client) form(of reflect.Type, kind schema.GroupVersionKind) (*form, error) {
@@ -69,10 +86,35 @@ func (c *Client) form(of reflect.Type, kind schema.GroupVersionKind) (*form, err
 			return form, nil
 		}
 	}
+	if others := c.otherForms(of, kind); others != "" {
+		return nil, fmt.Errorf("%v: %w: %s; read and write that type, or name this one too, with Uses", of, ErrOtherType, others)
+	}
 	if !kind.Empty() {
 		return nil, fmt.Errorf("%v of %v: %w", of, kind, ErrNotDeclared)
 	}
 	return nil, fmt.Errorf("%v: %w", of, ErrNotDeclared)
+}
+
+// otherForms describes the forms in which the kind of a Go type is declared, or returns "" if there are none.
+// kind is the kind, or empty if the type alone names it.
+func (c *Client) otherForms(of reflect.Type, kind schema.GroupVersionKind) string {
+	if kind.Empty() && of.Kind() == reflect.Pointer {
+		if example, is := reflect.New(of.Elem()).Interface().(streams.Object); is {
+			if found, err := sources.KindOf(c.manager.scheme, example); err == nil {
+				kind = found.GroupVersionKind
+			}
+		}
+	}
+	var others []string
+	for _, forms := range *c.forms.Load() {
+		for _, form := range forms {
+			if !kind.Empty() && form.as.GroupKind() == kind.GroupKind() {
+				others = append(others, fmt.Sprintf("%v as %v", form.as.GroupVersionKind, form.as.Type()))
+			}
+		}
+	}
+	slices.Sort(others)
+	return strings.Join(others, ", ")
 }
 
 // cachedForm returns the form of a Go type that is to be read from the cache, or live if the kind is
@@ -129,4 +171,17 @@ func (c *Client) fieldManagerOf(ctx context.Context) string {
 		return member.name
 	}
 	return c.manager.options.UserAgent
+}
+
+// IsNamespaced reports whether the objects of an object's kind have namespaces. It asks the API server if that
+// is not known yet.
+func (c *Client) IsNamespaced(ctx context.Context, object streams.Object) (bool, error) {
+	kind, err := c.named(object)
+	if err != nil {
+		return false, fmt.Errorf("cannot look up the scope of a %T: %w", object, err)
+	}
+	if err := kind.as.Locate(ctx, kind.requests); err != nil {
+		return false, fmt.Errorf("cannot look up the scope of a %T: %w", object, err)
+	}
+	return kind.as.Namespaced(), nil
 }

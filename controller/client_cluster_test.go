@@ -186,7 +186,6 @@ func TestListsSelectByLabelsFieldsNamespacesAndIndexes(t *testing.T) {
 		"a field that is indexed":           {[]string{"a", "c"}, []controller.ReadOption{controller.FieldSelector("data.color=red")}},
 		"a field that is indexed, excluded": {[]string{"b"}, []controller.ReadOption{controller.FieldSelector("data.color!=red"), controller.LabelSelector("app")}},
 		"two fields":                        {[]string{"c"}, []controller.ReadOption{controller.FieldSelector("data.color=red,metadata.name=c")}},
-		"an index of another namespace":     {nil, []controller.ReadOption{controller.InIndex("data.color", "red"), controller.InNamespace("default")}},
 	} {
 		var names []string
 		for _, object := range listed[*corev1.ConfigMap](d.client, test.options...) {

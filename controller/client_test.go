@@ -417,3 +417,38 @@ func TestUsesBesideAWatchThatLacksObjectsIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestNilIsAnErrorAndNoPanic(t *testing.T) {
+	c := client(t, onePod)
+	for name, call := range map[string]func() error{
+		"Apply of nil": func() error {
+			_, err := controller.Apply[*corev1.Pod](t.Context(), c, nil)
+			return err
+		},
+		"Apply of a nil object": func() error {
+			_, err := controller.Apply[*corev1.Pod](t.Context(), c, controller.ApplyConfigurationOf(nil))
+			return err
+		},
+		"an index without a name": func() error {
+			_, err := controller.List[*corev1.Pod](t.Context(), c, controller.InIndex("", "x"))
+			return err
+		},
+		"For of nil": func() error { return manager(t, onePod, controller.Options{}).Add("nil", nothing, controller.For(nil)) },
+		"Uses of nil": func() error {
+			return manager(t, onePod, controller.Options{}).Add("nil", nothing, controller.For(&corev1.Pod{}), controller.Uses(nil))
+		},
+		"an option that is nil": func() error {
+			return manager(t, onePod, controller.Options{}).Add("nil", nothing, controller.For(&corev1.Pod{}), nil)
+		},
+		"an input option that is nil": func() error {
+			return manager(t, onePod, controller.Options{}).Add("nil", nothing, controller.For(&corev1.Pod{}, nil))
+		},
+	} {
+		if err := call(); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	if _, err := controller.List[*corev1.Pod](t.Context(), c, nil); err != nil {
+		t.Errorf("a nil read option: %v", err)
+	}
+}

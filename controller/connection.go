@@ -58,14 +58,19 @@ func clientFor(config *rest.Config) (*http.Client, error) {
 	return &http.Client{Transport: made, Timeout: config.Timeout}, nil
 }
 
-// dial dials with the timeout and the keep-alive period of client-go.
+// dial dials a connection that sends successive writes together.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
-	dialed, err := dialer.DialContext(ctx, network, address)
+	dialed, err := dialTCP(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	return newConnection(newSocket(dialed)), nil
+}
+
+// dialTCP dials with the timeout and the keep-alive period of client-go.
+func dialTCP(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	return dialer.DialContext(ctx, network, address)
 }
 
 // connection sends successive writes together. HTTP/2 writes the header of each request, its body and

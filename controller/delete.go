@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -38,9 +38,8 @@ func Delete[T streams.Object](ctx context.Context, c *Client, object T, options 
 	if err != nil {
 		return writeError("delete", kind, object, err)
 	}
-	answer, err := kind.requests.Delete().
-		NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
-		Resource(kind.as.Resource).Name(object.GetName()).
+	answer, err := kind.to(ctx, kind.requests.Delete(), object.GetNamespace()).
+		Name(object.GetName()).
 		SetHeader("Content-Type", runtime.ContentTypeJSON).
 		Body(body).Do(ctx).Get()
 	if err != nil {
@@ -49,18 +48,18 @@ func Delete[T streams.Object](ctx context.Context, c *Client, object T, options 
 	if how.dryRun {
 		return nil
 	}
-	return kind.recordDeletion(ctx, nameOf(object), object.GetUID(), answer)
+	return kind.recordDeletion(ctx, nameOf(object), object.GetUID(), answer, how.asked)
 }
 
 // DeleteAllOf deletes the objects of type T that options select, with one request. [InNamespace] is
 // required for a kind with namespaces. The other options are [MatchingLabels], [LabelSelector],
-// [FieldSelector] and [OfKind].
+// [FieldSelector], [OfKind] and [Like].
 //
 // The next read of the cache does not find the deleted objects, or finds them with a deletion timestamp.
 // For a kind in the cache that takes two more requests: they list what is selected, and what remains.
 func DeleteAllOf[T streams.Object](ctx context.Context, c *Client, selected []ReadOption, options ...WriteOption) error {
-	of := typeOf[T]()
 	wanted := reading{}.applied(selected)
+	of := typeOf[T](wanted)
 	how, err := writingOf(options, mayDelete|mayNotValidate)
 	var kind *form
 	if err == nil {
@@ -73,7 +72,7 @@ func DeleteAllOf[T streams.Object](ctx context.Context, c *Client, selected []Re
 	case err != nil:
 	case wanted.index != "":
 		err = fmt.Errorf("InIndex names an index of the cache; select by labels or fields, or delete each object that List returns")
-	case wanted.namespace == "" && kind.as.Namespaced:
+	case wanted.namespace == "" && kind.as.Namespaced():
 		err = fmt.Errorf("the API server deletes all objects of one namespace at most; give InNamespace")
 	case how.ifUnchanged:
 		err = fmt.Errorf("IfUnchanged applies to the deletion of one object; leave it out")
@@ -93,19 +92,17 @@ func DeleteAllOf[T streams.Object](ctx context.Context, c *Client, selected []Re
 			return fmt.Errorf("cannot delete all of %v: %w", kind.as.GroupKind(), err)
 		}
 	}
-	err = kind.requests.Delete().
-		NamespaceIfScoped(wanted.namespace, kind.as.Namespaced).
-		Resource(kind.as.Resource).
+	err = kind.to(ctx, kind.requests.Delete(), wanted.namespace).
 		VersionedParams(&query, metav1.ParameterCodec).
 		SetHeader("Content-Type", runtime.ContentTypeJSON).
 		Body(body).Do(ctx).Error()
 	if err != nil {
-		return fmt.Errorf("cannot delete all of %v: %w", kind.as.GroupKind(), err)
+		return fmt.Errorf("cannot delete all of %v: %w", kind.as.GroupKind(), withoutValues(kind.as.GroupKind(), err))
 	}
 	if len(before) == 0 {
 		return nil
 	}
-	if err := kind.recordDeletions(ctx, store, before, wanted.namespace); err != nil {
+	if err := kind.recordDeletions(ctx, store, before, wanted.namespace, how.asked); err != nil {
 		return fmt.Errorf("the selected %v were deleted, but the cache does not show it yet: %w", kind.as.GroupKind(), err)
 	}
 	return nil
@@ -114,7 +111,7 @@ func DeleteAllOf[T streams.Object](ctx context.Context, c *Client, selected []Re
 // recordDeletions records which of the given objects were deleted. The answer of the API server does not
 // show which of them have finalizers or a grace period, so what remains is listed. An object that no
 // longer has the selected labels remains too.
-func (f *form) recordDeletions(ctx context.Context, store *cache.Store, before map[types.NamespacedName]streams.Object, namespace string) error {
+func (f *form) recordDeletions(ctx context.Context, store *cache.Store, before map[types.NamespacedName]streams.Object, namespace string, asked time.Time) error {
 	rest, err := f.listed(ctx, namespace, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -126,7 +123,7 @@ func (f *form) recordDeletions(ctx context.Context, store *cache.Store, before m
 			}
 			continue
 		}
-		operators.RecordWrite(ctx, operators.Write{Verb: "delete", Key: streams.Key{GroupKind: f.as.GroupKind(), NamespacedName: name}})
+		operators.RecordWrite(ctx, operators.Write{Verb: "delete", Key: streams.Key{GroupKind: f.as.GroupKind(), NamespacedName: name}, Asked: asked})
 		store.RecordDeletion(name, deleted.GetUID(), causedAt(ctx))
 	}
 	return nil
@@ -155,9 +152,6 @@ func (f *form) listed(ctx context.Context, namespace string, query metav1.ListOp
 	}
 }
 
-// typeOf returns a type parameter as a type.
-func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
-
 // nameOf returns the name of an object.
 func nameOf(object metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -165,6 +159,7 @@ func nameOf(object metav1.Object) types.NamespacedName {
 
 // deletion returns the options of a deletion. uid and version are conditions, or empty.
 func (w *writing) deletion(uid types.UID, version string) *metav1.DeleteOptions {
+	w.asked = time.Now()
 	made := &metav1.DeleteOptions{
 		TypeMeta:           metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		GracePeriodSeconds: w.grace,
@@ -187,9 +182,9 @@ func (w *writing) deletion(uid types.UID, version string) *metav1.DeleteOptions 
 
 // recordDeletion records a deletion, for the attempt and for readers of the cache. uid is the one of the
 // deleted object, if it is known. answer is the API server's.
-func (f *form) recordDeletion(ctx context.Context, name types.NamespacedName, uid types.UID, answer runtime.Object) error {
+func (f *form) recordDeletion(ctx context.Context, name types.NamespacedName, uid types.UID, answer runtime.Object, asked time.Time) error {
 	key := streams.Key{GroupKind: f.as.GroupKind(), NamespacedName: name}
-	operators.RecordWrite(ctx, operators.Write{Verb: "delete", Key: key})
+	operators.RecordWrite(ctx, operators.Write{Verb: "delete", Key: key, Asked: asked})
 	store := f.store()
 	if store == nil {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"github.com/bellerophon-io/bellerophon/streams"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -249,5 +250,28 @@ func TestAFinalizerRunsWhateverThePredicateSays(t *testing.T) {
 		if _, exists := w.finalizersOf("x"); exists || b.open["x"] {
 			t.Errorf("a minute after the deletion the object exists: %t; the calls are %q", exists, b.calls)
 		}
+	})
+}
+
+func TestAnObjectWhoseLastFinalizerWasRemovedIsNotRead(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		held := config("x")
+		held.Finalizers = []string{"acme.io/held"}
+		w.must(w.server.Create(held))
+		w.begin()
+		w.reach(cache.Settled, time.Second)
+		name := types.NamespacedName{Namespace: "a", Name: "x"}
+		w.must(controller.Delete(w.t.Context(), w.manager.Client(), config("x")))
+		leaving, err := controller.Get[*corev1.ConfigMap](w.t.Context(), w.manager.Client(), name)
+		w.must(err)
+		free := leaving.DeepCopy()
+		free.Finalizers = nil
+		_, err = controller.Update(w.t.Context(), w.manager.Client(), free)
+		w.must(err)
+		if found, err := controller.Get[*corev1.ConfigMap](w.t.Context(), w.manager.Client(), name); !apierrors.IsNotFound(err) {
+			t.Errorf("the next read finds %v: %v", found, err)
+		}
+		w.wait(time.Second)
+		w.reach(cache.Converged, time.Second)
 	})
 }

@@ -1,10 +1,12 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/sources"
@@ -62,20 +64,39 @@ func (f *form) cachedBy() *watched {
 // live.
 func (f *form) live() bool { return f.watched == nil }
 
-// reports returns whether the watch will report an object that was written. It does if the label
-// selector matches the object. It also does if the cache has the object: the watch then reports that
-// the object no longer matches.
+// covers returns an error if the watch does not have a namespace. An empty namespace stands for
+// all that are watched.
+func (w *watched) covers(namespace string) error {
+	watched := w.options.Namespaces
+	if namespace == "" || len(watched) == 0 || slices.Contains(watched, namespace) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is not one of %s; name it in Options.Namespaces, or in Namespaces of the kind, or use GetLive or ListLive",
+		ErrNotWatched, namespace, strings.Join(watched, ", "))
+}
+
+// reports returns whether the watch will report an object that was written. It does if the selectors
+// match the object. It also does if the cache has the object: the watch then reports that the object no
+// longer matches.
 func (w *watched) reports(object streams.Object) bool {
 	store := w.store()
-	if store == nil || w.options.LabelSelector == "" {
+	if store != nil && !store.Selects(object) {
+		return false
+	}
+	if store == nil || w.options.LabelSelector == "" && w.options.FieldSelector == "" {
 		return true
 	}
 	selector, err := labels.Parse(w.options.LabelSelector)
-	if err != nil || selector.Matches(labels.Set(object.GetLabels())) {
+	if (err != nil || selector.Matches(labels.Set(object.GetLabels()))) && fieldsMatch(w.options.FieldSelector, object) {
 		return true
 	}
 	_, known := store.Get(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	return known
+}
+
+// to addresses a request to the place where the API server serves the kind.
+func (f *form) to(ctx context.Context, request *rest.Request, namespace string) *rest.Request {
+	return f.as.Address(ctx, f.requests, request, namespace)
 }
 
 // copy returns a copy that can be changed without changing these forms.
@@ -149,15 +170,11 @@ func (f forms) drop(kind *used) {
 
 // whole returns the form of a watched kind as its API type.
 func (c *Client) whole(kind *watched, object streams.Object) (*form, error) {
-	options := []sources.KindOption{sources.Plural(kind.kind.Resource), sources.OfKind(kind.kind.GroupVersionKind)}
-	if !kind.kind.Namespaced {
-		options = append(options, sources.ClusterScoped())
-	}
-	as, err := sources.KindOf(c.manager.scheme, object, options...)
+	as, err := sources.KindOf(c.manager.scheme, object, sources.OfKind(kind.kind.GroupVersionKind), sources.LocatedAs(kind.kind))
 	if err != nil {
 		return nil, err
 	}
-	requests, err := as.Client(c.manager.config, c.manager.http)
+	requests, err := c.manager.clientOf(as)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/bellerophon-io/bellerophon/sources"
 )
@@ -9,14 +11,18 @@ import (
 // same returns an error unless the given kind and options agree with the watch that exists.
 func (w *watched) same(kind sources.Kind, options sources.WatchOptions, project identity) error {
 	known := w.kind
+	knownPlural, knownUnscoped := known.Given()
+	plural, unscoped := kind.Given()
 	switch {
-	case known.GroupVersionKind != kind.GroupVersionKind || known.Resource != kind.Resource:
+	case known.GroupVersionKind != kind.GroupVersionKind || knownPlural != plural:
 		return fmt.Errorf("%v is watched twice, as %s of version %s and as %s of version %s; use the same version and plural everywhere",
-			kind.GroupKind(), known.Resource, known.Version, kind.Resource, kind.Version)
+			kind.GroupKind(), known.Resource(), known.Version, kind.Resource(), kind.Version)
 	case known.Type() != kind.Type():
 		return fmt.Errorf("%v is watched twice, as %v and as %v; use one type everywhere", kind.GroupKind(), known.Type(), kind.Type())
-	case known.Namespaced != kind.Namespaced:
+	case knownUnscoped != unscoped:
 		return fmt.Errorf("%v is watched twice, with different options: ClusterScoped is given in one place only; give it everywhere or nowhere", kind.GroupKind())
+	case !slices.Equal(w.options.Namespaces, options.Namespaces):
+		return differs(kind, "Namespaces", strings.Join(w.options.Namespaces, ","), strings.Join(options.Namespaces, ","))
 	case w.options.LabelSelector != options.LabelSelector:
 		return differs(kind, "LabelSelector", w.options.LabelSelector, options.LabelSelector)
 	case w.options.FieldSelector != options.FieldSelector:

@@ -14,7 +14,10 @@ func (m *Manager) heldBySources(hold pipeline.Hold) {
 	present := m.present.Load()
 	for _, member := range present.members {
 		if member.joins.Load() && !member.isBlocked() {
-			hold("joining "+member.name, 1)
+			hold(m.joining(member)+member.name, 1)
+		}
+		if member.shared != nil && !member.isBlocked() && !m.share.isComplete(member) {
+			hold("share of "+member.name, 1)
 		}
 	}
 	for _, watched := range present.watches {
@@ -23,11 +26,19 @@ func (m *Manager) heldBySources(hold pipeline.Hold) {
 			continue
 		}
 		status := watched.options.Status
-		if sources.WatchState(status.State.Load()) == sources.Listing && store.Counts() {
+		if sources.WatchState(status.State.Load()) == sources.Listing && store.IsCounted() {
 			hold("list of "+watched.kind.Kind, 1)
 		}
 		hold("watch of "+watched.kind.Kind, int64(status.Held()))
 	}
+}
+
+// joining returns why a controller has not joined.
+func (m *Manager) joining(of *member) string {
+	if of.elected && m.leader.elector.Epoch() == nil {
+		return "the Lease for "
+	}
+	return "joining "
 }
 
 // heldByControllers calls hold for each controller with pending requests or attempts in flight.
@@ -67,15 +78,17 @@ func (m *Manager) recount() {
 }
 
 // notes returns text for people about what the level leaves out: kinds that do not count, controllers
-// that wait for refused kinds, and keys that fail.
+// that wait for refused kinds, and keys that fail. It also says whether this replica leads.
 func (m *Manager) notes() (notes []string) {
-	if kinds := m.cache.NotCounted(); len(kinds) > 0 {
+	notes = append(notes, m.leader.notes()...)
+	if kinds := m.cache.Uncounted(); len(kinds) > 0 {
 		notes = append(notes, "not counted: "+strings.Join(kinds, ", "))
 	}
-	for _, member := range m.present.Load().members {
-		if member.isBlocked() {
-			notes = append(notes, "controller "+member.name+" waits for a kind that the server refuses")
+	for name, kinds := range m.waits() {
+		if len(kinds) == 0 {
+			continue
 		}
+		notes = append(notes, "controller "+name+" waits for a kind that the server refuses: "+strings.Join(kinds, ", "))
 	}
 	slices.Sort(notes)
 	if failing := m.pipeline.Failing(); len(failing) > 0 {

@@ -21,16 +21,44 @@ import (
 // before, the level of sync is [cache.Starting]. Other controllers continue meanwhile.
 func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...Option) error {
 	definition := &definition{}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return fmt.Errorf("adding controller %q: option %d is nil; leave it out", name, i+1)
+		}
 		option.define(definition)
 	}
 	m.changing.Lock()
 	defer m.changing.Unlock()
-	added, forms, err := m.prepare(name, reconciler, definition)
+	var err error
+	switch {
+	case m.standbys.find(name) != nil:
+		err = errNameTaken
+	case definition.ifServed:
+		err = m.standBy(name, reconciler, definition)
+	default:
+		err = m.add(name, reconciler, definition)
+	}
 	if err != nil {
 		return fmt.Errorf("adding controller %q: %w", name, err)
 	}
+	return nil
+}
+
+// add adds a controller. The caller holds m.changing.
+func (m *Manager) add(name string, reconciler operators.Reconciler, definition *definition) error {
+	added, forms, err := m.prepare(name, reconciler, definition)
+	if err != nil {
+		return err
+	}
 	m.register(added, forms)
+	if added.elected {
+		added.controller.Held = true // The gate opens when this replica leads and the kinds are current.
+		added.joins.Store(true)
+		if m.group != nil {
+			m.followEpochs(m.group, added)
+		}
+		return nil
+	}
 	if m.group == nil {
 		added.controller.Held = true // Run opens the gate when its kinds are current.
 		m.install(added)
@@ -41,6 +69,7 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 	added.joins.Store(true)
 	m.cache.MarkActive() // The cache is not Settled before the controller has joined.
 	group := m.group
+	m.share.locating(group, added)
 	group.Go("controller "+name, func(context.Context) error {
 		returned := false
 		defer func() {
@@ -50,6 +79,7 @@ func (m *Manager) Add(name string, reconciler operators.Reconciler, options ...O
 		}()
 		defer cancel()
 		if m.join(ctx, added) {
+			m.share.follow(group, added)
 			m.followFeeds(ctx, added)
 		}
 		returned = true
@@ -76,21 +106,34 @@ func (m *Manager) join(ctx context.Context, added *member) bool {
 }
 
 func (m *Manager) joinNow(ctx context.Context, added *member) bool {
-	if m.cache.Wait(ctx, cache.Current, kindsOf(added.watches)...) != nil {
+	if m.awaitCurrent(ctx, added) != nil {
 		return false
 	}
 	if !m.installUnlessLeaving(added) {
 		return false
 	}
-	// List the objects after install: a later change of the cache makes requests by the rules.
-	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(existing(added)...), m.rules.Of(added.name)))
+	m.requestExisting(ctx, added)
+	return ctx.Err() == nil
+}
+
+// requestExisting requests all objects of the cache that concern a controller, after install: a later change
+// of the cache makes requests by the rules.
+func (m *Manager) requestExisting(ctx context.Context, added *member) {
+	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(existing(added)...), m.rules.ForController(added.name)))
 	for _, err := range errs {
-		m.pipeline.Fail(ctx, err)
+		m.pipeline.ReportError(ctx, err)
 	}
 	if len(requests) > 0 {
-		m.pipeline.Ask(ctx, requests...)
+		m.pipeline.Enqueue(ctx, requests...)
 	}
-	return ctx.Err() == nil
+}
+
+// awaitCurrent waits until the kinds of a controller are current.
+func (m *Manager) awaitCurrent(ctx context.Context, of *member) error {
+	if len(of.watches) == 0 {
+		return nil // Without kinds, Wait would wait for the kinds of other controllers.
+	}
+	return m.cache.Wait(ctx, cache.Current, kindsOf(of.watches)...)
 }
 
 // installUnlessLeaving installs a controller, and returns false if it is being removed.

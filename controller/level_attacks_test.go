@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,7 @@ func TestAKeyThatFailsMoreOftenThanTheQuietPeriodLastsHoldsUpConvergedAlone(t *t
 	options := controller.Options{Backoff: operators.Backoff{First: time.Second, Max: 5 * time.Second}, Loop: cache.LoopOptions{Floor: time.Second}}
 	inLevelWorld(t, sourcestest.Options{}, options, func(w *levelWorld) {
 		w.create("good", "bad")
-		mended := false
+		var mended atomic.Bool
 		w.must(w.manager.Add("configs", w.failing(&mended), controller.For(&corev1.ConfigMap{})))
 		w.run()
 		w.wait(time.Minute)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,14 +42,14 @@ func TestAKindThatTheServerRefusesHoldsUpOnlyTheControllerThatNeedsIt(t *testing
 				if both.count() != 0 {
 					t.Error("a controller reconciled without one of its kinds")
 				}
-				if uncounted := w.manager.Cache().NotCounted(); len(uncounted) != 1 || uncounted[0] != "Secret" {
+				if uncounted := w.manager.Cache().Uncounted(); len(uncounted) != 1 || uncounted[0] != "Secret" {
 					t.Errorf("not counted are %q", uncounted)
 				}
 				w.server.Heal()
 				w.wait(time.Minute)
 				w.reach(cache.Converged, time.Minute)
-				if both.count() != 1 || len(w.manager.Cache().NotCounted()) != 0 {
-					t.Errorf("when it is served there were %d attempts, and not counted are %q", both.count(), w.manager.Cache().NotCounted())
+				if both.count() != 1 || len(w.manager.Cache().Uncounted()) != 0 {
+					t.Errorf("when it is served there were %d attempts, and not counted are %q", both.count(), w.manager.Cache().Uncounted())
 				}
 			})
 		})
@@ -138,12 +139,12 @@ func TestObjectsOfAServerThatGivesThemNoVersionsAreFollowed(t *testing.T) {
 // The object is fixed while its key waits minutes for the next attempt.
 func TestAnObjectThatIsMendedWhileItsKeyBacksOffIsReconciledAtOnce(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
-		mended := false
+		var mended atomic.Bool
 		w.create("bad")
 		w.must(w.manager.Add("configs", w.failing(&mended), controller.For(&corev1.ConfigMap{})))
 		w.run()
 		w.wait(20 * time.Minute) // It has failed a dozen times.
-		mended = true
+		mended.Store(true)
 		w.change("bad")
 		w.wait(time.Second)
 		if w.count() != 1 {

@@ -32,7 +32,7 @@ var unbounded = edit{"cache/scope.go", "case bound == 0:", "case true:"}
 
 var lies = []lie{
 	{"events between debounce and reconcile are received early", []edit{
-		{"controller/pipeline/cache.go", "p.intake.events.Add(int64(len(batch)))", "p.intake.taken.Add(int64(len(batch)))"}}, ""},
+		{"controller/pipeline/cache.go", "p.intake.events += int64(len(batch))", "p.intake.taken.Add(int64(len(batch)))"}}, ""},
 	{"a map function in progress does not count", []edit{
 		{"controller/pipeline/cache.go", "between(sent(), p.intake.taken.Load())", "0*between(sent(), p.intake.taken.Load())"}}, ""},
 	{"an event in the window of the debounce does not count", []edit{
@@ -48,7 +48,7 @@ var lies = []lie{
 	{"an outage enters the loop duration", []edit{
 		{"cache/scope.go", "return !since.IsZero() && !s.lost && !since.Before(s.resumed)", "return !since.IsZero()"}}, "WasLostForAnHour"},
 	{"without bookmarks, an event after a failure does not count as one", []edit{
-		{"sources/freshness.go", "mark = !streams.OlderVersion(version, f.required)", "mark = false"}}, "MakesAServerWithoutBookmarksCurrentAtOnce"},
+		{"sources/freshness.go", "mark = !streams.IsOlderVersion(version, f.required)", "mark = false"}}, "MakesAServerWithoutBookmarksCurrentAtOnce"},
 	{"an own write outside the watched namespaces stays in the overlay", []edit{
 		{"cache/overlay.go", "case !s.covers(name.Namespace):", "case false:"}}, ""},
 	{"results do not count", []edit{

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestAControllerKeepsItsOwnLimits(t *testing.T) {
@@ -80,5 +83,39 @@ func TestALimitOutOfItsRangeIsRefused(t *testing.T) {
 		if err := m.Add("x", nothing, controller.For(&corev1.ConfigMap{}), limit); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one that contains %q", err, want)
 		}
+	}
+}
+
+func TestAControllerWaitsAsItsOwnFunctionSays(t *testing.T) {
+	for name, test := range map[string]struct {
+		delay func(failures int) time.Duration
+		want  []time.Duration // since the first attempt
+	}{
+		"a function":             {func(failures int) time.Duration { return time.Duration(failures) * time.Second }, []time.Duration{0, time.Second, 3 * time.Second, 6 * time.Second}},
+		"below zero":             {func(int) time.Duration { return -time.Hour }, []time.Duration{0, 0, 0, 0}},
+		"a function that panics": {func(int) time.Duration { panic("no") }, []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+				var attempts []time.Time
+				w.create("x")
+				w.must(w.manager.Add("configs", func(context.Context, operators.Request) (time.Duration, error) {
+					if attempts = append(attempts, time.Now()); len(attempts) == len(test.want) {
+						return 0, nil
+					}
+					return 0, errors.New("not yet")
+				}, controller.For(&corev1.ConfigMap{}), controller.RetryBackoff(operators.Backoff{First: 100 * time.Millisecond, Jitter: -1}),
+					controller.RetryDelay(func(_ types.NamespacedName, failures int) time.Duration { return test.delay(failures) })))
+				w.run()
+				w.reach(cache.Converged, time.Minute)
+				var took []time.Duration
+				for _, attempt := range attempts {
+					took = append(took, attempt.Sub(attempts[0]))
+				}
+				if !slices.Equal(took, test.want) {
+					t.Errorf("the attempts came after %v, want %v", took, test.want)
+				}
+			})
+		})
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -23,10 +25,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestMain turns client-go's error handlers off. They slow down by the time since the last error,
+// TestMain runs the tests, or a replica of one of them. It turns client-go's error handlers off. They slow down by the time since the last error,
 // which means nothing between synctest bubbles, as each has a clock of its own.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
+	if encoded := os.Getenv(replicaVariable); encoded != "" {
+		if err := runReplica(encoded); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	clustertest.Main(m)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -13,8 +14,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // Manager runs controllers on one pipeline. Create it with [NewManager], add controllers, and call Run
@@ -30,14 +33,20 @@ type Manager struct {
 	client   *Client
 	recorder *Recorder
 	metrics  *metrics
+	guard    *guard  // nil if the HTTP servers are open
+	leader   *leader // nil without leader election
 
-	inputs      *streams.Inputs[streams.Event]
+	inputs      *streams.MergeHub[streams.Event]
 	rules       *operators.Rules
 	controllers *operators.Controllers
 	pipeline    *pipeline.Pipeline
 
-	demanded chan struct{} // holds a token when a demand has changed
+	demanded chan struct{}   // holds a token when a demand has changed
+	over     context.Context // ends when the pipeline has ended
+	finish   func()
 	running  atomic.Pointer[context.Context]
+	standbys standbys
+	share    *share // nil unless the work is shared: see Options.Shards
 	membership
 }
 
@@ -51,7 +60,13 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // The workers bound the requests in flight, and the server has its own fairness.
+	if options.QPS > 0 {
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(options.QPS, options.Burst) // All kinds share it.
+	}
 	config.UserAgent = options.UserAgent
+	if err := options.checkAddresses(InCluster(config)); err != nil {
+		return nil, err
+	}
 	client, err := clientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("making an HTTP client for %s: %w", config.Host, err)
@@ -68,23 +83,42 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 		options:     options,
 		scheme:      scheme,
 		config:      config,
-		http:        client,
 		log:         options.Logger,
 		cache:       held,
 		recorder:    &Recorder{},
-		inputs:      streams.NewInputs[streams.Event](),
+		inputs:      streams.NewMergeHub[streams.Event](),
 		rules:       operators.NewRules(),
 		controllers: operators.NewControllers(nil),
 		demanded:    make(chan struct{}, 1),
 	}
+	m.over, m.finish = context.WithCancel(context.Background())
 	m.present.Store(&present{members: map[string]*member{}})
 	if m.pipeline, err = m.assemble(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	held.Follow(m.pipeline)
 	m.client = newClient(m)
+	if m.leader, m.http, err = newLeader(m, config, client); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
 	if m.metrics, err = newMetrics(m); err != nil {
 		return nil, fmt.Errorf("registering metrics; give each manager a Registry of its own: %w", err)
+	}
+	if err := m.leader.connect(); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	if options.Shards != nil {
+		if m.leader != nil {
+			return nil, errors.New("manager: LeaderElection and Shards are both given; replicas that share their objects have no leader, so leave one out")
+		}
+		if m.share, err = newShare(m, *options.Shards); err != nil {
+			return nil, fmt.Errorf("manager: %w", err)
+		}
+	}
+	if options.Protection == Protected {
+		if m.guard, err = newGuard(m); err != nil {
+			return nil, fmt.Errorf("manager: %w", err)
+		}
 	}
 	return m, nil
 }
@@ -115,6 +149,20 @@ func (m *Manager) Client() *Client { return m.client }
 // Cache returns the manager's view of the cluster, with its level of sync.
 func (m *Manager) Cache() *cache.Cache { return m.cache }
 
+// Scheme returns the scheme of the manager.
+func (m *Manager) Scheme() *runtime.Scheme { return m.scheme }
+
+// Registry returns where the metrics of the manager are registered. Metrics of the program can be added, such as
+// the ones of a webhook server.
+func (m *Manager) Registry() *prometheus.Registry { return m.options.Registry }
+
+// Connection returns the configuration and the HTTP client of the manager's requests, for clients of
+// other libraries. The configuration is a copy.
+func (m *Manager) Connection() (*rest.Config, *http.Client) { return rest.CopyConfig(m.config), m.http }
+
+// Namespaces returns the namespaces that are watched, or nil for all.
+func (m *Manager) Namespaces() []string { return slices.Clone(m.options.Namespaces) }
+
 // Run runs the controllers until ctx ends. Then sources stop, and reconciles in flight may finish
 // within the grace period. When Run returns, all its goroutines have returned. Run fails at once if it
 // cannot listen on one of its addresses. A cluster that does not answer is not a failure: sources
@@ -124,6 +172,7 @@ func (m *Manager) Cache() *cache.Cache { return m.cache }
 // objects that [ReconcileBeforeSync] selects. A kind that is missing or forbidden only holds up the
 // controllers that need it.
 func (m *Manager) Run(ctx context.Context) error {
+	ctx = context.WithValue(ctx, managerKey{}, m)
 	servers, err := m.listen(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -131,14 +180,18 @@ func (m *Manager) Run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	group, err := m.start(ctx, servers)
-	if err != nil {
-		for _, server := range servers {
-			_ = server.listener.Close() // Nothing was served yet, so nothing is lost.
-		}
-		return err
-	}
-	return group.Wait()
+	return m.elect(ctx, func(ctx context.Context) error {
+		return m.runAmong(ctx, func(ctx context.Context) error {
+			group, err := m.start(ctx, servers)
+			if err != nil {
+				for _, server := range servers {
+					_ = server.listener.Close() // Nothing was served yet, so nothing is lost.
+				}
+				return err
+			}
+			return group.Wait()
+		})
+	})
 }
 
 // start starts the goroutines of the manager. Controllers that are added later join the running
@@ -150,7 +203,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	switch {
 	case m.group != nil || m.ended:
 		return nil, errors.New("the manager runs already, or has ended; make another one")
-	case len(now.members) == 0:
+	case len(now.members) == 0 && len(m.standbys.all()) == 0:
 		return nil, errors.New("the manager has no controllers; call Add before Run")
 	}
 	group := lifecycle.New(ctx)
@@ -160,9 +213,16 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 		group.Go(server.name, server.run)
 	}
 	for _, member := range now.members {
-		m.awaitKinds(group, member)
+		if member.elected {
+			m.followEpochs(group, member)
+		} else {
+			m.awaitKinds(group, member)
+		}
 	}
-	group.Go("settle", m.pipeline.FollowCalm)
+	if m.share != nil {
+		group.Go("shards", m.share.member.Run)
+	}
+	group.Go("settle", m.pipeline.TrackQuiet)
 	group.Go("demand", m.followDemand)
 	group.Go("events", m.record)
 	group.Go("pipeline", func(ctx context.Context) error {
@@ -179,6 +239,9 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 		return err
 	})
 	m.group = group
+	for _, standby := range m.standbys.all() {
+		m.supervise(group, standby)
+	}
 	return group, nil
 }
 
@@ -186,9 +249,11 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 func (m *Manager) awaitKinds(group *lifecycle.Group, of *member) {
 	ctx, cancel := context.WithCancel(group.Context())
 	of.leave = cancel
+	m.share.locating(group, of)
+	m.share.follow(group, of)
 	group.Go("gate of controller "+of.name, func(context.Context) error {
 		defer cancel()
-		if m.cache.Wait(ctx, cache.Current, kindsOf(of.watches)...) == nil && ctx.Err() == nil {
+		if m.awaitCurrent(ctx, of) == nil && ctx.Err() == nil {
 			m.controllers.Open(of.name)
 			m.followFeeds(ctx, of)
 		}
@@ -204,11 +269,12 @@ func (m *Manager) context() context.Context {
 	return context.Background()
 }
 
-// end prevents further goroutines in the group.
+// end prevents further goroutines in the group, and ends the streams of levels.
 func (m *Manager) end() {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	m.group, m.ended = nil, true
+	m.finish()
 }
 
 // onResults adds results to metrics and logs.
@@ -231,7 +297,8 @@ func (m *Manager) logResult(result operators.Result) {
 	if result.Err == nil && !m.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	log := m.log.With("controller", result.Controller, "object", result.NamespacedName.String(), "attempt", result.Attempt)
+	log := m.log.With("controller", result.Controller, "object", result.NamespacedName.String(),
+		"reconcileID", reconcileID(result.Controller, result.NamespacedName, result.Started), "attempt", result.Attempt)
 	var panicked *lifecycle.PanicError
 	switch {
 	case errors.As(result.Err, &panicked):

@@ -79,7 +79,7 @@ func TestAControllerThatCannotWorkIsRefused(t *testing.T) {
 	}{
 		"without For": {
 			func(m *controller.Manager) error { return m.Add("x", nothing, controller.Owns(&corev1.Pod{})) },
-			`adding controller "x": it has no For; name the kind that it reconciles`,
+			`adding controller "x": it has no For, and so the *v1.Pod of Owns, or of Watches without a map function, has no owner to request; give For or a map function`,
 		},
 		"with a name that is taken": {
 			func(m *controller.Manager) error { return m.Add("pods", nothing, controller.For(&corev1.Secret{})) },

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,9 +12,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
-	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -26,11 +23,14 @@ type membership struct {
 	changing sync.Mutex       // held while present, group, ended or their contents change
 	group    *lifecycle.Group // of Run, while it runs
 	ended    bool
+
+	runnables []Runnable
 }
 
 // member is a controller of a manager.
 type member struct {
 	name         string
+	reconciled   *watched   // the kind of For, or nil
 	watches      []*watched // the kinds that it needs, each once
 	optional     []*watched // the kinds that it names with OnDemand, each once
 	uses         []*used    // the kinds that it names with Uses, each once
@@ -39,7 +39,10 @@ type member struct {
 	controller   operators.Controller
 	attempts     *attempts
 	feeds        []feed
-	joins        atomic.Bool // the controller was added while the manager runs, and has not joined yet
+	joins        atomic.Bool // the controller was added while the manager runs, and has not joined yet; or stands by
+	shared       *shared     // nil if the controller is not sharded
+	from         int64       // the number of the share with which the controller came
+	elected      bool        // the controller reconciles only while this replica leads
 
 	leaving bool          // the controller is being removed
 	leave   func()        // ends the wait for its kinds, and its feeds
@@ -106,169 +109,6 @@ func kindsOf(watches []*watched) (kinds []schema.GroupKind) {
 	return kinds
 }
 
-// prepare creates a controller, and changes nothing else. Kinds that are not watched yet have no store
-// so far. forms are the client's forms with the new kinds added.
-func (m *Manager) prepare(name string, reconciler operators.Reconciler, definition *definition) (made *member, forms forms, err error) {
-	now := m.present.Load()
-	switch taken := now.members[name]; {
-	case definition.reconciles == nil:
-		return nil, nil, errors.New("it has no For; name the kind that it reconciles")
-	case reconciler == nil:
-		return nil, nil, errors.New("it has no reconciler; give one")
-	case m.ended:
-		return nil, nil, errors.New("the manager has ended; make another one")
-	case taken != nil && taken.leaving:
-		return nil, nil, errors.New("a controller of that name is being removed; wait until Remove has returned")
-	case taken != nil:
-		return nil, nil, errors.New("the name is taken; choose another one")
-	}
-	made = &member{name: name, fieldManager: definition.fieldManager, leave: func() {}, gone: make(chan struct{}), attempts: newAttempts()}
-	forms = m.client.forms.Load().copy()
-	var reconciled sources.Kind
-	for _, input := range append([]*input{definition.reconciles}, definition.inputs...) {
-		if input.early != nil && input != definition.reconciles {
-			return nil, nil, fmt.Errorf("ReconcileBeforeSync is given for a %T in Owns or Watches; give it in For only", input.object)
-		}
-		if input.onDemand && input == definition.reconciles {
-			return nil, nil, fmt.Errorf("OnDemand is given for the %T in For; give it in Owns or Watches only", input.object)
-		}
-		watched, err := m.watch(made, forms, input)
-		if err != nil {
-			return nil, nil, err
-		}
-		if to := made.list(input); !slices.Contains(*to, watched) {
-			*to = append(*to, watched)
-		}
-		if input == definition.reconciles {
-			reconciled = watched.kind
-		}
-		mapFunc := input.mapFunc
-		if mapFunc == nil && input != definition.reconciles {
-			mapFunc = ownerOf(reconciled)
-		}
-		when := input.when
-		if when != nil && input == definition.reconciles && len(definition.finalizers) > 0 {
-			when = AnyOf(when, isLeaving) // Otherwise the finalizer might never run.
-		}
-		made.rules = append(made.rules, operators.Rule{
-			Controller: name, Kind: watched.kind.GroupKind(), Map: mapFunc, When: when, BeforeSync: input.early,
-		})
-	}
-	for _, input := range definition.uses {
-		if err := m.use(made, forms, input); err != nil {
-			return nil, nil, err
-		}
-	}
-	for i, added := range definition.finalizers {
-		if err := added.validate(reconciled); err != nil {
-			return nil, nil, err
-		}
-		if slices.ContainsFunc(definition.finalizers[:i], func(known finalizer) bool { return known.name == added.name }) {
-			return nil, nil, fmt.Errorf("Finalizer %s is given twice; give each a name of its own", added.name)
-		}
-	}
-	if len(definition.finalizers) > 0 {
-		reconciler = finalizing(m.client, reconciled.GroupVersionKind, definition.finalizers, reconciler)
-	}
-	if m.options.DetectMutations {
-		reconciler = detecting(m.cache, reconciler)
-	}
-	for _, feed := range definition.feeds {
-		if feed.name == "" {
-			return nil, nil, errors.New("From has no name; give one")
-		}
-	}
-	made.feeds = definition.feeds
-	if definition.resync != 0 {
-		if definition.resync < shortestResync || definition.resync > longestResync {
-			return nil, nil, fmt.Errorf("Resync is %v; allowed is %v to %v", definition.resync, shortestResync, longestResync)
-		}
-		made.feeds = append(slices.Clone(made.feeds), feed{"resync", resyncing(made.watches[0], definition.resync)})
-	}
-	made.controller = operators.Controller{
-		Reconcile:    made.attempts.tracked(reconciler),
-		IgnoreEchoes: definition.ignoreEchoes,
-		Stats:        &operators.StageStats{},
-
-		MaxConcurrent: definition.limits.MaxConcurrent,
-		Timeout:       definition.limits.Timeout,
-		Backoff:       definition.limits.Backoff,
-	}
-	if err := made.controller.Validate(); err != nil {
-		return nil, nil, err
-	}
-	return made, forms, nil
-}
-
-// ownerOf returns the map function for objects that are controlled by an object of a kind.
-func ownerOf(kind sources.Kind) func(streams.Object) []types.NamespacedName {
-	if kind.Namespaced {
-		return operators.Owner(kind.GroupKind())
-	}
-	return operators.ClusterOwner(kind.GroupKind())
-}
-
-// watch returns the watch that a controller needs, and creates it if there is none. The options must
-// be the same as for a watch that exists, because one cache cannot hold two projections of a kind.
-func (m *Manager) watch(made *member, forms forms, input *input) (*watched, error) {
-	if input.wrong != nil {
-		return nil, input.wrong
-	}
-	kind, err := sources.KindOf(m.scheme, input.object, input.kind...)
-	if err != nil {
-		return nil, err
-	}
-	options := input.options
-	options.PageSize, options.MaxStaleness = m.options.PageSize, m.options.MaxStaleness
-	if kind.Namespaced {
-		options.Namespaces = m.options.Namespaces
-	}
-	if err := options.Validate(); err != nil {
-		return nil, fmt.Errorf("%v: %w", kind.GroupKind(), err)
-	}
-	for _, known := range slices.Concat(m.present.Load().watches, made.watches, made.optional) {
-		if known.kind.GroupKind() != kind.GroupKind() {
-			continue
-		}
-		if err := known.index(input.indexers); err != nil {
-			return nil, err
-		}
-		return known, known.same(kind, options, input.project)
-	}
-	client, err := kind.Client(m.config, m.http)
-	if err != nil {
-		return nil, err
-	}
-	options.Status = &sources.Status{}
-	added := &watched{kind: kind, options: options, project: input.project, client: client, indexes: []cache.Indexer{cache.ByOwner}}
-	options.Status.OnRefusal = func(refused bool) {
-		added.refused.Store(refused)
-		m.recount()
-	}
-	if err := added.index(input.indexers); err != nil {
-		return nil, err
-	}
-	for _, used := range m.present.Load().uses {
-		added.demand.restricts = input.onDemand
-		if err := added.suffices(used.form.as.GroupKind()); err != nil {
-			return nil, err
-		}
-	}
-	added.demand.restricts = input.onDemand
-	if err := forms.watch(m.client, added); err != nil {
-		return nil, err
-	}
-	return added, nil
-}
-
-// list returns the field that holds the watch of an input.
-func (m *member) list(input *input) *[]*watched {
-	if input.onDemand {
-		return &m.optional
-	}
-	return &m.watches
-}
-
 // register adds a controller to the manager, and starts the watches that no other controller needs.
 func (m *Manager) register(made *member, forms forms) {
 	now := m.present.Load().copy()
@@ -296,7 +136,11 @@ func (m *Manager) register(made *member, forms forms) {
 	m.client.forms.Store(&forms)
 	m.metrics.expect(made.name)
 	now.members[made.name] = made
+	if m.share != nil {
+		m.share.joins(made)
+	}
 	m.present.Store(now)
+	m.reselect()
 	m.recount()
 	for _, watched := range first {
 		m.startWatch(watched)
@@ -311,9 +155,10 @@ func (m *Manager) acquire(watched *watched, add func(schema.GroupKind, ...cache.
 	}
 	store := add(watched.kind.GroupKind(), watched.indexes...)
 	if len(watched.options.Namespaces) > 0 {
-		store.LimitTo(watched.options.Namespaces...)
+		store.SetNamespaces(watched.options.Namespaces...)
 	}
 	watched.held.Store(store)
+	m.reselect() // Of a kind on demand; others are registered later.
 	return true
 }
 
@@ -376,6 +221,7 @@ func (m *Manager) forget(left *member) {
 	})
 	m.client.forms.Store(&forms)
 	m.present.Store(now)
+	m.reselect()
 	m.recount()
 	m.metrics.forget(left.name)
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -22,8 +23,10 @@ func TestThePageOfMetricsHasEachMetric(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	before, after, _ := strings.Cut(string(page), "\n## Webhooks\n") // A test of package webhook checks this section.
+	_, after, _ = strings.Cut(after, "\n## ")
 	documented := map[string]string{}
-	for _, row := range fromPage.FindAllStringSubmatch(string(page), -1) {
+	for _, row := range fromPage.FindAllStringSubmatch(before+after, -1) {
 		labels := strings.FieldsFunc(row[3], func(r rune) bool { return r == ',' || r == ' ' })
 		slices.Sort(labels)
 		documented[row[1]] = fmt.Sprint(row[2], " ", labels)
@@ -32,6 +35,10 @@ func TestThePageOfMetricsHasEachMetric(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		run(t, controller.Options{Registry: registry}, 1, patchesStatus, func() {
 			served := servedMetrics(t, registry)
+			elected := prometheus.NewRegistry()
+			manager(t, silent, controller.Options{Registry: elected, LeaderElection: controller.LeaderElection{Lease: "system/operator"}})
+			maps.Copy(served, servedMetrics(t, elected))
+			maps.Copy(served, shardMetrics(t))
 			for _, name := range slices.Sorted(maps.Keys(served)) {
 				if documented[name] != served[name] {
 					t.Errorf("docs/metrics.md has %q for %s, want %q", documented[name], name, served[name])
@@ -44,6 +51,16 @@ func TestThePageOfMetricsHasEachMetric(t *testing.T) {
 			}
 		})
 	})
+}
+
+// shardMetrics returns the metrics of a manager with Options.Shards, as servedMetrics does.
+func shardMetrics(t *testing.T) map[string]string {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	add(t, manager(t, silent, controller.Options{Registry: registry, Shards: &shards.Options{Group: "g", Namespace: "n"}}), nothing)
+	served := servedMetrics(t, registry)
+	maps.DeleteFunc(served, func(name, _ string) bool { return !strings.HasPrefix(name, "bellerophon_shard_") })
+	return served
 }
 
 // servedMetrics returns type and labels of each metric by its name, without the metrics of libraries.

@@ -78,7 +78,7 @@ type echoing struct {
 	mu        sync.Mutex
 	attempts  map[string][]time.Time // by name: when they started
 	writes    int
-	uncertain int // writes that changed something and were not Sole
+	uncertain int // writes that changed something and were not Exclusive
 	conflicts int
 }
 
@@ -104,7 +104,7 @@ func (e *echoing) reconcile(ctx context.Context, request operators.Request) (tim
 	if changed && !sole {
 		e.uncertain++
 	}
-	operators.RecordWrite(ctx, operators.Write{Verb: "write", Key: streams.KeyOf(modelKinds[0], answer), ResourceVersion: answer.ResourceVersion, Sole: sole})
+	operators.RecordWrite(ctx, operators.Write{Verb: "write", Key: streams.KeyOf(modelKinds[0], answer), ResourceVersion: answer.ResourceVersion, Exclusive: sole})
 	e.store.RecordWrite(answer, request.Received, time.Time{})
 	return 0, nil
 }
@@ -167,9 +167,9 @@ func (e *echoing) check(foreign map[string][]time.Time) error {
 			}
 		}
 	}
-	// The echo of a write that is not Sole causes one more.
+	// The echo of a write that is not Exclusive causes one more.
 	if most := changes + e.uncertain + e.conflicts; attempts > most {
-		return fmt.Errorf("%d reconciles for %d changes, %d conflicts and %d writes that are not Sole", attempts, changes, e.conflicts, e.uncertain)
+		return fmt.Errorf("%d reconciles for %d changes, %d conflicts and %d writes that are not Exclusive", attempts, changes, e.conflicts, e.uncertain)
 	}
 	for name, object := range e.objects {
 		if object.Labels["asked"] != object.Labels["done"] {

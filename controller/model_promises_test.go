@@ -91,7 +91,7 @@ func (l *lived) follow(thing *thing, change streams.Change) {
 		thing.last = change.New
 	case streams.Updated:
 		if thing.last == nil || change.Old != thing.last || change.New.GetUID() != thing.last.GetUID() ||
-			!streams.OlderVersion(thing.last.GetResourceVersion(), change.New.GetResourceVersion()) {
+			!streams.IsOlderVersion(thing.last.GetResourceVersion(), change.New.GetResourceVersion()) {
 			l.world.broken("%v was updated from %s to %s and was %s", thing.key, described(change.Old), described(change.New), described(thing.last))
 		}
 		thing.last = change.New
@@ -105,7 +105,7 @@ func (l *lived) follow(thing *thing, change streams.Change) {
 			l.world.broken("%v was repeated as %s and was %s", thing.key, described(change.New), described(thing.last))
 		}
 		if overwritten && (change.Old == nil || thing.from(0, change.Old) < 0 ||
-			change.New != nil && !streams.OlderVersion(change.Old.GetResourceVersion(), change.New.GetResourceVersion())) {
+			change.New != nil && !streams.IsOlderVersion(change.Old.GetResourceVersion(), change.New.GetResourceVersion())) {
 			l.world.broken("%v was overwritten as %s by %s, which is not newer", thing.key, described(change.Old), described(change.New))
 		}
 	}

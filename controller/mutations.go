@@ -13,7 +13,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/operators"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ErrMutated is wrapped in the error of a reconcile during which an object of the cache was changed:
@@ -24,7 +23,10 @@ var ErrMutated = errors.New("an object of the cache was changed; change a deep c
 // reconciler or by another goroutine.
 func detecting(held *cache.Cache, reconcile operators.Reconciler) operators.Reconciler {
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
+		end := held.BeginReads()
+		defer end() // Also if the reconciler panics.
 		after, err := reconcile(ctx, request)
+		end()
 		for _, mutation := range held.Mutations() {
 			err = errors.Join(err, fmt.Errorf("%w: %s: %s", ErrMutated, mutation.Key, difference(mutation)))
 		}
@@ -32,32 +34,24 @@ func detecting(held *cache.Cache, reconcile operators.Reconciler) operators.Reco
 	}
 }
 
-// difference returns what was changed, as a merge patch. For a Secret, in whatever form it is kept, it
-// returns only the paths that were changed, because errors end up in logs. Annotations of a Secret may
-// contain its data too, such as the annotation of kubectl apply.
+// difference returns the paths that were changed, and never a value. A reconciler may copy a value of a Secret
+// into an object of any kind, and errors end up in logs. Names of fields and keys of maps are shown.
 func difference(mutation cache.Mutation) string {
-	secret := mutation.Key.GroupKind == secrets
+	const hidden = " (values are not shown, because they may come from a Secret)"
 	patch, err := patchOfMutation(mutation)
-	switch {
-	case err != nil && secret: // The error may hold a value.
-		return "fields that cannot be compared (the values of a Secret are not shown)"
-	case err != nil:
-		return err.Error()
-	case !secret:
-		return string(patch)
-	}
 	var changed any
-	if err := json.Unmarshal(patch, &changed); err != nil {
-		return "fields that cannot be compared (the values of a Secret are not shown)"
+	if err == nil {
+		err = json.Unmarshal(patch, &changed)
+	}
+	if err != nil { // The error may hold a value.
+		return "fields that cannot be compared" + hidden
 	}
 	paths := pathsOf(nil, "", changed)
 	if len(paths) == 0 {
 		return "fields that are not in its JSON"
 	}
-	return strings.Join(paths, ", ") + " (the values of a Secret are not shown)"
+	return strings.Join(paths, ", ") + hidden
 }
-
-var secrets = schema.GroupKind{Kind: "Secret"}
 
 func patchOfMutation(mutation cache.Mutation) ([]byte, error) {
 	before, err := json.Marshal(mutation.Before)

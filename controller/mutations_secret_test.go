@@ -51,7 +51,7 @@ func (u *unencodable) MarshalJSON() ([]byte, error) {
 // The error of a reconcile is logged, so it must not contain values of a Secret.
 func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 	const applied = "kubectl.kubernetes.io/last-applied-configuration"
-	const hidden = " (the values of a Secret are not shown)"
+	const hidden = " (values are not shown, because they may come from a Secret)"
 	for name, test := range map[string]struct {
 		of     controller.Option
 		change func(*controller.Client, operators.Request)
@@ -64,6 +64,11 @@ func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 			held.Finalizers = []string{canary}
 			held.Annotations[applied] = canary + " 2"
 		}, "data.gone, data.new, data.password, metadata.annotations[" + applied + "], metadata.finalizers" + hidden},
+		"copied to another kind": {controller.For(&corev1.Secret{}), func(c *controller.Client, request operators.Request) {
+			held, _ := cached[*corev1.Secret](c, request.NamespacedName)
+			config, _ := cached[*corev1.ConfigMap](c, request.NamespacedName)
+			config.Data = map[string]string{"password": string(held.Data["password"])}
+		}, "ConfigMap default/x: data.password" + hidden},
 		"metadata": {controller.For(&controller.Metadata[corev1.Secret]{}), func(c *controller.Client, request operators.Request) {
 			held, _ := cached[*controller.Metadata[corev1.Secret]](c, request.NamespacedName)
 			held.Annotations[applied] = canary + " 2"
@@ -100,6 +105,9 @@ func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if err := server.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}); err != nil {
+					t.Fatal(err)
+				}
 				if err := server.Create(&corev1.Secret{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", Annotations: map[string]string{applied: canary}},
 					Data:       map[string][]byte{"password": []byte(canary), "gone": []byte(canary)},
@@ -120,7 +128,7 @@ func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 					test.change(manager.Client(), request)
 					return 0, operators.Terminal(errors.New("done"))
 				}
-				if err := manager.Add("secrets", reconcile, test.of); err != nil {
+				if err := manager.Add("secrets", reconcile, test.of, controller.Owns(&corev1.ConfigMap{})); err != nil {
 					t.Fatal(err)
 				}
 				group := lifecycle.New(t.Context())
@@ -133,7 +141,10 @@ func TestAMutationOfASecretShowsItsPathsAndNoValues(t *testing.T) {
 				if err := group.Wait(); err != nil {
 					t.Error(err)
 				}
-				want := "Secret default/x: " + test.says
+				want := test.says
+				if !strings.HasPrefix(want, "ConfigMap") {
+					want = "Secret default/x: " + want
+				}
 				if !errors.Is(failure, controller.ErrMutated) || !strings.HasSuffix(failure.Error(), want) {
 					t.Errorf("the failure is %v, want %q at its end", failure, want)
 				}

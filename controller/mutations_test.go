@@ -26,14 +26,14 @@ func TestAReconcileThatChangesAnObjectOfTheCacheFails(t *testing.T) {
 	}{
 		"of its own": {
 			func(_ *controller.Client, config *corev1.ConfigMap) error { change(config); return nil },
-			`ConfigMap default/pegasus: {"data":{"horse":"chimera"}}`,
+			"ConfigMap default/pegasus: data.horse (values are not shown",
 		},
 		"of a list": {
 			func(client *controller.Client, _ *corev1.ConfigMap) error {
 				change(listed[*corev1.ConfigMap](client)[0])
 				return nil
 			},
-			`{"data":{"horse":"chimera"}}`,
+			"data.horse (values are not shown",
 		},
 		"not if it changes the answer to a write": {
 			func(client *controller.Client, config *corev1.ConfigMap) error {

@@ -30,9 +30,16 @@ func (m *Manager) Changes() streams.Stream[streams.Change] { return m.pipeline.C
 // Results returns the results of all attempts. It behaves as Events does.
 func (m *Manager) Results() streams.Stream[operators.Result] { return m.pipeline.Results() }
 
-// Levels returns the level of sync now, and each level that it changes to: see
-// [cache.Cache.Levels].
-func (m *Manager) Levels() streams.Stream[cache.Level] { return m.cache.Levels() }
+// Levels returns the level of sync now, and each level that it changes to: see [cache.Cache.Levels]. An
+// observation ends when Run ends.
+func (m *Manager) Levels() streams.Stream[cache.Level] {
+	return streams.Create(func(ctx context.Context, out streams.Sink[cache.Level]) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(m.over, cancel)()
+		_ = streams.ForEach(ctx, m.cache.Levels(), func(levels []cache.Level) { out.Send(levels) }, func(err error) { out.Error(err) })
+	})
+}
 
 // From adds requests from a stream to a controller: each value names an object to reconcile. The values
 // may come from a timer, a file or a message bus, for example. [streams.From] makes a stream of an RxGo
@@ -43,13 +50,14 @@ func (m *Manager) Levels() streams.Stream[cache.Level] { return m.cache.Levels()
 // ends by itself. Errors of the stream are reported like failures of a source, and do not end it. While
 // the pipeline is full, the stream waits. From may be given several times.
 func From(name string, objects streams.Stream[types.NamespacedName]) Option {
-	return option(func(d *definition) { d.feeds = append(d.feeds, feed{name, objects}) })
+	return option(func(d *definition) { d.feeds = append(d.feeds, feed{name: name, objects: objects}) })
 }
 
 // feed is a stream of requests for a controller.
 type feed struct {
 	name    string
 	objects streams.Stream[types.NamespacedName]
+	routine bool // see operators.Request
 }
 
 // followFeeds requests the objects that the feeds of a controller name, until ctx or all feeds end.
@@ -70,11 +78,11 @@ func (m *Manager) follow(ctx context.Context, of *member, feed feed) error {
 		now := time.Now()
 		requests := streams.NewBatch[operators.Request](len(objects))
 		for _, object := range objects {
-			requests = append(requests, operators.Request{Controller: of.name, NamespacedName: object, Received: now})
+			requests = append(requests, operators.Request{Controller: of.name, NamespacedName: object, Received: now, Routine: feed.routine})
 		}
-		m.pipeline.Ask(ctx, requests...)
+		m.pipeline.Enqueue(ctx, requests...)
 		streams.Recycle(requests) // Ask has copied them.
 	}, func(err error) {
-		m.pipeline.Fail(ctx, &streams.Error{Source: "From " + feed.name, Key: streams.Key{}, Err: err})
+		m.pipeline.ReportError(ctx, &streams.Error{Source: "From " + feed.name, Key: streams.Key{}, Err: err})
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -126,16 +127,21 @@ func TestAnObservableFeedsAControllerThatIsAddedLater(t *testing.T) {
 		w.begin()
 		w.reach(cache.Converged, time.Minute)
 		observable := streams.Of(object("x"), object("y")).Observable()
+		var mu sync.Mutex
 		var got []string
 		w.must(w.manager.Add("fed", func(_ context.Context, request operators.Request) (time.Duration, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			got = append(got, request.Name)
 			return 0, nil
 		}, controller.For(&corev1.ConfigMap{}), controller.From("observable", streams.From[types.NamespacedName](observable))))
 		w.wait(time.Minute)
+		mu.Lock()
 		slices.Sort(got)
 		if !slices.Equal(got, []string{"x", "y"}) {
 			t.Errorf("%v were reconciled, want x and y", got)
 		}
+		mu.Unlock()
 		w.reach(cache.Converged, time.Minute)
 	})
 }
@@ -245,6 +251,46 @@ func TestManyFollowTheOpenEndsOfAManager(t *testing.T) {
 		if !slices.Contains(events, "Listed x") || !slices.Contains(events, "Applied x") || changes[0] != "Added x" || len(changes) != 3001 {
 			t.Errorf("got %d events and %d changes, want all of them", len(events), len(changes))
 		}
+	})
+}
+
+func TestTheHotStreamsEndWithRunWhileTheyAreObserved(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		var ended atomic.Int32
+		followers := lifecycle.New(w.t.Context())
+		defer followers.Stop()
+		observe := func() {
+			follow(followers, w.manager.Events(), &ended)
+			follow(followers, w.manager.Changes(), &ended)
+			follow(followers, w.manager.Results(), &ended)
+			follow(followers, w.manager.Levels(), &ended)
+		}
+		observe() // Before Run.
+		w.create("x")
+		w.begin()
+		w.reach(cache.Converged, time.Minute)
+		observe()
+		w.wait(time.Minute)
+		if ended.Load() > 0 {
+			t.Errorf("%d observations ended while the manager runs", ended.Load())
+		}
+		w.group.Stop()
+		w.must(w.group.Wait())
+		observe() // After Run.
+		synctest.Wait()
+		if ended.Load() != 12 {
+			t.Errorf("%d of 12 observations have ended when Run has returned", ended.Load())
+		}
+		followers.Stop()
+		w.must(followers.Wait())
+	})
+}
+
+// follow observes a stream to its end, and counts the end.
+func follow[T any](group *lifecycle.Group, stream streams.Stream[T], ended *atomic.Int32) {
+	group.Go("observer", func(ctx context.Context) error {
+		defer ended.Add(1)
+		return streams.ForEach(ctx, stream, func([]T) {}, func(error) {})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,13 @@ type Options struct {
 	// UserAgent is the one of writes outside of reconciles.
 	FieldManager string
 
+	// QPS bounds the requests a second of all controllers together, with bursts of up to Burst requests: 0,
+	// the default, for no bound, or above 0; Burst is at least 1 then, and defaults to twice QPS. By
+	// default the workers bound the requests in flight, and the API server queues requests by its
+	// priority levels, which a FlowSchema assigns by the service account.
+	QPS   float32
+	Burst int
+
 	Workers int               // see operators.ReconcileOptions
 	Backoff operators.Backoff // after attempts that fail
 	Timeout time.Duration     // of one reconcile
@@ -44,11 +52,38 @@ type Options struct {
 	// bookmarks, and none if it sends one a minute.
 	MaxStaleness time.Duration
 
+	// LeaderElection lets one of several replicas act. By default there is no election, and the program must
+	// run once.
+	LeaderElection LeaderElection
+
 	// The addresses of the HTTP servers, as "host:port"; port 0 stands for a free port. An empty
 	// address starts no server. Clients of the profile server can read memory of the process.
 	MetricsAddress string // serves /metrics
 	HealthAddress  string // serves /healthz, which fails if requests are due and nothing moves, and /readyz
-	ProfileAddress string // serves /debug/pprof/
+	ProfileAddress string // serves /debug/pprof/, and /debug/manager: the state of controllers, queues and caches as JSON
+
+	// Protection and Certificate are for the metrics server and the profile server. By default, clients
+	// need TLS and a token in a cluster, and the addresses must be loopback addresses elsewhere. The
+	// certificate is followed when its files change. Without files the manager signs one by itself,
+	// which protects against readers of the network, and not against a server in between.
+	Protection  Protection
+	Certificate CertificateFiles
+
+	// ClientAuthorities is a file with certificate authorities in PEM. Clients of the protected servers
+	// may then present a certificate of one of them instead of a token. As for an API server, its common
+	// name is the user, and its organizations are the user's groups. The file is read again when it
+	// changes. Default none.
+	ClientAuthorities string
+
+	// Shards, if set, shares the objects that controllers reconcile among the replicas of the program: see
+	// [shards.Options]. Each replica reconciles its share, and the cache holds that share alone: the objects
+	// that For names, and the objects of Owns by their owners. An object without a known owner is in every
+	// cache, and so are the kinds of Watches. [Unsharded] makes a controller an exception.
+	//
+	// The writes of a reconcile fail with [shards.ErrLost] as soon as another replica may have taken its
+	// object over. That holds for all requests with the context of the reconcile, also for requests of other
+	// clients over [Manager.Connection].
+	Shards *shards.Options
 
 	Registry *prometheus.Registry // where metrics are registered; default a new one
 
@@ -93,6 +128,14 @@ func (o Options) withDefaults() (Options, error) {
 		o.MaxStaleness = sources.DefaultMaxStaleness
 	case o.MaxStaleness < 0:
 		o.MaxStaleness = 0
+	}
+	switch {
+	case o.QPS < 0:
+		return o, fmt.Errorf("manager: QPS is %v; allowed is above 0, or 0 for no bound", o.QPS)
+	case o.Burst < 0 || o.Burst > 0 && o.QPS == 0:
+		return o, fmt.Errorf("manager: Burst is %d with a QPS of %v; allowed is 1 and above, with QPS", o.Burst, o.QPS)
+	case o.QPS > 0 && o.Burst == 0:
+		o.Burst = max(1, int(2*o.QPS))
 	}
 	if o.PageSize > sources.MaxPageSize {
 		return o, fmt.Errorf("manager: PageSize is %d; allowed is 1 to %d, or negative to stream lists", o.PageSize, sources.MaxPageSize)

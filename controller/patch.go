@@ -175,9 +175,8 @@ func selectsPart(subresource string) func(part string) bool {
 // sendPatch sends a patch and handles the answer. version is the one on which the patch is conditional,
 // or "".
 func sendPatch[T streams.Object](ctx context.Context, c *Client, kind *form, by types.PatchType, verb string, body []byte, object T, version string, how *writing) (T, error) {
-	request := how.params(kind.requests.Patch(by), c.fieldManagerOf(ctx)).
-		NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
-		Resource(kind.as.Resource).Name(object.GetName()).SubResource(how.subresources()...)
+	request := kind.to(ctx, how.params(kind.requests.Patch(by), c.fieldManagerOf(ctx)), object.GetNamespace()).
+		Name(object.GetName()).SubResource(how.subresources()...)
 	patched := kind.as.New()
 	err := request.Body(body).Do(ctx).Into(patched)
 	// If a write is conditional on a version, an answer with another version can only come from it.

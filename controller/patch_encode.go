@@ -24,10 +24,15 @@ func partsOf(object streams.Object) (parts, error) {
 	return split, json.Unmarshal(encoded, &split)
 }
 
-// changedParts returns the parts that differ in two states of an object and that selected reports.
+// changedParts returns the parts that differ in two states of an object and that selected reports. The
+// resource version is no difference: it is the condition of a patch, or of none.
 func changedParts(before, after streams.Object, selected func(part string) bool) (from, to parts, err error) {
 	if from, err = partsOf(before); err != nil {
 		return nil, nil, err
+	}
+	if after.GetResourceVersion() != before.GetResourceVersion() {
+		after = after.DeepCopyObject().(streams.Object)
+		after.SetResourceVersion(before.GetResourceVersion())
 	}
 	if to, err = partsOf(after); err != nil {
 		return nil, nil, err

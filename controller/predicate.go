@@ -13,6 +13,8 @@ type Predicate = func(change streams.Change) bool
 
 // GenerationChanged reports whether the generation changed, which the API server
 // increases with each change of the desired state. Changes of the status and of metadata do not count.
+// Some built-in kinds have no generation, such as ResourceQuota, Service and ConfigMap: it would hide
+// all their changes.
 func GenerationChanged(change streams.Change) bool {
 	return statesDiffer(change, func(before, after streams.Object) bool { return before.GetGeneration() != after.GetGeneration() })
 }

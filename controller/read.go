@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"reflect"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +15,8 @@ import (
 
 // Get returns an object of type T. It reads a kind that a controller watches from the cache, as the type
 // in which the cache keeps it. It reads a kind of [Uses] from the API server. For an object that does
-// not exist, it fails with an error for which apierrors.IsNotFound is true. Of the options, only
-// [OfKind] applies.
+// not exist, it fails with an error for which apierrors.IsNotFound is true. In a namespace that the cache
+// does not have, it fails with an [ErrNotWatched]. Of the options, only [OfKind] and [Like] apply.
 func Get[T streams.Object](ctx context.Context, c *Client, name types.NamespacedName, options ...ReadOption) (T, error) {
 	none, wanted := *new(T), reading{}
 	if len(options) > 0 {
@@ -26,12 +25,15 @@ func Get[T streams.Object](ctx context.Context, c *Client, name types.Namespaced
 			return none, fmt.Errorf("cannot get %s: %w", name, err)
 		}
 	}
-	form, err := c.cachedForm(reflect.TypeFor[T](), wanted.kind)
+	form, err := c.cachedForm(typeOf[T](wanted), wanted.kind)
 	if err != nil {
 		return none, fmt.Errorf("cannot get %s: %w", name, err)
 	}
 	if form.live() {
 		return getLive[T](ctx, form, name)
+	}
+	if err := form.watched.covers(name.Namespace); err != nil {
+		return none, fmt.Errorf("cannot get %s: %w", streams.Key{GroupKind: form.as.GroupKind(), NamespacedName: name}, err)
 	}
 	if store := form.store(); store != nil {
 		if held, found := store.Get(name); found {
@@ -43,22 +45,27 @@ func Get[T streams.Object](ctx context.Context, c *Client, name types.Namespaced
 
 // notFound returns the error for an object that the cache does not have.
 func notFound(form *form, name types.NamespacedName) error {
-	return apierrors.NewNotFound(schema.GroupResource{Group: form.as.Group, Resource: form.as.Resource}, name.String())
+	return apierrors.NewNotFound(schema.GroupResource{Group: form.as.Group, Resource: form.as.Resource()}, name.String())
 }
 
 // List returns the objects of type T, sorted by namespace and name. It reads where [Get] does. Options
-// select objects; without one, List returns all objects of the kind.
+// select objects; without one, List returns all objects of the kind, in the namespaces that are watched.
 //
 // A [FieldSelector] may name metadata.name, metadata.namespace and, for a kind in the cache, each field
 // that has an index of its name.
 func List[T streams.Object](ctx context.Context, c *Client, options ...ReadOption) ([]T, error) {
 	wanted := reading{}.applied(options)
-	form, err := c.cachedForm(reflect.TypeFor[T](), wanted.kind)
+	form, err := c.cachedForm(typeOf[T](wanted), wanted.kind)
 	if err != nil {
-		return nil, fmt.Errorf("cannot list %v: %w", reflect.TypeFor[T](), err)
+		return nil, fmt.Errorf("cannot list %v: %w", typeOf[T](wanted), err)
 	}
 	if form.live() {
 		return ListLive[T](ctx, c, options...)
+	}
+	for _, namespace := range wanted.namespaces() {
+		if err := form.watched.covers(namespace); err != nil {
+			return nil, fmt.Errorf("cannot list %v: %w", form.as.GroupKind(), err)
+		}
 	}
 	store := form.store()
 	if store == nil {
@@ -77,13 +84,14 @@ func List[T streams.Object](ctx context.Context, c *Client, options ...ReadOptio
 
 // GetLive returns an object from the API server instead of the cache, which costs a request. Use it if a
 // write was refused in a way that the cache cannot explain. Use it also to read the whole of an object
-// that is kept as a projection or as metadata. Of the options, only [OfKind] applies.
+// that is kept as a projection or as metadata. Of the options, only [OfKind] and [Like]
+// apply.
 func GetLive[T streams.Object](ctx context.Context, c *Client, name types.NamespacedName, options ...ReadOption) (T, error) {
 	wanted := reading{}.applied(options)
 	err := wanted.ofOne()
 	var from *form
 	if err == nil {
-		from, err = c.form(reflect.TypeFor[T](), wanted.kind)
+		from, err = c.form(typeOf[T](wanted), wanted.kind)
 	}
 	if err != nil {
 		return *new(T), fmt.Errorf("cannot get %s: %w", name, err)
@@ -102,8 +110,7 @@ func getLive[T streams.Object](ctx context.Context, from *form, name types.Names
 // get requests an object from the API server.
 func (f *form) get(ctx context.Context, name types.NamespacedName) (streams.Object, error) {
 	object := f.as.New()
-	err := f.requests.Get().NamespaceIfScoped(name.Namespace, f.as.Namespaced).
-		Resource(f.as.Resource).Name(name.Name).Do(ctx).Into(object)
+	err := f.to(ctx, f.requests.Get(), name.Namespace).Name(name.Name).Do(ctx).Into(object)
 	if err == nil && object.GetName() == "" {
 		err = errNoObject
 	}
@@ -133,7 +140,7 @@ func ListLive[T streams.Object](ctx context.Context, c *Client, options ...ReadO
 func LivePages[T streams.Object](ctx context.Context, c *Client, options ...ReadOption) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		wanted := reading{}.applied(options)
-		from, err := c.form(reflect.TypeFor[T](), wanted.kind)
+		from, err := c.form(typeOf[T](wanted), wanted.kind)
 		if err == nil {
 			_, err = wanted.selector()
 		}
@@ -148,7 +155,7 @@ func LivePages[T streams.Object](ctx context.Context, c *Client, options ...Read
 			}
 		}
 		if err != nil {
-			yield(nil, fmt.Errorf("cannot list %v: %w", reflect.TypeFor[T](), err))
+			yield(nil, fmt.Errorf("cannot list %v: %w", typeOf[T](wanted), err))
 		}
 	}
 }

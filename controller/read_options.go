@@ -1,11 +1,14 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,7 +38,21 @@ func MatchingLabels(labelled map[string]string) ReadOption {
 // InIndex selects the objects that have a value in an index of the cache: see [Indexed]. Each kind that
 // is watched has the index [cache.OwnerIndex].
 func InIndex(index, value string) ReadOption {
-	return readOption(func(wanted *reading) { wanted.index, wanted.value = index, value })
+	return readOption(func(wanted *reading) { wanted.index, wanted.value, wanted.indexed = index, value, true })
+}
+
+// Like names the Go type of a read whose type parameter is an interface, for programs that learn types
+// while they run. The read takes the type of the example. If the example names its kind, the read takes
+// that kind too.
+//
+//	object, err := controller.Get[streams.Object](ctx, client, name, controller.Like(example))
+func Like(example streams.Object) ReadOption {
+	return readOption(func(wanted *reading) {
+		wanted.of = reflect.TypeOf(example)
+		if sources.NamesItsKind(wanted.of) {
+			wanted.kind = example.GetObjectKind().GroupVersionKind()
+		}
+	})
 }
 
 // both returns a selector that requires two selectors.
@@ -48,24 +65,54 @@ func both(one, other string) string {
 
 // reading collects the options of a read.
 type reading struct {
+	of                           reflect.Type // nil for the type parameter
 	kind                         schema.GroupVersionKind
 	namespace                    string
 	labelSelector, fieldSelector string
 	index, value                 string
+	indexed                      bool // InIndex was given
 }
 
 // applied returns a reading with the given options.
 func (r reading) applied(options []ReadOption) reading {
 	for _, option := range options {
-		option.read(&r)
+		if option != nil {
+			option.read(&r)
+		}
 	}
 	return r
 }
 
+// typeOf returns the Go type that is read, where T is the type parameter of the read.
+func typeOf[T any](wanted reading) reflect.Type {
+	if wanted.of != nil {
+		return wanted.of
+	}
+	return reflect.TypeFor[T]()
+}
+
+// namespaces returns the namespaces to which the options restrict the reading.
+func (r reading) namespaces() (named []string) {
+	if r.namespace != "" {
+		named = append(named, r.namespace)
+	}
+	if r.fieldSelector == "" {
+		return named
+	}
+	selected, err := fields.ParseSelector(r.fieldSelector)
+	if err != nil {
+		return named // The reading fails with a better error.
+	}
+	if namespace, restricts := selected.RequiresExactMatch(fieldNamespace); restricts {
+		named = append(named, namespace)
+	}
+	return named
+}
+
 // ofOne returns an error if the options select objects, for the read of one object.
 func (r reading) ofOne() error {
-	if r != (reading{kind: r.kind}) {
-		return fmt.Errorf("only OfKind applies to the read of one object; use List to select objects")
+	if r != (reading{of: r.of, kind: r.kind}) {
+		return fmt.Errorf("only OfKind and Like apply to the read of one object; use List to select objects")
 	}
 	return nil
 }
@@ -79,6 +126,9 @@ type selector struct {
 
 // selector parses the selectors.
 func (r reading) selector() (selector, error) {
+	if r.indexed && r.index == "" {
+		return selector{}, errors.New("InIndex names no index; give the name of one that Indexed declares")
+	}
 	labelled, err := labels.Parse(r.labelSelector)
 	if err != nil {
 		return selector{}, fmt.Errorf("LabelSelector is %q, which is not a selector: %w", r.labelSelector, err)
@@ -92,7 +142,7 @@ func (r reading) selector() (selector, error) {
 
 // from returns the selected objects of a store, by namespace and name.
 func (r reading) from(store *cache.Store) ([]streams.Object, error) {
-	if r == (reading{kind: r.kind, namespace: r.namespace}) {
+	if r == (reading{of: r.of, kind: r.kind, namespace: r.namespace}) {
 		return store.List(r.namespace), nil
 	}
 	by, err := r.selector()

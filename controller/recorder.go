@@ -82,6 +82,7 @@ func (m *Manager) record(ctx context.Context) error {
 	recorder := broadcaster.NewRecorder(m.scheme, m.options.UserAgent)
 	m.recorder.started.Store(&recorder)
 	defer m.recorder.started.Store(nil)
+	m.leader.recordPending()
 	<-ctx.Done()
 	return nil
 }

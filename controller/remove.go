@@ -26,8 +26,21 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 	if request, reconciles := operators.RequestOf(ctx); reconciles && request.Controller == name {
 		return fmt.Errorf("removing controller %q: its own reconcile would wait for itself; call Remove from elsewhere", name)
 	}
-	leaving, err := m.dismiss(name)
+	stoodBy, err := m.endStandby(ctx, name)
 	if err != nil {
+		return fmt.Errorf("removing controller %q: %w", name, err)
+	}
+	if stoodBy && m.present.Load().members[name] == nil {
+		return nil
+	}
+	return m.removeMember(ctx, name, stoodBy)
+}
+
+// removeMember removes a controller, and waits until that is done. With join, it also waits for a removal
+// that has begun already.
+func (m *Manager) removeMember(ctx context.Context, name string, join bool) error {
+	leaving, err := m.dismiss(name)
+	if err != nil && !(join && errors.Is(err, errBeingRemoved)) {
 		return fmt.Errorf("removing controller %q: %w", name, err)
 	}
 	select {
@@ -42,6 +55,8 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
+var errBeingRemoved = errors.New("it is being removed already")
+
 // dismiss prevents further attempts of a controller, and forgets the controller when its reconciles in
 // flight have ended.
 func (m *Manager) dismiss(name string) (*member, error) {
@@ -53,14 +68,14 @@ func (m *Manager) dismiss(name string) (*member, error) {
 	case leaving == nil:
 		return nil, fmt.Errorf("there is no such controller; there are: %s", strings.Join(slices.Sorted(maps.Keys(members)), ", "))
 	case leaving.leaving:
-		return nil, errors.New("it is being removed already")
+		return leaving, errBeingRemoved
 	}
 	leaving.leaving = true
 	leaving.leave()
 	m.rules.Remove(name)
 	m.controllers.Remove(name)
 	idle := leaving.attempts.close()
-	m.cache.MarkActive() // FollowCalm has to check again what the pipeline holds.
+	m.cache.MarkActive() // TrackQuiet has to check again what the pipeline holds.
 	if m.group == nil {
 		m.forget(leaving)
 		close(leaving.gone)

@@ -39,7 +39,7 @@ func RetryOnConflict[T streams.Object](ctx context.Context, c *Client, name type
 		of = []ReadOption{OfKind(how.kind)}
 	}
 	before, err := Get[T](ctx, c, name, of...)
-	if errors.Is(err, ErrPartial) || apierrors.IsNotFound(err) { // The cache may be late.
+	if errors.Is(err, ErrPartial) || errors.Is(err, ErrNotWatched) || apierrors.IsNotFound(err) { // The cache may be late.
 		before, err = GetLive[T](ctx, c, name, of...)
 	}
 	backoff := conflictBackoff

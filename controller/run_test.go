@@ -142,8 +142,8 @@ func TestOnlyAWriteOfACertainVersionIsSole(t *testing.T) {
 				var writes []operators.Write
 				write := func(ctx context.Context, c *controller.Client) (time.Duration, error) { return 0, test.write(ctx, c) }
 				run(t, controller.Options{OnResult: func(result operators.Result) { writes = append(writes, result.Writes...) }}, 1, write, func() {
-					if len(writes) != 1 || writes[0].Sole != test.sole {
-						t.Errorf("the writes are %+v, want one with Sole %v", writes, test.sole)
+					if len(writes) != 1 || writes[0].Exclusive != test.sole || writes[0].Asked.IsZero() || writes[0].Answered.Before(writes[0].Asked) {
+						t.Errorf("the writes are %+v, want one with Exclusive %v and its times", writes, test.sole)
 					}
 				})
 			})

@@ -19,15 +19,15 @@ import (
 // subresource scale. It costs a request.
 func GetScale[T streams.Object](ctx context.Context, c *Client, name types.NamespacedName, options ...ReadOption) (*autoscalingv1.Scale, error) {
 	wanted := reading{}.applied(options)
-	kind, err := c.form(typeOf[T](), wanted.kind)
+	kind, err := c.form(typeOf[T](wanted), wanted.kind)
 	if err == nil {
 		err = wanted.ofOne()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot get the scale of %s: %w", name, err)
 	}
-	body, err := kind.requests.Get().NamespaceIfScoped(name.Namespace, kind.as.Namespaced).
-		Resource(kind.as.Resource).Name(name.Name).SubResource("scale").
+	body, err := kind.to(ctx, kind.requests.Get(), name.Namespace).
+		Name(name.Name).SubResource("scale").
 		SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
 	return scaleOf(kind, name, body, "get", err)
 }
@@ -48,9 +48,8 @@ func Scale[T streams.Object](ctx context.Context, c *Client, object T, replicas 
 		return nil, writeError("scale", kind, object, err)
 	}
 	name := nameOf(object)
-	body, err := how.params(kind.requests.Patch(types.MergePatchType), c.fieldManagerOf(ctx)).
-		NamespaceIfScoped(name.Namespace, kind.as.Namespaced).
-		Resource(kind.as.Resource).Name(name.Name).SubResource("scale").
+	body, err := kind.to(ctx, how.params(kind.requests.Patch(types.MergePatchType), c.fieldManagerOf(ctx)), name.Namespace).
+		Name(name.Name).SubResource("scale").
 		SetHeader("Accept", runtime.ContentTypeJSON).
 		Body(fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)).Do(ctx).Raw()
 	scaled, err := scaleOf(kind, name, body, "scale", err)
@@ -58,7 +57,7 @@ func Scale[T streams.Object](ctx context.Context, c *Client, object T, replicas 
 		return scaled, err
 	}
 	key := streams.Key{GroupKind: kind.as.GroupKind(), NamespacedName: name}
-	operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: key, ResourceVersion: scaled.ResourceVersion})
+	operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: key, ResourceVersion: scaled.ResourceVersion, Asked: how.asked})
 	if err := kind.refresh(ctx, name, object.GetUID()); err != nil {
 		return nil, fmt.Errorf("%s was scaled, but the cache does not show it yet: %w", key, err)
 	}
@@ -101,8 +100,8 @@ func Evict[T streams.Object](ctx context.Context, c *Client, pod T, options ...W
 		DeleteOptions: how.deletion(pod.GetUID(), pod.GetResourceVersion()),
 	})
 	if err == nil {
-		err = kind.requests.Post().NamespaceIfScoped(pod.GetNamespace(), kind.as.Namespaced).
-			Resource(kind.as.Resource).Name(pod.GetName()).SubResource("eviction").
+		err = kind.to(ctx, kind.requests.Post(), pod.GetNamespace()).
+			Name(pod.GetName()).SubResource("eviction").
 			SetHeader("Content-Type", runtime.ContentTypeJSON).SetHeader("Accept", runtime.ContentTypeJSON).
 			MaxRetries(0). // The answer 429 means that a budget forbids it, not that the server is busy.
 			Body(body).Do(ctx).Error()
@@ -114,7 +113,7 @@ func Evict[T streams.Object](ctx context.Context, c *Client, pod T, options ...W
 		return nil
 	}
 	key := streams.KeyOf(kind.as.GroupKind(), pod)
-	operators.RecordWrite(ctx, operators.Write{Verb: "evict", Key: key})
+	operators.RecordWrite(ctx, operators.Write{Verb: "evict", Key: key, Asked: how.asked})
 	if err := kind.refresh(ctx, nameOf(pod), pod.GetUID()); err != nil {
 		return fmt.Errorf("%s was evicted, but the cache does not show it yet: %w", key, err)
 	}

@@ -2,8 +2,10 @@ package controller
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -19,11 +21,17 @@ import (
 // shutdownGrace is how long requests in flight may take after ctx has ended.
 const shutdownGrace = 2 * time.Second
 
+// maxHeader bounds the size of a request's header. Tokens of clusters have one to a few kB.
+const maxHeader = 64 << 10
+
 // server is an HTTP server of the manager.
 type server struct {
-	name     string
-	listener net.Listener
-	handler  http.Handler
+	name        string
+	listener    net.Listener
+	log         *slog.Logger
+	handler     http.Handler
+	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain HTTP
+	asksClients bool                                                 // for certificates, which the guard verifies
 }
 
 // listen opens the listeners of the manager's addresses. If one fails, listen closes the others.
@@ -37,14 +45,15 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	profile.HandleFunc("GET /debug/pprof/", pprof.Index)
 	profile.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	profile.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	profile.HandleFunc("GET /debug/manager", m.introspect)
 	var servers []*server
 	for _, wanted := range []struct {
-		option, name, address string
-		handler               http.Handler
+		option, address string
+		made            *server
 	}{
-		{"MetricsAddress", "metrics server", m.options.MetricsAddress, metrics},
-		{"HealthAddress", "health server", m.options.HealthAddress, health},
-		{"ProfileAddress", "profile server", m.options.ProfileAddress, profile},
+		{"MetricsAddress", m.options.MetricsAddress, m.guard.server("metrics server", metrics)},
+		{"HealthAddress", m.options.HealthAddress, &server{name: "health server", handler: health}},
+		{"ProfileAddress", m.options.ProfileAddress, m.guard.server("profile server", profile)},
 	} {
 		if wanted.address == "" {
 			continue
@@ -58,9 +67,10 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 			return nil, fmt.Errorf("%s cannot listen on %s; choose another one, or port 0 for any free one: %w",
 				wanted.option, wanted.address, err)
 		}
-		servers = append(servers, &server{wanted.name, listener, wanted.handler})
+		wanted.made.listener, wanted.made.log = listener, m.log
+		servers = append(servers, wanted.made)
 		if m.options.OnListen != nil {
-			m.options.OnListen(wanted.name, listener.Addr())
+			m.options.OnListen(wanted.made.name, listener.Addr())
 		}
 	}
 	return servers, nil
@@ -68,9 +78,9 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 
 // alive answers whether the manager works. It does not if requests of a controller are due and nothing
 // of the controller moves: its attempts have outlasted twice their timeout, and so ignore their contexts.
-// Only a restart helps then. Outages of the API server, errors and backoffs leave the manager alive.
+// Only a restart helps then. It does not either if the work of a lost Lease does not end. Outages of the API server, errors and backoffs leave the manager alive.
 func (m *Manager) alive(w http.ResponseWriter, _ *http.Request) {
-	if wedged := m.wedged(); len(wedged) > 0 {
+	if wedged := append(m.wedged(), m.leader.unended()...); len(wedged) > 0 {
 		http.Error(w, strings.Join(wedged, "\n"), http.StatusServiceUnavailable)
 		return
 	}
@@ -107,7 +117,7 @@ func (m *Manager) ready(w http.ResponseWriter, request *http.Request) {
 	}
 	level := m.cache.Level()
 	notes := m.notes()
-	if level >= wanted {
+	if level >= wanted || wanted <= cache.OwnWritesVisible && m.needsNoKinds() {
 		fmt.Fprintln(w, "ok:", level)
 		for _, note := range notes {
 			fmt.Fprintln(w, note)
@@ -124,9 +134,28 @@ func (m *Manager) ready(w http.ResponseWriter, request *http.Request) {
 	http.Error(w, strings.Join(append([]string{waits}, notes...), "\n"), http.StatusServiceUnavailable)
 }
 
+// needsNoKinds reports whether there are controllers, and none of them has a kind. The level is Starting then.
+func (m *Manager) needsNoKinds() bool {
+	return len(m.present.Load().members) > 0 && len(m.cache.Stores()) == 0
+}
+
 // run serves until ctx ends. Requests in flight may then take shutdownGrace.
 func (s *server) run(ctx context.Context) error {
-	serving := &http.Server{Handler: s.handler, ReadHeaderTimeout: 5 * time.Second}
+	serving := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // A port scan makes an error for each handshake.
+	}
+	serve := serving.Serve
+	if s.certificate != nil {
+		// A scrape gains nothing from HTTP/2, and clients can misuse its streams.
+		serving.Protocols = new(http.Protocols)
+		serving.Protocols.SetHTTP1(true)
+		serving.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate}
+		if s.asksClients {
+			serving.TLSConfig.ClientAuth = tls.RequestClientCert // Not verified here, so that a client with a token may present any.
+		}
+		serve = func(listener net.Listener) error { return serving.ServeTLS(listener, "", "") }
+	}
 	group := lifecycle.New(ctx)
 	group.Go("stop", func(ctx context.Context) error {
 		<-ctx.Done()
@@ -137,7 +166,7 @@ func (s *server) run(ctx context.Context) error {
 		}
 		return nil
 	})
-	err := serving.Serve(s.listener)
+	err := serve(s.listener)
 	group.Stop()
 	if stopErr := group.Wait(); stopErr != nil {
 		return stopErr

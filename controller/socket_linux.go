@@ -21,7 +21,8 @@ import (
 // it. So a goroutine that starts to run after an answer may run on until the next of these.
 type socket struct {
 	net.Conn
-	raw syscall.RawConn
+	raw   syscall.RawConn
+	check func() error // called before each call that sends; nil for none
 }
 
 // newSocket returns a socket for a TCP connection, and any other connection as it is.
@@ -34,7 +35,17 @@ func newSocket(dialed net.Conn) net.Conn {
 	if err != nil {
 		return dialed
 	}
-	return &socket{tcp, raw}
+	return &socket{Conn: tcp, raw: raw}
+}
+
+// checksItself makes a socket check before each call that sends, also after it has waited. It returns false for
+// another connection.
+func checksItself(dialed net.Conn, check func() error) bool {
+	made, is := dialed.(*socket)
+	if is {
+		made.check = check
+	}
+	return is
 }
 
 // Read reads the bytes that have arrived, and waits if there are none.
@@ -61,6 +72,11 @@ func (s *socket) Read(bytes []byte) (n int, err error) {
 func (s *socket) Write(bytes []byte) (sent int, err error) {
 	waiting := s.raw.Write(func(fd uintptr) (done bool) {
 		for sent < len(bytes) {
+			if s.check != nil {
+				if err = s.check(); err != nil {
+					return true
+				}
+			}
 			var n int
 			if n, err = call(syscall.SYS_WRITE, fd, bytes[sent:]); err != nil {
 				return !errors.Is(err, syscall.EAGAIN)

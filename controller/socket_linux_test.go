@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
@@ -68,6 +71,71 @@ func TestASocketSendsAndReadsAllThoughItsBuffersAreFull(t *testing.T) {
 	}
 	if !bytes.Equal(echoed, want) {
 		t.Errorf("the %d bytes that came back differ from the %d that were sent", len(echoed), len(want))
+	}
+}
+
+// A process that is stopped during a write may continue after its Lease has expired.
+func TestASocketChecksAlsoAfterItHasWaitedForItsPeer(t *testing.T) {
+	here, there := newSockets(t)
+	var over atomic.Bool
+	lost := errors.New("the Lease is lost")
+	if checked(here, func() error {
+		if over.Load() {
+			return lost
+		}
+		return nil
+	}) != net.Conn(here) {
+		t.Error("a socket does not check by itself")
+	}
+	sent := make(chan int, 1)
+	group := lifecycle.New(t.Context())
+	group.Go("writer", func(context.Context) error {
+		n, err := here.Write(make([]byte, 64<<20))
+		sent <- n
+		if !errors.Is(err, lost) {
+			return fmt.Errorf("the write returned %w", err)
+		}
+		return nil
+	})
+	awaitFull(t, here)
+	over.Store(true)
+	received := make(chan int64, 1)
+	group.Go("reader", func(context.Context) error {
+		n, err := io.Copy(io.Discard, there)
+		received <- n
+		return err
+	})
+	n := <-sent
+	if err := here.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := <-received; int64(n) != got || n == 64<<20 {
+		t.Errorf("%d bytes were sent and %d received, want less than all", n, got)
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitFull waits until the kernel takes no more bytes of a socket.
+func awaitFull(t *testing.T, of *socket) {
+	t.Helper()
+	var before int
+	for same := 0; same < 5; {
+		<-time.After(10 * time.Millisecond)
+		queued := 0
+		err := of.raw.Control(func(fd uintptr) {
+			_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&queued)))
+			if errno != 0 {
+				t.Error(errno)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same++; queued != before || queued == 0 {
+			before, same = queued, 0
+		}
 	}
 }
 

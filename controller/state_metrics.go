@@ -14,32 +14,34 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	maxConcurrent  = desc("controller_runtime_max_concurrent_reconciles", "Workers of the pool that all controllers share.", "controller")
-	activeWorkers  = desc("controller_runtime_active_workers", "Reconciles that are running.", "controller")
-	queueDepth     = desc("workqueue_depth", "Objects that are queued or backing off.", "name", "controller", "priority")
-	unfinished     = desc("workqueue_unfinished_work_seconds", "Sum of the durations so far of the reconciles that are running.", "name", "controller")
-	longestRunning = desc("workqueue_longest_running_processor_seconds", "Duration so far of the longest reconcile that is running.", "name", "controller")
-	unfinishedKeys = desc("bellerophon_unfinished_keys", "Keys whose last attempt did not succeed or asked for another one: failing (3 times in a row or more, and backing off), terminal, or other.", "controller", "state")
-	stageItems     = desc("bellerophon_stage_items_total", "Items that a stage of the pipeline has received (in) or sent (out): events, changes, requests, results.", "stage", "direction")
-	stageWaiting   = desc("bellerophon_stage_waiting", "Items that a stage of the pipeline holds back.", "stage")
-	cacheObjects   = desc("bellerophon_cache_objects", "Objects in the cache.", "kind")
-	cacheBytes     = desc("bellerophon_cache_bytes", "Estimate of the memory that the objects of a kind take, including their places in the cache.", "kind")
-	cacheOdd       = desc("bellerophon_cache_anomalies_total", "Events that should not happen.", "kind", "anomaly")
-	syncLevel      = desc("bellerophon_sync_level", "Level of sync: 0 starting, 1 listed, 2 current, 3 own writes visible, 4 settled, 5 converged.")
-	kindCounted    = desc("bellerophon_kind_counted", "1 if a kind counts for the level of sync; 0 if it does not, because the server refuses it or because it is watched on demand and not current.", "kind")
-	loopDuration   = desc("bellerophon_loop_duration_seconds", "Smoothed time from an event to the echo of the last write that it led to.")
-	sourceState    = desc("bellerophon_source_state", "1 for the state of a watch: listing, watching or backing_off; 0 for the other states.", "kind", "state")
-	sourceRequests = desc("bellerophon_source_requests_total", "Lists completed, watches opened, probes of silent watches, and requests failed.", "kind", "request")
-	sourceQuiet    = desc("bellerophon_source_quiet_seconds", "Time since the last event of a watch, without bookmarks.", "kind")
-	sourceSilence  = desc("bellerophon_source_silence_seconds", "Time since the last event or bookmark of a watch.", "kind")
+	maxConcurrent   = desc("controller_runtime_max_concurrent_reconciles", "Workers of the pool that all controllers share.", "controller")
+	activeWorkers   = desc("controller_runtime_active_workers", "Reconciles that are running.", "controller")
+	queueDepth      = desc("workqueue_depth", "Objects that are queued or backing off.", "name", "controller", "priority")
+	unfinished      = desc("workqueue_unfinished_work_seconds", "Sum of the durations so far of the reconciles that are running.", "name", "controller")
+	longestRunning  = desc("workqueue_longest_running_processor_seconds", "Duration so far of the longest reconcile that is running.", "name", "controller")
+	unfinishedKeys  = desc("bellerophon_unfinished_keys", "Keys whose last attempt did not succeed or asked for another one: failing (3 times in a row or more, and backing off), terminal, or other.", "controller", "state")
+	stageItems      = desc("bellerophon_stage_items_total", "Items that a stage of the pipeline has received (in) or sent (out): events, changes, requests, results.", "stage", "direction")
+	stageWaiting    = desc("bellerophon_stage_waiting", "Items that a stage of the pipeline holds back.", "stage")
+	cacheObjects    = desc("bellerophon_cache_objects", "Objects in the cache.", "kind")
+	cacheBytes      = desc("bellerophon_cache_bytes", "Estimate of the memory that the objects of a kind take, including their places in the cache.", "kind")
+	cacheOdd        = desc("bellerophon_cache_anomalies_total", "Events that should not happen.", "kind", "anomaly")
+	syncLevel       = desc("bellerophon_sync_level", "Level of sync: 0 starting, 1 listed, 2 current, 3 own writes visible, 4 settled, 5 converged.")
+	kindCounted     = desc("bellerophon_kind_counted", "1 if a kind counts for the level of sync; 0 if it does not, because the server refuses it or because it is watched on demand and not current.", "kind")
+	controllerWaits = desc("bellerophon_controller_waits", "Kinds that a controller waits for, because the server does not serve or forbids them.", "controller")
+	loopDuration    = desc("bellerophon_loop_duration_seconds", "Smoothed time from an event to the echo of the last write that it led to.")
+	sourceState     = desc("bellerophon_source_state", "1 for the state of a watch: listing, watching or backing_off; 0 for the other states.", "kind", "state")
+	sourceRequests  = desc("bellerophon_source_requests_total", "Lists completed, watches opened, probes of silent watches, and requests failed.", "kind", "request")
+	sourceQuiet     = desc("bellerophon_source_quiet_seconds", "Time since the last event of a watch, without bookmarks.", "kind")
+	sourceSilence   = desc("bellerophon_source_silence_seconds", "Time since the last event or bookmark of a watch.", "kind")
 )
 
 // Describe implements prometheus.Collector.
 func (s *state) Describe(out chan<- *prometheus.Desc) {
 	for _, description := range []*prometheus.Desc{maxConcurrent, activeWorkers, queueDepth, unfinished, longestRunning, unfinishedKeys, stageItems, stageWaiting, cacheObjects, cacheBytes,
-		cacheOdd, syncLevel, kindCounted, loopDuration, sourceState, sourceRequests, sourceQuiet, sourceSilence} {
+		cacheOdd, syncLevel, kindCounted, controllerWaits, loopDuration, sourceState, sourceRequests, sourceQuiet, sourceSilence} {
 		out <- description
 	}
+	s.manager.share.describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -64,10 +66,14 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		gauge(unfinished, total.Seconds(), name, name)
 		gauge(longestRunning, longest.Seconds(), name, name)
 	}
+	m.share.collect(present, gauge, counter)
 	for _, stage := range m.pipeline.Counts() {
 		counter(stageItems, stage.In, stage.Name, "in")
 		counter(stageItems, stage.Out, stage.Name, "out")
 		gauge(stageWaiting, float64(stage.Waiting), stage.Name)
+	}
+	for name, kinds := range m.waits() {
+		gauge(controllerWaits, float64(len(kinds)), name)
 	}
 	gauge(syncLevel, float64(m.cache.Level()))
 	gauge(loopDuration, m.cache.Loop().Duration().Seconds())
@@ -75,7 +81,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		kind := store.Kind().String()
 		gauge(cacheObjects, float64(store.Len()), kind)
 		gauge(cacheBytes, float64(store.Bytes()), kind)
-		if counted := 0.0; store.Counts() {
+		if counted := 0.0; store.IsCounted() {
 			gauge(kindCounted, counted+1, kind)
 		} else {
 			gauge(kindCounted, counted, kind)

@@ -177,7 +177,7 @@ func (s *synced) holdsAll(when string, objects []*corev1.ConfigMap) {
 	s.t.Helper()
 	for _, object := range objects {
 		held, found := cached[*corev1.ConfigMap](s.manager.Client(), types.NamespacedName{Namespace: s.namespace, Name: object.Name})
-		if !found || streams.OlderVersion(held.ResourceVersion, object.ResourceVersion) {
+		if !found || streams.IsOlderVersion(held.ResourceVersion, object.ResourceVersion) {
 			s.t.Errorf("%s the cache does not hold %s as of %s", when, object.Name, object.ResourceVersion)
 		}
 	}

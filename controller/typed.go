@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -57,8 +58,8 @@ func Typed[T streams.Object](c *Client, typed TypedReconciler[T]) operators.Reco
 	}
 	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
 		var options []ReadOption
-		if member := c.manager.memberOf(ctx); member != nil && sources.NamesItsKind(typeOf[T]()) {
-			options = append(options, OfKind(member.watches[0].kind.GroupVersionKind)) // The kind of For.
+		if member := c.manager.memberOf(ctx); member != nil && member.reconciled != nil && sources.NamesItsKind(reflect.TypeFor[T]()) {
+			options = append(options, OfKind(member.reconciled.kind.GroupVersionKind))
 		}
 		object, err := Get[T](ctx, c, request.NamespacedName, options...)
 		var result Result

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -23,6 +24,28 @@ func (w *watched) suffices(kind schema.GroupKind) error {
 	}
 	return fmt.Errorf("%v is named with Uses in one controller, and watched with a selector or OnDemand in another; the reads of the first would miss objects. "+
 		"Watch the kind without these, or run the controllers in two managers", kind)
+}
+
+// Uses declares a kind that is read and written live, as the option [Uses] of a controller does, for a program
+// that learns kinds while it runs. It may be called before, during and after Run, from any goroutine, and
+// again for the same kind. The kind stays declared. Of the options, [OfKind], [Plural] and [ClusterScoped]
+// apply.
+func (m *Manager) Uses(object streams.Object, options ...InputOption) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	made, forms := &member{}, m.client.forms.Load().copy()
+	if err := m.use(made, forms, newInput(object, nil, options)); err != nil {
+		return fmt.Errorf("declaring a kind: %w", err)
+	}
+	now := m.present.Load().copy()
+	for _, used := range made.uses {
+		if used.users++; !slices.Contains(now.uses, used) {
+			now.uses = append(now.uses, used)
+		}
+	}
+	m.client.forms.Store(&forms)
+	m.present.Store(now)
+	return nil
 }
 
 // use adds a kind that a controller names with Uses.
@@ -50,7 +73,7 @@ func (m *Manager) use(made *member, forms forms, input *input) error {
 			return nil
 		}
 	}
-	requests, err := kind.Client(m.config, m.http)
+	requests, err := m.clientOf(kind)
 	if err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func TestOneGoTypeServesSeveralKinds(t *testing.T) {
 	if _, err := controller.Get[*unstructured.Unstructured](t.Context(), d.client, d.name("rider")); err == nil || !strings.Contains(err.Error(), "name one with OfKind") {
 		t.Errorf("without a kind the error is %v", err)
 	}
-	if _, err := controller.Get[*unstructured.Unstructured](t.Context(), d.client, d.name("rider"), controller.OfKind(roleKind)); !errors.Is(err, controller.ErrNotDeclared) {
+	if _, err := controller.Get[*unstructured.Unstructured](t.Context(), d.client, d.name("rider"), controller.OfKind(roleKind)); !errors.Is(err, controller.ErrOtherType) {
 		t.Errorf("a kind that is declared with another type is read: %v", err)
 	}
 	all, err := controller.List[*unstructured.Unstructured](t.Context(), d.client, controller.OfKind(accountKind), controller.LabelSelector("app=web"))

@@ -23,9 +23,7 @@ func Create[T streams.Object](ctx context.Context, c *Client, object T, options 
 		return *new(T), writeError("create", kind, object, err)
 	}
 	created := kind.as.New()
-	err = how.params(kind.requests.Post(), c.fieldManagerOf(ctx)).
-		NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
-		Resource(kind.as.Resource).
+	err = kind.to(ctx, how.params(kind.requests.Post(), c.fieldManagerOf(ctx)), object.GetNamespace()).
 		Body(object).Do(ctx).Into(created)
 	return wrote(ctx, kind, &how, "create", true, object, created, err)
 }
@@ -40,9 +38,8 @@ func Update[T streams.Object](ctx context.Context, c *Client, object T, options 
 		return *new(T), writeError("update", kind, object, err)
 	}
 	updated := kind.as.New()
-	err = how.params(kind.requests.Put(), c.fieldManagerOf(ctx)).
-		NamespaceIfScoped(object.GetNamespace(), kind.as.Namespaced).
-		Resource(kind.as.Resource).Name(object.GetName()).SubResource(how.subresources()...).
+	err = kind.to(ctx, how.params(kind.requests.Put(), c.fieldManagerOf(ctx)), object.GetNamespace()).
+		Name(object.GetName()).SubResource(how.subresources()...).
 		Body(object).Do(ctx).Into(updated)
 	conditional := object.GetResourceVersion() != "" && updated.GetResourceVersion() != object.GetResourceVersion()
 	return wrote(ctx, kind, &how, "update", conditional, object, updated, err)
@@ -81,14 +78,15 @@ func writeError(verb string, kind *form, object streams.Object, err error) error
 	if kind == nil {
 		return fmt.Errorf("cannot %s a %T: %w", verb, object, err)
 	}
-	return fmt.Errorf("cannot %s %s: %w", verb, streams.KeyOf(kind.as.GroupKind(), object), err)
+	of := kind.as.GroupKind()
+	return fmt.Errorf("cannot %s %s: %w", verb, streams.KeyOf(of, object), withoutValues(of, err))
 }
 
 // errNoObject is wrapped in the error of a request whose answer is not the object.
 var errNoObject = errors.New("the answer is not the object; is there a proxy before the API server?")
 
 // wrote handles the answer to a write: it records the write for the attempt, and makes the answer
-// visible to readers. sole is Write.Sole.
+// visible to readers. sole is Write.Exclusive.
 func wrote[T streams.Object](ctx context.Context, kind *form, how *writing, verb string, sole bool, object T, answer streams.Object, err error) (T, error) {
 	if err != nil {
 		return *new(T), writeError(verb, kind, object, err)
@@ -113,9 +111,15 @@ func wrote[T streams.Object](ctx context.Context, kind *form, how *writing, verb
 // returns the object for the caller of the write.
 func (f *form) record(ctx context.Context, verb string, sole bool, answer streams.Object, asked time.Time) (streams.Object, error) {
 	key := streams.KeyOf(f.as.GroupKind(), answer) // The server may have generated the name.
-	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Sole: sole})
+	operators.RecordWrite(ctx, operators.Write{Verb: verb, Key: key, ResourceVersion: answer.GetResourceVersion(), Exclusive: sole, Asked: asked})
 	by := f.cachedBy()
 	if by == nil {
+		return f.as.Projected(answer)
+	}
+	if isFinished(answer) {
+		if store := by.store(); store != nil {
+			store.RecordDeletion(nameOf(answer), answer.GetUID(), causedAt(ctx))
+		}
 		return f.as.Projected(answer)
 	}
 	reported := by.reports(answer) // This comes before AsWatched, which may remove the labels.
@@ -132,6 +136,13 @@ func (f *form) record(ctx context.Context, verb string, sole bool, answer stream
 		return f.as.Projected(made)
 	}
 	return made, nil
+}
+
+// isFinished reports whether the API server has deleted an object with the write whose answer this is: the
+// write has removed the last finalizer of an object that was being deleted.
+func isFinished(answer streams.Object) bool {
+	grace := answer.GetDeletionGracePeriodSeconds()
+	return answer.GetDeletionTimestamp() != nil && len(answer.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
 // causedAt returns when the oldest cause of the request was received that ctx belongs to, or zero.

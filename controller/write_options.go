@@ -25,6 +25,8 @@ type writing struct {
 	subresource     string
 	dryRun          bool
 	force           bool
+	createOnly      bool
+	adopt           bool
 	unconditional   bool
 	propagation     *metav1.DeletionPropagation
 	grace           *int64
@@ -40,6 +42,15 @@ func DryRun() WriteOption { return writeOption(func(w *writing) { w.dryRun = tru
 // Force makes an [Apply] take over fields that another field manager owns with other values. Without it,
 // such an Apply fails with a conflict that names the fields and their managers.
 func Force() WriteOption { return writeOption(func(w *writing) { w.force = true }) }
+
+// CreateOnly makes an [Apply] fail if the object exists, with an error for which apierrors.IsAlreadyExists is
+// true. Nothing is changed then. Unlike [Create], it records the fields as applied, so that a later Apply
+// removes the ones that it leaves out.
+func CreateOnly() WriteOption { return writeOption(func(w *writing) { w.createOnly = true }) }
+
+// Adopt lets an [Apply] with a controller reference take over an object that no other object controls,
+// whichever client made it. The object is deleted with its owner from then on.
+func Adopt() WriteOption { return writeOption(func(w *writing) { w.adopt = true }) }
 
 // Subresource makes [Update], [Patch] and [Apply] write a subresource of the object, such as "status".
 func Subresource(name string) WriteOption {
@@ -101,7 +112,7 @@ func GracePeriod(grace time.Duration) WriteOption {
 type allowed uint8
 
 const (
-	mayForce allowed = 1 << iota
+	mayApply allowed = 1 << iota
 	mayNameSubresource
 	mayBeUnconditional
 	mayDelete
@@ -112,7 +123,9 @@ const (
 func writingOf(options []WriteOption, may allowed) (writing, error) {
 	made := writing{}
 	for _, option := range options {
-		option.write(&made)
+		if option != nil {
+			option.write(&made)
+		}
 	}
 	misplaced := func(name string, given bool, applies bool) error {
 		if given && !applies {
@@ -122,7 +135,9 @@ func writingOf(options []WriteOption, may allowed) (writing, error) {
 	}
 	for _, err := range []error{
 		made.wrong,
-		misplaced("Force", made.force, may&mayForce != 0),
+		misplaced("Force", made.force, may&mayApply != 0),
+		misplaced("CreateOnly", made.createOnly, may&mayApply != 0 && made.subresource == ""),
+		misplaced("Adopt", made.adopt, may&mayApply != 0 && made.subresource == ""),
 		misplaced("Subresource", made.subresource != "", may&mayNameSubresource != 0),
 		misplaced("Unconditional", made.unconditional, may&mayBeUnconditional != 0),
 		misplaced("Propagation", made.propagation != nil, may&mayDelete != 0),

@@ -37,9 +37,9 @@ type attempt struct {
 	writes []Write
 }
 
-// newAttempt creates the attempt for a task that was started.
-func newAttempt(ctx context.Context, task *task, timeout time.Duration) *attempt {
-	return &attempt{parent: ctx, timeout: timeout, started: time.Now(), request: task.request, task: task}
+// newAttempt creates the attempt for a task that was started at a time.
+func newAttempt(ctx context.Context, task *task, timeout time.Duration, started time.Time) *attempt {
+	return &attempt{parent: ctx, timeout: timeout, started: started, request: task.request, task: task}
 }
 
 // call calls the reconciler, once. It does not return if the reconciler ends its goroutine.
@@ -148,6 +148,7 @@ func RecordWrite(ctx context.Context, write Write) {
 	current.mu.Lock()
 	defer current.mu.Unlock()
 	if !current.ended {
+		write.Answered = time.Now()
 		current.writes = append(current.writes, write)
 	}
 }
@@ -160,6 +161,15 @@ func RequestOf(ctx context.Context) (Request, bool) {
 		return Request{}, false
 	}
 	return current.request, true
+}
+
+// AttemptOf returns what RequestOf does, and when the attempt began.
+func AttemptOf(ctx context.Context) (request Request, started time.Time, within bool) {
+	current := attemptOf(ctx)
+	if current == nil {
+		return Request{}, time.Time{}, false
+	}
+	return current.request, current.started, true
 }
 
 // missing returns the reconciler for a controller that does not exist.

@@ -75,6 +75,7 @@ const (
 	ofList
 	ofBookmark
 	ofState // Connected or Disconnected
+	ofSelection
 	ofError
 )
 
@@ -117,6 +118,8 @@ func (c *conflation) add(event *streams.Event, now time.Time) {
 		c.addMark(from, ofBookmark, event, now)
 	case streams.Connected, streams.Disconnected:
 		c.addMark(from, ofState, event, now)
+	case streams.Selected:
+		c.addMark(from, ofSelection, event, now)
 	default:
 		c.addKeyed(from, event, now)
 	}
@@ -207,7 +210,7 @@ func coalesceInto(last, event *streams.Event) bool {
 	if last.Type == streams.Deleted || last.Object.GetUID() != event.Object.GetUID() {
 		return false
 	}
-	if event.Type == streams.Applied && streams.OlderVersion(event.ResourceVersion, last.ResourceVersion) {
+	if event.Type == streams.Applied && streams.IsOlderVersion(event.ResourceVersion, last.ResourceVersion) {
 		last.Coalesced = streams.JoinCauses(last.Coalesced, event.Causes())
 		return true
 	}
@@ -268,7 +271,7 @@ func (c *conflation) dropStates(from *origin, listed string) {
 		}
 		held := entry.events[entry.taken:]
 		kept := slices.DeleteFunc(held, func(event streams.Event) bool {
-			return event.Type != streams.Deleted && !streams.OlderVersion(listed, event.ResourceVersion)
+			return event.Type != streams.Deleted && !streams.IsOlderVersion(listed, event.ResourceVersion)
 		})
 		c.size += len(kept) - len(held)
 		entry.events = entry.events[:entry.taken+len(kept)]

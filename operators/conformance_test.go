@@ -110,7 +110,7 @@ var operatorCases = []operatorCase{{
 	name: "Settle",
 	over: func(ctx context.Context, in streams.Stream[int], visit func()) observation {
 		busy := func() bool { visit(); return false }
-		return observe(ctx, operators.Settle(in, operators.SettleOptions{Quiet: quiet(time.Second), Busy: busy}), plain[bool])
+		return observe(ctx, operators.Settle(in, operators.SettleOptions{Quiet: second, Busy: busy}), plain[bool])
 	},
 	fails:    true,
 	swallows: true,

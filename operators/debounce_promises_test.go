@@ -136,7 +136,7 @@ func (h *history) checkKeys() error {
 			return fmt.Errorf("%s is lost", written(in.event))
 		}
 		object := said + string(in.event.Object.GetUID())
-		if !streams.OlderVersion(in.event.ResourceVersion, newest[object].event.ResourceVersion) {
+		if !streams.IsOlderVersion(in.event.ResourceVersion, newest[object].event.ResourceVersion) {
 			newest[object] = in
 		}
 	}
@@ -343,12 +343,12 @@ func state(moments []moment) map[string]string {
 			}
 		case streams.Applied:
 			same := held.Object != nil && held.Object.GetUID() == e.Object.GetUID()
-			if !graves[name+string(e.Object.GetUID())] && (!same || !streams.OlderVersion(e.ResourceVersion, held.ResourceVersion)) {
+			if !graves[name+string(e.Object.GetUID())] && (!same || !streams.IsOlderVersion(e.ResourceVersion, held.ResourceVersion)) {
 				now[name] = e
 			}
 		case streams.Deleted:
 			graves[name+string(e.Object.GetUID())] = true
-			if held.Object != nil && !streams.OlderVersion(e.ResourceVersion, held.ResourceVersion) {
+			if held.Object != nil && !streams.IsOlderVersion(e.ResourceVersion, held.ResourceVersion) {
 				delete(now, name) // Also an object of another uid, whose own deletion was missed.
 			}
 		}

@@ -19,7 +19,7 @@ func writing(requeueAfter time.Duration, err error) operators.Reconciler {
 		if name == "a" {
 			name = "b"
 		}
-		operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: podKey(name), ResourceVersion: "10", Sole: true})
+		operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: podKey(name), ResourceVersion: "10", Exclusive: true})
 		wait(ctx, time.Second)
 		return requeueAfter, err
 	}

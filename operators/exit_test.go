@@ -3,7 +3,6 @@ package operators_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -50,7 +49,7 @@ func TestAReconcilerThatEndsItsGoroutineFailsThatAttemptAlone(t *testing.T) {
 		if !errors.Is(first.Err, operators.ErrExited) || first.Duration != time.Second || first.RequeueAfter != 10*time.Second {
 			t.Errorf("the attempt failed with %v after %v, and is due again after %v", first.Err, first.Duration, first.RequeueAfter)
 		}
-		if want := "[{create Pod ns/b 9 false}]"; fmt.Sprint(first.Writes) != want {
+		if want := "[{create Pod ns/b 9 false}]"; described(first.Writes) != want {
 			t.Errorf("it wrote %v, want %v", first.Writes, want)
 		}
 		if inner.Err() == nil {

@@ -13,6 +13,16 @@ func (f *fifo[T]) len() int { return len(f.items) - f.first }
 // all returns the elements of the queue, in order. The slice is valid until the queue changes.
 func (f *fifo[T]) all() []T { return f.items[f.first:] }
 
+// peek returns the first element. The queue must not be empty.
+func (f *fifo[T]) peek() T { return f.items[f.first] }
+
+// clear removes all elements.
+func (f *fifo[T]) clear() {
+	if f.len() > 0 {
+		f.filter(func(T) bool { return false })
+	}
+}
+
 func (f *fifo[T]) push(item T) {
 	if len(f.items) == cap(f.items) && f.first > len(f.items)/2 {
 		f.items = slices.Delete(f.items, 0, f.first)

@@ -107,7 +107,8 @@ func (s *schedule) push(next *task) {
 	if next.queue.queued.len() == 0 {
 		s.turns.push(next.queue)
 	}
-	next.queue.queued.push(next)
+	s.tickets++
+	next.queue.queued.push(next, s.tickets)
 	s.queued++
 }
 

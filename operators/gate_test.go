@@ -1,6 +1,7 @@
 package operators_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,32 @@ func TestAnEarlyRequestDoesNotWaitForTheGate(t *testing.T) {
 		close(gate)
 		pass(time.Minute)
 		b.wantAttempts("0s b | 1m0.5s c | 2m0.5s a | 2m1.5s b")
+		b.stop()
+	})
+}
+
+func TestAnEarlyRequestStaysEarlyWhenItsAttemptAsksForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		attempts := 0
+		again := func(context.Context, operators.Request) (time.Duration, error) {
+			if attempts++; attempts < 4 {
+				return 10 * time.Second, nil
+			}
+			return 0, nil
+		}
+		b := newRig(t, again, operators.ReconcileOptions{Start: gate, Workers: 1})
+		b.in.send(early("a", "1"))
+		pass(15 * time.Second)
+		b.in.send(request("a", "2")) // It takes the place of the attempt that is due at 20 s.
+		pass(time.Minute)
+		b.wantAttempts("0s a | 10s a | 15s a | 25s a")
+		b.in.send(request("a", "3")) // The last attempt asked for nothing, so this one waits.
+		pass(time.Minute)
+		b.wantAttempts("0s a | 10s a | 15s a | 25s a")
+		close(gate)
+		pass(time.Minute)
+		b.wantAttempts("0s a | 10s a | 15s a | 25s a | 2m15s a")
 		b.stop()
 	})
 }

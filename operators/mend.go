@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
@@ -71,27 +72,41 @@ func (r *failureStreak) has(write echo) bool {
 	return false
 }
 
-// backoffOf returns the policy of waiting for a task: the one of its controller, if that has one.
-func (s *schedule) backoffOf(of *task) Backoff {
-	if own := of.queue.controller; own != nil && own.Backoff != (Backoff{}) {
-		return own.Backoff
+// delayOf returns how long a task waits after a number of failures in a row, which is 1 or more.
+func (s *schedule) delayOf(of *task, failures int) time.Duration {
+	own := of.queue.controller
+	if own != nil && own.Delay != nil {
+		var delay time.Duration
+		if lifecycle.Guard(func() error { delay = own.Delay(of.request.NamespacedName, failures); return nil }) == nil {
+			return min(max(delay, 0), longestDelay)
+		}
 	}
-	return s.backoff
+	if own != nil && own.Backoff != (Backoff{}) {
+		return own.Backoff.delay(failures)
+	}
+	return s.backoff.delay(failures)
 }
 
+// longestDelay bounds what Controller.Delay returns.
+const longestDelay = 24 * time.Hour
+
 // backOff makes a failed task wait for its backoff. later holds the requests that came during the
-// attempt.
-func (s *schedule) backOff(failed *task, result *Result, later Request, now time.Time) {
+// attempt, or is nil.
+func (s *schedule) backOff(failed *task, result *Result, later *laterRequest, now time.Time) {
 	if failed.streak == nil {
 		failed.streak = &failureStreak{}
 	}
 	failed.failures++
 	failed.streak.add(result, now)
-	mended := later.Mended && !failed.streak.isOwn(failed.mended)
-	failed.request = joined(result.Request, later) // The next attempt is for these causes too.
-	failed.request.Mended = mended
-	result.RequeueAfter = s.backoffOf(failed).delay(failed.failures)
+	mended := later != nil && later.SpecChanged && !failed.streak.isOwn(later.mended)
+	failed.request = result.Request // The next attempt is for these causes too.
+	if later != nil {
+		failed.request = joined(failed.request, later.Request)
+	}
+	failed.request.SpecChanged, failed.request.Routine = mended, false
+	result.RequeueAfter = s.delayOf(failed, failed.failures)
 	s.delay(failed, stateBackoff, now, now.Add(result.RequeueAfter))
+	s.unfinished.backsOff(failed.unfinished, failed.due)
 	if mended {
 		s.shortenBackoff(failed, later.Received, now)
 	}
@@ -104,12 +119,13 @@ func (s *schedule) backOff(failed *task, result *Result, later Request, now time
 func (s *schedule) shortenBackoff(mended *task, received, now time.Time) {
 	due := now
 	if mended.streak.mends > 0 {
-		due = mended.streak.ended.Add(s.backoffOf(mended).delay(mended.streak.mends))
+		due = mended.streak.ended.Add(s.delayOf(mended, mended.streak.mends))
 	}
 	if !due.Before(mended.due) {
 		return
 	}
 	mended.streak.mends++
+	s.unfinished.backsOff(mended.unfinished, due)
 	if due.After(now) {
 		mended.due = due
 		heap.Fix(&s.delays, mended.position)

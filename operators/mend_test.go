@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// mended returns a request that is Mended.
+// mended returns a request that is SpecChanged.
 func mended(text string, versions ...string) operators.Request {
 	made := request(text, versions...)
-	made.Mended = true
+	made.SpecChanged = true
 	return made
 }
 
@@ -75,10 +75,10 @@ func TestAnAttemptForAMendedObjectKnowsItsCausesAndWhenItWasMended(t *testing.T)
 		b.wantResults("a:error#1", "a:error#2", "a:success#3")
 		b.stop()
 		second := b.results[1]
-		if at := second.Received.Sub(b.started); requested(second.Request) != "pods/a(1 2 3)" || !second.Mended || at != 20*time.Second {
-			t.Errorf("the second attempt was for %s, mended %v, received after %v", requested(second.Request), second.Mended, at)
+		if at := second.Received.Sub(b.started); requested(second.Request) != "pods/a(1 2 3)" || !second.SpecChanged || at != 20*time.Second {
+			t.Errorf("the second attempt was for %s, mended %v, received after %v", requested(second.Request), second.SpecChanged, at)
 		}
-		if third := b.results[2]; third.Mended || third.Received.Sub(b.started) != 140*time.Second {
+		if third := b.results[2]; third.SpecChanged || third.Received.Sub(b.started) != 140*time.Second {
 			t.Errorf("the third attempt was for %+v", third.Request)
 		}
 	})
@@ -131,7 +131,7 @@ func TestTriggerSaysWhichChangesMend(t *testing.T) {
 			cluster := operators.Rule{Controller: "sets", Kind: podKind, Map: operators.Owner(setKind)}
 			for _, rules := range [][]operators.Rule{{self}, {self, self}, {self, cluster}} {
 				requests, _ := streams.Collect(t.Context(), operators.Trigger(streams.Of(made), operators.NewRules(rules...)))
-				if len(requests) != 1 || requests[0].Mended != test.want {
+				if len(requests) != 1 || requests[0].SpecChanged != test.want {
 					t.Errorf("got %+v, want one that is mended: %v", requests, test.want)
 				}
 			}
@@ -139,7 +139,7 @@ func TestTriggerSaysWhichChangesMend(t *testing.T) {
 	}
 	t.Run("not another object's owner", func(t *testing.T) {
 		requests, _ := streams.Collect(t.Context(), operators.Trigger(streams.Of(change(1, nil, owned("a", "!x"))), operators.NewRules(owners)))
-		if len(requests) != 1 || requests[0].Mended {
+		if len(requests) != 1 || requests[0].SpecChanged {
 			t.Errorf("got %+v, want one that is not mended", requests)
 		}
 	})
@@ -176,7 +176,7 @@ func (c *cluster) write(lag time.Duration, spec bool) string {
 }
 
 func (c *cluster) record(ctx context.Context, version string, sole bool) {
-	operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: podKey("a"), ResourceVersion: version, Sole: sole})
+	operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: podKey("a"), ResourceVersion: version, Exclusive: sole})
 }
 
 // attempts runs a reconciler for the object over some time, and returns when its attempts started.

@@ -108,6 +108,7 @@ func (p *pool) worker(ctx context.Context) error {
 		}
 		p.mu.Unlock()
 	}()
+	var ended time.Time // when the last attempt of this worker ended
 	for {
 		for !p.mayStart() {
 			p.update()
@@ -117,17 +118,27 @@ func (p *pool) worker(ctx context.Context) error {
 			p.idle++
 			p.work.Wait()
 			p.idle--
-			p.waking = false
+			p.waking, ended = false, time.Time{}
 		}
 		task := p.schedule.start()
 		p.update()
 		p.mu.Unlock()
-		current = newAttempt(ctx, task, either(task.controller.Timeout, p.timeout))
-		result, ended := current.conclude(current.call())
+		current = newAttempt(ctx, task, either(task.controller.Timeout, p.timeout), startedAt(task, ended))
+		var result Result
+		result, ended = current.conclude(current.call())
 		current = nil
 		p.mu.Lock()
 		p.record(task, &result, ended)
 	}
+}
+
+// startedAt returns when a task was started by a worker whose last attempt ended at a time. The worker has not
+// waited since, so it need not ask the clock again if the task was ready before.
+func startedAt(task *task, ended time.Time) time.Time {
+	if ended.Before(task.queuedAt) || ended.IsZero() {
+		return time.Now()
+	}
+	return ended
 }
 
 // either returns the first duration, or the second one if the first is 0.

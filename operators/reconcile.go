@@ -8,6 +8,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/reactivex/rxgo/v2"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Defaults of [ReconcileOptions].
@@ -30,7 +31,7 @@ type Controller struct {
 	Reconcile Reconciler
 
 	// IgnoreEchoes drops requests whose only causes are the controller's own writes to or for the
-	// same object, if these are certain: see [Write.Sole]. A foreign write is never taken for an
+	// same object, if these are certain: see [Write.Exclusive]. A foreign write is never taken for an
 	// echo, because each write has a resource version of its own. Set IgnoreEchoes if one call does
 	// everything that it can do. Leave it unset if the reconciler relies on a call after its own
 	// write.
@@ -48,6 +49,11 @@ type Controller struct {
 	MaxConcurrent int           // attempts that run at once: 1 to 1024; by default as many as there are workers
 	Timeout       time.Duration // of one attempt: 1 ms to 24 h
 	Backoff       Backoff       // between attempts that fail
+
+	// Delay, if set, takes the place of Backoff: it returns how long an object waits after a number of
+	// failures in a row, which is 1 or more. Below 0 counts as 0, and more than 24 h as 24 h. It must
+	// be fast. It is called from one goroutine at a time. If it panics, Backoff applies.
+	Delay func(object types.NamespacedName, failures int) time.Duration
 }
 
 // Validate returns an error for a limit that is out of its range.
@@ -150,16 +156,20 @@ func (o ReconcileOptions) Validate() error {
 //
 //   - One pool of workers serves all controllers, each in turn, and reserves a share of the workers
 //     for each: see ReconcileOptions.Workers.
+//   - Among the queued objects of a controller, the first are objects with an event, a retry, a timer or
+//     a request of a stream. Objects that only a list has shown follow, and then objects with a Routine
+//     request. While less urgent objects wait, every fourth turn goes to the object that has waited the
+//     longest.
 //   - One attempt at a time is in flight for each object. Requests that come meanwhile cause
 //     exactly one more. Requests that wait are coalesced into one, with all their causes.
 //   - An attempt that fails is repeated after a backoff of its object. Requests that come before
 //     neither shorten nor lengthen the backoff. A success ends it.
-//   - A Mended request ends the backoff: the next attempt starts at once, or as soon as the attempt
+//   - A SpecChanged request ends the backoff: the next attempt starts at once, or as soon as the attempt
 //     in flight has failed. If that attempt fails too, the backoff is as long as after any other
 //     failure.
-//   - Further Mended requests in the same streak of failures wait for a separate backoff, which
+//   - Further SpecChanged requests in the same streak of failures wait for a separate backoff, which
 //     begins anew. A request whose causes are the writes of the failed attempts themselves does not
-//     count as Mended.
+//     count as SpecChanged.
 //   - A panic is a failure, with its stack in the error. So is runtime.Goexit: see [ErrExited].
 //
 // When ctx ends, requests that wait are left to the next start. Attempts in flight may finish

@@ -55,6 +55,7 @@ var modelBackoff = operators.Backoff{First: 4 * time.Millisecond, Max: 20 * time
 func (p plan) starts(requests []arrival, open, until time.Duration) (starts []time.Duration) {
 	const never = time.Duration(1 << 62)
 	last, early := time.Duration(-1), false // the last start, and whether its request was BeforeSync
+	kept := false                           // whether the next request is BeforeSync because the last one was
 	// next returns when the gate lets something pass that came since the last start, at from or
 	// later.
 	next := func(from time.Duration) time.Duration {
@@ -74,8 +75,9 @@ func (p plan) starts(requests []arrival, open, until time.Duration) (starts []ti
 	failures, mends := 0, 0
 	for now := next(0); now < until; {
 		if failures == 0 {
-			early = false
+			early = kept
 		}
+		kept = false
 		for _, request := range requests {
 			early = early || request.early && request.at > last && request.at <= now
 		}
@@ -102,6 +104,13 @@ func (p plan) starts(requests []arrival, open, until time.Duration) (starts []ti
 				now = min(next(due), max(due, open))
 			}
 			continue
+		case planned.outcome == operators.Requeued && early && end < open && !slices.ContainsFunc(requests, func(request arrival) bool { return request.at > last && request.at <= end }):
+			kept, now = true, end+planned.again
+			for _, request := range requests {
+				if request.at > end {
+					now = min(now, request.at)
+				}
+			}
 		case planned.outcome == operators.Requeued && next(end) != end:
 			now = min(next(end), max(end+planned.again, open))
 		default:
@@ -169,7 +178,7 @@ func lived(t *testing.T, plans map[string]plan, arrivals []arrival, workers int,
 	for i, arrival := range arrivals {
 		pass(arrival.at - time.Since(started))
 		made := request(arrival.name, fmt.Sprint(i))
-		made.BeforeSync, made.Mended = arrival.early, arrival.mended
+		made.BeforeSync, made.SpecChanged = arrival.early, arrival.mended
 		in.send(made)
 	}
 	pass(until - time.Since(started))

@@ -39,7 +39,7 @@ func TestAnAttemptYieldsAResultWithWhatCausedIt(t *testing.T) {
 		if second.Queued != 2*time.Second || second.Started.Sub(b.started) != 3*time.Second || second.Duration != 3*time.Second || second.RequeueAfter != 0 {
 			t.Errorf("it was queued %v, started after %v, took %v, again after %v", second.Queued, second.Started.Sub(b.started), second.Duration, second.RequeueAfter)
 		}
-		if want := "[{patch Pod ns/a 8 false} {create Pod ns/b 9 false}]"; fmt.Sprint(second.Writes) != want {
+		if want := "[{patch Pod ns/a 8 false} {create Pod ns/b 9 false}]"; described(second.Writes) != want {
 			t.Errorf("it wrote %v, want %v", second.Writes, want)
 		}
 		if b.flow.In.Load() != 3 || b.flow.Out.Load() != 2 {

@@ -27,8 +27,7 @@ func outcomeOf(result *Result) Outcome {
 		}
 		return Succeeded
 	}
-	var terminal *terminalError
-	if errors.As(result.Err, &terminal) {
+	if IsTerminal(result.Err) {
 		return Ended
 	}
 	return Failed
@@ -53,10 +52,13 @@ type Write struct {
 	Key             streams.Key
 	ResourceVersion string // of the object as written; empty after a deletion
 
-	// Sole reports whether the resource version is certainly of this write. It is after a creation,
+	// Exclusive reports whether the resource version is certainly of this write. It is after a creation,
 	// and after a write that is conditional on another version. Any other write may change nothing;
 	// its answer then has the version of an earlier write, perhaps by another client.
-	Sole bool
+	Exclusive bool
+
+	Asked    time.Time // when the request was sent; zero if the client does not say
+	Answered time.Time // when the API server had answered; RecordWrite sets it
 }
 
 // Terminal marks an error that another attempt cannot fix; only a change can. It returns nil for
@@ -66,6 +68,12 @@ func Terminal(err error) error {
 		return nil
 	}
 	return &terminalError{err}
+}
+
+// IsTerminal reports whether an error was marked by [Terminal], or wraps one that was.
+func IsTerminal(err error) bool {
+	var terminal *terminalError
+	return errors.As(err, &terminal)
 }
 
 type terminalError struct{ err error }

@@ -99,7 +99,7 @@ func (r *retried) want(t *testing.T, waiting int64, objects, failing int, want s
 	if got := r.log.String(); got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
-	gotObjects, gotFailing := r.rules.Unanswered()
+	gotObjects, gotFailing := r.rules.PendingRetries()
 	if flow := r.rules.Stats(); flow.Waiting.Load() != waiting || flow.Running.Load() != 0 || gotObjects != objects || gotFailing != failing {
 		t.Errorf("%d wait, %d run, and of %d objects %d are failing; want %d, 0, %d and %d",
 			flow.Waiting.Load(), flow.Running.Load(), gotObjects, gotFailing, waiting, objects, failing)
@@ -324,7 +324,7 @@ func TestAPartOfTheRulesIsAskedAgainWithTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moody{panics: map[string]int{"a": 1}}
 		r := newRetried(t, m.rule("moody"), self)
-		requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(change(1, nil, owned("a"))), r.rules.Of("moody")))
+		requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(change(1, nil, owned("a"))), r.rules.ForController("moody")))
 		if len(requests) != 0 || len(errs) != 1 {
 			t.Errorf("got %v and %v", requests, errs)
 		}
@@ -337,7 +337,7 @@ func TestAPartOfTheRulesIsAskedAgainWithTheOthers(t *testing.T) {
 func TestWithoutRetriesNothingIsKept(t *testing.T) {
 	rules := operators.NewRules((&moody{panics: map[string]int{"a": 1}}).rule("moody"))
 	_, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(change(1, nil, owned("a"))), rules))
-	if objects, _ := rules.Unanswered(); objects != 0 || len(errs) != 1 {
+	if objects, _ := rules.PendingRetries(); objects != 0 || len(errs) != 1 {
 		t.Errorf("%d objects wait, after %v", objects, errs)
 	}
 }

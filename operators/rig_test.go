@@ -159,3 +159,12 @@ func taken(item rxgo.Item) string {
 	}
 	return strings.Join(all, " ")
 }
+
+// described returns writes without their times.
+func described(writes []operators.Write) string {
+	said := make([]string, 0, len(writes))
+	for _, write := range writes {
+		said = append(said, fmt.Sprint(write.Verb, " ", write.Key, " ", write.ResourceVersion, " ", write.Exclusive))
+	}
+	return "[{" + strings.Join(said, "} {") + "}]"
+}

@@ -39,13 +39,13 @@ func (s *schedule) setRoster(now *roster) {
 func (s *schedule) dropTasks(of *controllerQueue) {
 	if of.queued.len() > 0 {
 		s.turns.filter(func(other *controllerQueue) bool { return other != of })
-		of.queued = fifo[*task]{}
+		of.queued = taskQueue{}
 	}
 	for name, waiting := range of.tasks.items {
 		s.untrack(waiting)
 		switch waiting.state {
 		case stateRunning:
-			waiting.again, waiting.later = false, Request{}
+			waiting.later = nil
 			continue
 		case stateHeld:
 			s.leaveGate(waiting)

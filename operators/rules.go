@@ -54,9 +54,9 @@ func (r *Rules) Remove(controller string) {
 	r.asks.remove(controller)
 }
 
-// Of returns the current rules of a controller, for example for a [Trigger] over changes of the
+// ForController returns the current rules of a controller, for example for a [Trigger] over changes of the
 // past. If a rule panics there, Retries of r calls it again.
-func (r *Rules) Of(controller string) *Rules {
+func (r *Rules) ForController(controller string) *Rules {
 	part := &Rules{all: r.all, asks: r.asks}
 	theirs := rulesByKind{}
 	for kind, rules := range *r.byKind.Load() {
@@ -78,10 +78,10 @@ func (r *Rules) Of(controller string) *Rules {
 // row no longer counts as Waiting.
 func (r *Rules) Stats() *StageStats { return &r.asks.stats }
 
-// Unanswered returns the number of objects for which a rule panicked and has to be called again,
+// PendingRetries returns the number of objects for which a rule panicked and has to be called again,
 // summed over the rules. failing is the number of objects for which a rule has panicked at least
 // FailingAfter times in a row. See [Retries].
-func (r *Rules) Unanswered() (objects, failing int) {
+func (r *Rules) PendingRetries() (objects, failing int) {
 	r.asks.mu.Lock()
 	defer r.asks.mu.Unlock()
 	return len(r.asks.known), r.asks.failing

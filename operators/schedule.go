@@ -24,7 +24,7 @@ type schedule struct {
 	delays      delays
 	delaysSoFar int  // numbers the delays: see task.sequence
 	gate        gate // for all controllers: see ReconcileOptions.Start
-	tickets     int  // numbers the waits at gates: see task.ticket
+	tickets     int  // numbers the waits: see task.ticket
 	held        int  // tasks that wait for a gate
 	queued      int  // tasks that wait for a worker
 	waiting     int  // tasks that are held or queued, back off, or are due again soon
@@ -41,11 +41,11 @@ type controllerQueue struct {
 	controller *Controller // nil after a removal, while attempts are in flight
 	unknown    bool        // the name has no controller, and is not remembered as removed
 	tasks      table[types.NamespacedName, *task]
-	queued     fifo[*task] // first come, first served
-	gate       gate        // for this controller alone: see Controller.Held
-	running    int         // attempts of this controller, without attempts of a former one of the name
-	held       int         // tasks that wait for a gate
-	backingOff int         // tasks that back off, or are due again soon
+	queued     taskQueue
+	gate       gate // for this controller alone: see Controller.Held
+	running    int  // attempts of this controller, without attempts of a former one of the name
+	held       int  // tasks that wait for a gate
+	backingOff int  // tasks that back off, or are due again soon
 }
 
 // target identifies the controller and the object of a request.
@@ -59,21 +59,27 @@ type task struct {
 	queue      *controllerQueue
 	controller *Controller // the controller that works on it
 	state      taskState
-	request    Request         // the request that waits, or is worked on
-	again      bool            // requests came during the attempt
-	later      Request         // the requests that came during the attempt, joined
-	mended     []streams.Cause // causes of the requests during the attempt that are Mended
-	failures   int             // in a row
-	streak     *failureStreak  // of failures; nil without a failure
+	request    Request        // the request that waits, or is worked on
+	later      *laterRequest  // the requests that came during the attempt; nil if none came
+	failures   int            // in a row
+	streak     *failureStreak // of failures; nil without a failure
 	queuedAt   time.Time
 	due        time.Time
-	counted    bool  // in backingOff
-	gate       *gate // the gate that it waits for
-	ticket     int   // of its last wait for a gate
-	sequence   int   // number of this delay: of two that are due at once, the older goes first
-	position   int   // in delays
+	counted    bool    // in backingOff
+	gate       *gate   // the gate that it waits for
+	ticket     int     // of its last wait for a gate or for a worker
+	urgency    urgency // while it is queued
+	sequence   int     // number of this delay: of two that are due at once, the older goes first
+	position   int     // in delays
 
 	unfinished *unfinished // its entry in schedule.unfinished, or nil
+}
+
+// laterRequest is what came for an object during an attempt, joined. Most attempts end before
+// anything comes.
+type laterRequest struct {
+	Request
+	mended []streams.Cause // causes of the requests that are SpecChanged
 }
 
 // taskState is what a task waits for.
@@ -158,9 +164,13 @@ func (s *schedule) accept(to *controllerQueue, request *Request, now time.Time) 
 	switch known.state {
 	case stateQueued:
 		known.request = joined(known.request, *request)
+		if more := urgencyOf(request); more < known.urgency {
+			s.tickets++
+			to.queued.raise(known, more, s.tickets)
+		}
 	case stateBackoff:
-		request.Mended = request.Mended && !known.streak.isOwn(request.Causes)
-		if known.request = joined(known.request, *request); request.Mended {
+		request.SpecChanged = request.SpecChanged && !known.streak.isOwn(request.Causes)
+		if known.request = joined(known.request, *request); request.SpecChanged {
 			s.shortenBackoff(known, request.Received, now)
 		}
 	case stateHeld:
@@ -168,16 +178,17 @@ func (s *schedule) accept(to *controllerQueue, request *Request, now time.Time) 
 			s.passGate(known, request.Received)
 		}
 	case stateRunning:
-		if request.Mended {
-			known.mended = streams.JoinCauses(known.mended, request.Causes)
+		if known.later == nil {
+			known.later = &laterRequest{Request: *request}
+		} else {
+			known.later.Request = joined(known.later.Request, *request)
 		}
-		if !known.again {
-			known.again, known.later = true, *request
-			return
+		if request.SpecChanged {
+			known.later.mended = streams.JoinCauses(known.later.mended, request.Causes)
 		}
-		known.later = joined(known.later, *request)
 	case stateRequeue:
 		heap.Remove(&s.delays, known.position)
+		request.BeforeSync = request.BeforeSync || known.request.BeforeSync
 		known.request = *request
 		s.enqueue(known, now) // First, so that the schedule never looks idle in between.
 		s.endDelay(known)
@@ -206,7 +217,8 @@ func (s *schedule) newTask(of *controllerQueue, request *Request) *task {
 func joined(first, second Request) Request {
 	first.Causes = streams.JoinCauses(first.Causes, second.Causes)
 	first.BeforeSync = first.BeforeSync || second.BeforeSync
-	first.Mended = first.Mended || second.Mended
+	first.SpecChanged = first.SpecChanged || second.SpecChanged
+	first.Routine = first.Routine && second.Routine
 	if !second.Received.IsZero() && second.Received.Before(first.Received) {
 		first.Received = second.Received
 	}
@@ -255,17 +267,16 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	if stays && by.IgnoreEchoes {
 		to := target{queue.name, result.NamespacedName}
 		for _, write := range result.Writes {
-			if write.Sole {
+			if write.Exclusive {
 				s.echoes.Add(echo{write.Key, write.ResourceVersion}, to)
 			}
 		}
-		if finished.again && s.isEcho(to, finished.later.Causes) {
-			finished.again, finished.later = false, Request{}
+		if finished.later != nil && s.isEcho(to, finished.later.Causes) {
+			finished.later = nil
 		}
 	}
-	again, later := finished.again, finished.later
-	finished.again, finished.later = false, Request{}
-	finished.request = Request{Controller: queue.name, NamespacedName: result.NamespacedName}
+	later := finished.later
+	finished.later = nil
 	if stays && !queue.unknown {
 		s.track(finished, result)
 	}
@@ -275,21 +286,22 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	switch {
 	case stays && result.Outcome == Failed:
 		s.backOff(finished, result, later, now)
-	case again:
+	case later != nil:
 		finished.resetFailures()
-		finished.request = later
+		finished.request = later.Request
 		s.enqueue(finished, now)
 	case stays && result.Outcome == Requeued:
 		finished.resetFailures()
+		finished.request = Request{Controller: queue.name, NamespacedName: result.NamespacedName}
+		finished.request.BeforeSync = result.BeforeSync && !(s.gate.open && queue.gate.open)
 		s.delay(finished, stateRequeue, now, now.Add(result.RequeueAfter))
 	case finished.unfinished != nil:
 		finished.resetFailures()
-		finished.state = stateEnded
+		finished.request, finished.state = Request{}, stateEnded
 	default:
 		s.dropTask(result.NamespacedName, finished)
 		s.dropIfUnused(queue)
 	}
-	finished.mended = nil
 	s.running--
 	if stays {
 		s.setRunning(queue, queue.running-1)

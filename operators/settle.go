@@ -20,7 +20,16 @@ type SettleOptions struct {
 	// has not settled, however long it has been silent. Optional. It must be fast, and safe to call
 	// from any goroutine.
 	Busy func() bool
+
+	// Last returns when something last happened. It is for activity that is too frequent for an item
+	// each time: with Last, the input needs an item only for what happens after true was emitted.
+	// Optional. It must be fast.
+	Last func() time.Time
 }
+
+// look is how often Settle calls Last at least, until it emits true. The quiet period may shrink
+// between two items.
+const look = 100 * time.Millisecond
 
 // Settle emits false at the start. It emits true once no item has come for the quiet period and Busy
 // reports false, and false again when the next item comes. Errors count as items, and are dropped.
@@ -35,13 +44,19 @@ func Settle[T any](in streams.Stream[T], options SettleOptions) streams.Stream[b
 		panic(fmt.Errorf("settle: Quiet is not set; give the quiet period"))
 	}
 	quiet := func() time.Duration { return max(options.Quiet(), time.Millisecond) }
+	next := func(left time.Duration) time.Duration {
+		if options.Last != nil {
+			return min(left, look)
+		}
+		return left
+	}
 	return streams.Lift(in, func(ctx context.Context, in <-chan rxgo.Item, out streams.Sink[bool]) {
 		settled := false
 		if !out.Send([]bool{false}) {
 			return
 		}
 		last := time.Now()
-		timer := time.NewTimer(quiet())
+		timer := time.NewTimer(next(quiet()))
 		defer timer.Stop()
 		for {
 			was := settled
@@ -54,15 +69,20 @@ func Settle[T any](in streams.Stream[T], options SettleOptions) streams.Stream[b
 				}
 				settled = false
 				last = time.Now()
-				timer.Reset(quiet())
+				timer.Reset(next(quiet()))
 			case <-timer.C:
+				if options.Last != nil {
+					if at := options.Last(); at.After(last) {
+						last = at
+					}
+				}
 				// The quiet period may have grown since the timer was set.
 				left := quiet() - time.Since(last)
 				if left <= 0 && options.Busy != nil && options.Busy() {
 					left = quiet()
 				}
 				if settled = left <= 0; !settled {
-					timer.Reset(left)
+					timer.Reset(next(left))
 				}
 			}
 			if settled != was && !out.Send([]bool{settled}) {

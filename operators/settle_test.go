@@ -12,7 +12,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
-func quiet(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+func second() time.Duration { return time.Second }
 
 func TestSettleTellsWhenNothingCameForTheQuietTime(t *testing.T) {
 	for name, test := range map[string]debounceTest{
@@ -25,7 +25,7 @@ func TestSettleTellsWhenNothingCameForTheQuietTime(t *testing.T) {
 		"the end emits nothing":          {"400ms a@1 | 500ms", "0s false"},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			stream := operators.Settle(scheduled(test.in), operators.SettleOptions{Quiet: quiet(time.Second)})
+			stream := operators.Settle(scheduled(test.in), operators.SettleOptions{Quiet: second})
 			if got := logged(stream.Observe(t.Context()), plain[bool]); got != test.out {
 				t.Errorf("input %s\ngot   %s\nwant  %s", test.in, got, test.out)
 			}
@@ -44,7 +44,7 @@ func TestNothingIsQuietWhileSomethingIsBusy(t *testing.T) {
 			wait(ctx, 2*time.Second)
 			stats.Waiting.Add(-1)
 		})
-		stream := operators.Settle(scheduled("500ms a@1 | 20s"), operators.SettleOptions{Quiet: quiet(time.Second), Busy: stats.Busy})
+		stream := operators.Settle(scheduled("500ms a@1 | 20s"), operators.SettleOptions{Quiet: second, Busy: stats.Busy})
 		// Settle calls Busy after each quiet period, from 1.5 s on. The stage is busy until 6.2 s.
 		if got, want := logged(stream.Observe(t.Context()), plain[bool]), "0s false | 6.5s true"; got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -80,6 +80,44 @@ func TestTheQuietTimeMayChange(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhatSettleIsNotSentButFindsCountsToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last atomic.Pointer[time.Time]
+		mark := func() { now := time.Now(); last.Store(&now) }
+		mark()
+		parallel(t, func(ctx context.Context) {
+			for _, after := range []time.Duration{500 * time.Millisecond, 900 * time.Millisecond, 950 * time.Millisecond} { // until 2.35 s
+				wait(ctx, after)
+				mark()
+			}
+			wait(ctx, 2150*time.Millisecond) // 4.5 s, half a second after the item
+			mark()
+		})
+		stream := operators.Settle(scheduled("4s a@1 | 9s"), operators.SettleOptions{
+			Quiet: second, Last: func() time.Time { return *last.Load() },
+		})
+		if got, want := logged(stream.Observe(t.Context()), plain[bool]), "0s false | 3.35s true | 4s false | 5.5s true"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+func TestAQuietTimeThatShrinksBetweenTwoItemsIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		period := func() time.Duration {
+			if time.Since(began) < 2*time.Second {
+				return time.Hour
+			}
+			return 2500 * time.Millisecond
+		}
+		stream := operators.Settle(scheduled("9s"), operators.SettleOptions{Quiet: period, Last: func() time.Time { return began }})
+		if got, want := logged(stream.Observe(t.Context()), plain[bool]), "0s false | 2.5s true"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
 }
 
 func TestSettleNeedsAQuietTime(t *testing.T) {

@@ -15,9 +15,10 @@ import (
 type Request struct {
 	Controller string
 	types.NamespacedName
-	Causes     []streams.Cause // what happened, oldest first; empty for a timer
-	BeforeSync bool            // whether the request skips the wait for ReconcileOptions.Start and Controllers.Open
-	Mended     bool            // whether an attempt may succeed that failed before, since the object itself changed: see Trigger
+	Causes      []streams.Cause // what happened, oldest first; empty for a timer
+	BeforeSync  bool            // whether the request skips the wait for ReconcileOptions.Start and Controllers.Open; an attempt that asks for another keeps this
+	Routine     bool            // whether it is a periodic check without a cause, for which other requests do not wait
+	SpecChanged bool            // whether an attempt may succeed that failed before, since the object itself changed: see Trigger
 
 	// Received is when the oldest cause was received. For a retry or a timer, it is when that was
 	// due. For a request that waited for a gate, it is when the gate opened, or when a BeforeSync
@@ -35,6 +36,11 @@ type Rule struct {
 	// so that an object that changes hands concerns both owners. It must be fast, and safe for use
 	// by many goroutines.
 	Map func(object streams.Object) []types.NamespacedName
+
+	// MapChange, if set, takes the place of Map: it returns the controller's objects that a change
+	// concerns. A request for an object of the changed object's own name may be SpecChanged, as without
+	// Map. It must be fast, and safe for use by many goroutines.
+	MapChange func(change streams.Change) []types.NamespacedName
 
 	// When, if set, is a predicate: it reports whether a change makes requests. It must be fast,
 	// and safe for use by many goroutines.
@@ -86,7 +92,7 @@ func ownerOf(object streams.Object, kind schema.GroupKind) string {
 // A rule that panics is a [streams.Error] for that change. The errors of a batch are joined, and
 // follow its requests. [Retries] describes what becomes of the change.
 //
-// A request from a rule without Map is for the changed object itself. It is Mended if the object
+// A request from a rule without Map is for the changed object itself. It is SpecChanged if the object
 // was added or recreated, or has another generation; for a kind without generations, after any
 // change.
 //
@@ -119,6 +125,13 @@ func mapChange(rule *Rule, change *streams.Change, requests *[]Request, before i
 			return nil
 		}
 		beforeSync := rule.BeforeSync != nil && change.New != nil && rule.BeforeSync(change.New)
+		if rule.MapChange != nil {
+			for _, object := range rule.MapChange(*change) {
+				mended := object == change.Key.NamespacedName && mends(change)
+				*requests = appendRequest(*requests, before, rule.Controller, object, change, beforeSync, mended)
+			}
+			return nil
+		}
 		if rule.Map == nil {
 			*requests = appendRequest(*requests, before, rule.Controller, change.Key.NamespacedName, change, beforeSync, mends(change))
 			return nil
@@ -140,7 +153,7 @@ func appendRequest(requests []Request, before int, controller string, object typ
 	for i := before; i < len(requests); i++ {
 		if requests[i].NamespacedName == object && requests[i].Controller == controller {
 			requests[i].BeforeSync = requests[i].BeforeSync || beforeSync
-			requests[i].Mended = requests[i].Mended || mended
+			requests[i].SpecChanged = requests[i].SpecChanged || mended
 			return requests
 		}
 	}
@@ -150,6 +163,6 @@ func appendRequest(requests []Request, before int, controller string, object typ
 		Causes:         change.Causes,
 		Received:       change.Received,
 		BeforeSync:     beforeSync,
-		Mended:         mended,
+		SpecChanged:    mended,
 	})
 }

@@ -190,3 +190,30 @@ func TestARuleThatPanicsIsAnErrorAndTheOtherRulesGoOn(t *testing.T) {
 		t.Errorf("errors %v, want those of the bad rule for each change, with its key", errs)
 	}
 }
+
+func TestARuleMayMapTheWholeChange(t *testing.T) {
+	moved := operators.Rule{Controller: "moves", Kind: podKind, MapChange: func(change streams.Change) []types.NamespacedName {
+		if change.Old == nil || change.New == nil {
+			return nil
+		}
+		return []types.NamespacedName{{Name: change.Old.GetLabels()["at"] + "-" + change.New.GetLabels()["at"]}, change.Key.NamespacedName}
+	}}
+	at := func(place string, generation int64) *metav1.PartialObjectMetadata {
+		made := owned("a")
+		made.Labels, made.Generation = map[string]string{"at": place}, generation
+		return made
+	}
+	changes := []streams.Change{change(1, nil, at("x", 1)), change(2, at("x", 1), at("y", 2)), change(3, at("y", 2), at("z", 2)), change(4, at("z", 2), nil)}
+	requests, errs := streams.Collect(t.Context(), operators.Trigger(streams.Of(changes...), operators.NewRules(moved)))
+	if len(errs) > 0 {
+		t.Error(errs)
+	}
+	var got []string
+	for _, request := range requests {
+		got = append(got, fmt.Sprintf("%s %t", requested(request), request.SpecChanged))
+	}
+	want := []string{"moves/x-y(2) false", "moves/a(2) true", "moves/y-z(3) false", "moves/a(3) false"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

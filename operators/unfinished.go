@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -42,6 +43,7 @@ type UnfinishedKey struct {
 	Failures int  // in a row
 	Terminal bool // no attempt follows without a change
 	Err      error
+	Due      time.Time // of a key that backs off, when the next attempt is due
 }
 
 // unfinished is the entry of one key in one run. Only the schedule of that run changes it, with the
@@ -73,11 +75,36 @@ func (u *Unfinished) CountOf(controller string) UnfinishedCount {
 // Failing returns the keys that are failing or ended with a Terminal error, sorted by controller,
 // namespace and name. It returns the first most of them.
 func (u *Unfinished) Failing(most int) []UnfinishedKey {
+	return u.first(most, func(known *unfinished) bool { return known.Terminal || known.failing() })
+}
+
+// FailedOf returns the keys of one controller whose last attempt failed, sorted and limited as by Failing.
+func (u *Unfinished) FailedOf(controller string, most int) []UnfinishedKey {
+	return u.first(most, func(known *unfinished) bool { return known.Controller == controller && known.Err != nil })
+}
+
+// ObjectsOf returns the objects of the keys of one controller, in no order.
+func (u *Unfinished) ObjectsOf(controller string) (objects []types.NamespacedName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	first := make([]UnfinishedKey, 0, min(max(most, 0), u.total.Failing+u.total.Terminal))
+	if u.by[controller] == nil {
+		return nil
+	}
 	for known := range u.keys.items {
-		if !known.Terminal && !known.failing() {
+		if known.Controller == controller {
+			objects = append(objects, known.NamespacedName)
+		}
+	}
+	return objects
+}
+
+// first returns the first most of the keys that are wanted.
+func (u *Unfinished) first(most int, wanted func(*unfinished) bool) []UnfinishedKey {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var first []UnfinishedKey
+	for known := range u.keys.items {
+		if !wanted(known) {
 			continue
 		}
 		at, _ := slices.BinarySearchFunc(first, known.UnfinishedKey, compareKeys)
@@ -113,6 +140,16 @@ func (u *Unfinished) note(known *unfinished, now UnfinishedKey) {
 	known.UnfinishedKey = now
 	u.keys.set(known, struct{}{})
 	u.count(known, 1)
+}
+
+// backsOff records when the next attempt of a key is due. It does nothing if the key is not tracked.
+func (u *Unfinished) backsOff(known *unfinished, due time.Time) {
+	if known == nil {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	known.Due = due
 }
 
 // forget removes a key.

@@ -218,7 +218,7 @@ func TestTheFirstListOfARealServerHasEachWriteBeforeAndNothingElseIsAskedFor(t *
 		}
 		f := watchOn(t, kind, options)
 		f.until("the list", f.says("ListEnd"))
-		if f.start != "" || streams.OlderVersion(f.version, written.ResourceVersion) {
+		if f.start != "" || streams.IsOlderVersion(f.version, written.ResourceVersion) {
 			t.Errorf("the list at %s has to reach %q, and the last write was at %s", f.version, f.start, written.ResourceVersion)
 		}
 		if !f.holds(names...)() {

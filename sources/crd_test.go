@@ -57,15 +57,20 @@ func newStable(t *testing.T) *stable {
 	return made
 }
 
-// install creates the definition.
+// install creates the definition of horses.
 func (s *stable) install(t *testing.T) {
 	t.Helper()
+	define(t, s.definitions, "horses", "Horse", apiextensionsv1.NamespaceScoped)
+}
+
+func define(t *testing.T, definitions apiextensions.CustomResourceDefinitionInterface, plural, kind string, scope apiextensionsv1.ResourceScope) {
+	t.Helper()
 	open := true
-	_, err := s.definitions.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: horses.GroupResource().String()},
+	_, err := definitions.Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + horses.Group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: horses.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "horses", Singular: "horse", Kind: "Horse", ListKind: "HorseList"},
+			Group: horses.Group, Scope: scope,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind), Kind: kind, ListKind: kind + "List"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &open}},
@@ -187,6 +192,28 @@ func TestMetadataComesAsProtobufOfBuiltInAndOfCustomKinds(t *testing.T) {
 			if managed := f.held["pegasus"].GetManagedFields(); len(managed) > 0 {
 				t.Errorf("the managed fields are kept: %v", managed)
 			}
+		}
+	}
+}
+
+func TestAWatchFindsAnIrregularPluralAndTheScope(t *testing.T) {
+	definitions, err := apiextensions.NewForConfig(clustertest.Shared(t).AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	define(t, definitions.CustomResourceDefinitions(), "oxen", "Ox", apiextensionsv1.ClusterScoped)
+	t.Cleanup(func() {
+		if err := definitions.CustomResourceDefinitions().Delete(context.Background(), "oxen."+horses.Group, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	ox := horses.GroupVersion().WithKind("Ox")
+	for _, pageSize := range []int{0, 500} {
+		kind := kindOf(t, &unstructured.Unstructured{}, sources.OfKind(ox))
+		f := watchOn(t, kind, sources.WatchOptions{PageSize: pageSize})
+		f.until("the list", f.says("ListEnd"))
+		if kind.Resource() != "oxen" || kind.Namespaced() {
+			t.Errorf("with pages of %d, the kind is served as %s, namespaced %v", pageSize, kind.Resource(), kind.Namespaced())
 		}
 	}
 }

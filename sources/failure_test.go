@@ -10,8 +10,10 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
@@ -51,7 +53,7 @@ func TestARefusedRequestIsToldWithItsVerbAndResource(t *testing.T) {
 				if len(seen.errs) != 1 || !errors.As(seen.errs[0], &refused) || !errors.As(seen.errs[0], &reported) {
 					t.Fatalf("the failures are %v", seen.errs)
 				}
-				if refused.Verb != "list" || refused.Kind.Resource != "configmaps" || refused.Namespace != test.in || !test.is(refused) {
+				if refused.Verb != "list" || refused.Kind.Resource() != "configmaps" || refused.Namespace != test.in || !test.is(refused) {
 					t.Errorf("the request was %+v", refused)
 				}
 				same(t, "failures", seen.failures(), []string{test.want})
@@ -118,8 +120,11 @@ func TestAKindThatDoesNotExistYetIsTriedAgainWithBackoff(t *testing.T) {
 }
 
 func TestARequestErrorSaysWhereAClusterScopedKindIs(t *testing.T) {
-	kind := sources.Kind{Resource: "nodes"}
-	err := &sources.RequestError{Verb: "watch", Kind: kind, Err: errors.New("no way")}
+	kind, err := sources.KindOf(scheme.Scheme, &corev1.Node{}, sources.ClusterScoped())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = &sources.RequestError{Verb: "watch", Kind: kind, Err: errors.New("no way")}
 	if err.Error() != "cannot watch nodes in the cluster: no way" {
 		t.Errorf("the error is %v", err)
 	}
@@ -147,15 +152,18 @@ func TestStatusFollowsTheWatch(t *testing.T) {
 		connection := made.open()
 		connection.send(t, "ADDED", configMap("a", "x", "5"))
 		check("while the list streams in", sources.Listing, 0, 1, 1)
-		if last := status.Last.Load(); last != 0 {
-			t.Errorf("the last event was at %d, want none", last)
+		if since, came := status.Silence(); came {
+			t.Errorf("the last event came %v ago, want none", since)
 		}
 		connection.listed(t, "8")
 		check("after the list", sources.Watching, 1, 1, 1)
 		pass(t, time.Minute)
 		connection.send(t, "BOOKMARK", configMap("", "", "9"))
-		if last := status.Last.Load(); last != time.Now().UnixNano() {
-			t.Errorf("the last event was at %d, want %d", last, time.Now().UnixNano())
+		if since, came := status.Silence(); !came || since != 0 {
+			t.Errorf("the last bookmark came %v ago (%v), want now", since, came)
+		}
+		if since, came := status.Quiet(); !came || since != time.Minute {
+			t.Errorf("the last event came %v ago (%v), want a minute", since, came)
 		}
 		connection.cut()
 		connection = server.next(t).open()

@@ -24,7 +24,11 @@ func (s *sink) first() {
 	_ = lifecycle.Guard(func() error { // Decoding may panic, for example in reflect.
 		ctx, cancel := w.within(s.ctx, maxAnswer)
 		defer cancel()
-		list, err := w.get(ctx, metav1.ListOptions{FieldSelector: w.options.First, Limit: int64(cmp.Or(w.options.PageSize, firstPage))})
+		query := metav1.ListOptions{FieldSelector: w.options.First, Limit: int64(cmp.Or(w.options.PageSize, firstPage))}
+		list, err := w.get(ctx, query)
+		if moved, _ := w.relocated(ctx, err); moved {
+			list, err = w.get(ctx, query)
+		}
 		if apierrors.IsBadRequest(err) { // The request will never succeed; the caller has to correct the selector.
 			w.queue.Error(s.ctx, &streams.Error{Source: w.name, Err: &RequestError{
 				Verb: "list", Kind: w.kind, Namespace: w.namespace, Err: fmt.Errorf("option First %q: %w", w.options.First, err),

@@ -80,7 +80,7 @@ func NamesItsKind(of reflect.Type) bool {
 }
 
 // named returns an object of the kind whose type names its kind, with that kind.
-func (k Kind) named(object streams.Object) streams.Object {
+func (k *Kind) named(object streams.Object) streams.Object {
 	if NamesItsKind(k.kept) && object.GetObjectKind().GroupVersionKind() != k.GroupVersionKind {
 		object.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
 	}
@@ -191,7 +191,9 @@ func (k *Kind) asUnstructured() error {
 
 // Projected converts an object of the kind to the form that is kept. It takes an object from the
 // API server, or a whole one that a client wrote. The result may share parts with the object.
-func (k Kind) Projected(object streams.Object) (streams.Object, error) {
+func (k Kind) Projected(object streams.Object) (streams.Object, error) { return k.projected(object) }
+
+func (k *Kind) projected(object streams.Object) (streams.Object, error) {
 	given := reflect.TypeOf(object)
 	switch {
 	case given == k.kept:
@@ -213,6 +215,12 @@ func (k Kind) Projected(object streams.Object) (streams.Object, error) {
 		return k.complete(k.project.make(whole), whole), nil
 	case k.form == Projected:
 		return nil, fmt.Errorf("a %v is projected from a %v, not from a %v", k.kept, k.project.from, given)
+	case k.kept == reflect.TypeFor[*unstructured.Unstructured]():
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return nil, fmt.Errorf("creating a map from a %v: %w", given, err)
+		}
+		return k.named(&unstructured.Unstructured{Object: content}), nil
 	}
 	encoded, err := json.Marshal(object)
 	if err == nil {
@@ -226,7 +234,7 @@ func (k Kind) Projected(object streams.Object) (streams.Object, error) {
 }
 
 // complete sets the metadata that the runtime itself reads.
-func (k Kind) complete(made, whole streams.Object) streams.Object {
+func (k *Kind) complete(made, whole streams.Object) streams.Object {
 	if reflect.ValueOf(made).IsNil() {
 		panic(fmt.Sprintf("the projection of %v returned nil for %s", k.GroupVersionKind, streams.KeyOf(k.GroupKind(), whole)))
 	}
@@ -241,7 +249,12 @@ func (k Kind) complete(made, whole streams.Object) streams.Object {
 // AsWatched converts an object to the form in which a watch with these options keeps it. See
 // [Kind.Projected].
 func AsWatched(kind Kind, options WatchOptions, object streams.Object) (streams.Object, error) {
-	kept, err := kind.Projected(object)
+	return asWatched(&kind, &options, object)
+}
+
+// asWatched does what AsWatched does, without copies: a watch calls it for each event.
+func asWatched(kind *Kind, options *WatchOptions, object streams.Object) (streams.Object, error) {
+	kept, err := kind.projected(object)
 	if err != nil {
 		return nil, err
 	}

@@ -90,11 +90,11 @@ func TestTheGoTypeSaysWhatIsKeptAndAskedFor(t *testing.T) {
 		{kindOf(t, &hero{}, sources.OfKind(heroes.WithKind("Hero")), sources.Plural("heroes")), sources.Whole,
 			"Hero.example.org", "/apis/example.org/v1/heroes", json},
 	} {
-		if test.kind.Form() != test.form || test.kind.GroupKind().String() != test.name || !test.kind.Namespaced {
+		if test.kind.Form() != test.form || test.kind.GroupKind().String() != test.name || !test.kind.Namespaced() {
 			t.Errorf("%v is %v, kept in form %v", test.kind.Type(), test.kind.GroupVersionKind, test.kind.Form())
 		}
 		recorder := &recorder{}
-		if err := clientOf(t, test.kind, recorder).Get().Resource(test.kind.Resource).Do(t.Context()).Error(); err != nil {
+		if err := clientOf(t, test.kind, recorder).Get().Resource(test.kind.Resource()).Do(t.Context()).Error(); err != nil {
 			t.Fatal(err)
 		}
 		if got := recorder.last.Header.Get("Accept"); got != test.accepted {

@@ -27,11 +27,11 @@ const maxAnswer = 70 * time.Second
 // maxWait bounds how long a source waits because the server asks it to.
 const maxWait = 30 * time.Second
 
-func (o WatchOptions) patience() time.Duration {
+func (o *WatchOptions) patience() time.Duration {
 	return time.Duration(patiencePart * float64(o.MaxStaleness))
 }
 
-func (o WatchOptions) probeTimeout() time.Duration {
+func (o *WatchOptions) probeTimeout() time.Duration {
 	return min(maxAnswer, time.Duration(probePart*float64(o.MaxStaleness)))
 }
 
@@ -89,7 +89,7 @@ func (f *freshness) wrote(version string) {
 
 // name records a version that the server reported. The caller holds the lock.
 func (f *freshness) name(version string) {
-	if f.named == "" || streams.OlderVersion(f.named, version) {
+	if f.named == "" || streams.IsOlderVersion(f.named, version) {
 		f.named = version
 	}
 }
@@ -126,15 +126,19 @@ func (f *freshness) saw(version string, at time.Time, patience time.Duration) (m
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.active = at
-	if streams.OlderVersion(f.newest, version) || f.newest == "" {
+	if streams.IsOlderVersion(f.newest, version) || f.newest == "" {
+		if f.named == f.newest {
+			f.named = version
+		} else {
+			f.name(version)
+		}
 		f.newest = version
-		f.name(version)
 	}
 	switch {
 	case !f.listed || f.lost:
 		return false
 	case f.required != "":
-		mark = !streams.OlderVersion(version, f.required)
+		mark = !streams.IsOlderVersion(version, f.required)
 	default:
 		mark = patience > 0 && at.Sub(f.confirmed) > patience/2 // The server sends no bookmarks, or few.
 	}
@@ -147,7 +151,7 @@ func (f *freshness) saw(version string, at time.Time, patience time.Duration) (m
 // mark records that everything up to a version was emitted.
 func (f *freshness) mark(version string, at time.Time) {
 	f.confirmed = at
-	if f.required != "" && !streams.OlderVersion(version, f.required) {
+	if f.required != "" && !streams.IsOlderVersion(version, f.required) {
 		f.required = ""
 	}
 }
@@ -158,7 +162,7 @@ func (f *freshness) bookmarked(version string, at time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.active = at
-	if f.listed && streams.OlderVersion(version, f.newest) {
+	if f.listed && streams.IsOlderVersion(version, f.newest) {
 		f.relist = true
 		return false
 	}
@@ -176,10 +180,10 @@ func (f *freshness) replaced(version, head, known string, asked time.Time) (rese
 	if head == "" {
 		head = version
 	}
-	if reset = f.listed && streams.OlderVersion(head, known); reset {
+	if reset = f.listed && streams.IsOlderVersion(head, known); reset {
 		f.newest, f.named = "", ""
 	}
-	if streams.OlderVersion(f.newest, version) || f.newest == "" {
+	if streams.IsOlderVersion(f.newest, version) || f.newest == "" {
 		f.newest = version
 	}
 	f.name(head)
@@ -188,7 +192,7 @@ func (f *freshness) replaced(version, head, known string, asked time.Time) (rese
 		f.resumed = time.Now()
 	}
 	f.required, f.confirmed, f.active, f.streaming = "", asked, time.Now(), false
-	if streams.OlderVersion(version, head) {
+	if streams.IsOlderVersion(version, head) {
 		f.required = head
 	}
 	f.listed, f.lost, f.relist = true, false, false
@@ -228,6 +232,14 @@ func (f *freshness) found(head string, at time.Time) (all bool) {
 		f.mark(head, at)
 	}
 	return all
+}
+
+// again makes a list take the place of the open watch, and of the next one.
+func (f *freshness) again() {
+	f.mu.Lock()
+	f.relist = true
+	f.mu.Unlock()
+	f.stop()
 }
 
 // takeRelist reports whether a list has to take the place of the next watch, and clears that flag.
@@ -322,7 +334,7 @@ func (f *freshness) probed(open *openWatch, head, known string, now time.Time, p
 	switch {
 	case f.open != open || !f.streaming && now.Sub(f.confirmed) < patience:
 		return isAnswered
-	case f.listed && !f.lost && head != "" && !streams.OlderVersion(f.newest, head) && !streams.OlderVersion(head, known):
+	case f.listed && !f.lost && head != "" && !streams.IsOlderVersion(f.newest, head) && !streams.IsOlderVersion(head, known):
 		f.mark(head, now)
 		return isConfirmed
 	}

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -19,9 +20,10 @@ import (
 // objects are kept. Create it with [KindOf].
 type Kind struct {
 	schema.GroupVersionKind
-	Resource   string // the plural of the URL, such as "statefulsets"
-	Namespaced bool
 
+	at       *location // shared by all copies
+	plural   string    // given by Plural
+	cluster  bool      // ClusterScoped was given
 	scheme   *runtime.Scheme
 	kept     reflect.Type // a pointer type, as wire is
 	wire     reflect.Type // what the API server's answers are decoded into
@@ -36,11 +38,24 @@ type Kind struct {
 // KindOption gives KindOf a fact that it cannot know, or changes an assumption.
 type KindOption func(*Kind)
 
-// Plural sets the plural in URLs, if it is not the regular one.
-func Plural(resource string) KindOption { return func(k *Kind) { k.Resource = resource } }
+// Plural sets the plural in URLs. The API server names an irregular plural itself: see [Kind.Locate].
+// Plural spares the request.
+func Plural(resource string) KindOption {
+	return func(k *Kind) {
+		k.plural = resource
+		k.at.resource.Store(&resource)
+	}
+}
 
-// ClusterScoped declares that the kind has no namespaces.
-func ClusterScoped() KindOption { return func(k *Kind) { k.Namespaced = false } }
+// ClusterScoped declares that the kind has no namespaces. It is needed if watches are limited to some
+// namespaces, and spares a request otherwise: see [Kind.Locate].
+func ClusterScoped() KindOption {
+	return func(k *Kind) {
+		k.cluster = true
+		k.at.unscoped.Store(true)
+		k.at.scopeKnown.Store(true)
+	}
+}
 
 // OfKind names the kind of an object whose Go type is in no scheme. The type is then a projection
 // of the kind: the API server's JSON is decoded into the fields that the type has, and the rest is
@@ -60,9 +75,13 @@ func OfKind(kind schema.GroupVersionKind) KindOption {
 //   - Any other type keeps the fields that it has. [Project] fills them from the whole object, and
 //     [OfKind] by their names.
 //
-// KindOf assumes that the kind is namespaced and that its plural is regular.
+// KindOf makes no request. It assumes that the kind is namespaced and that its plural is regular, until
+// the API server says otherwise: see [Kind.Locate].
 func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption) (Kind, error) {
-	kind := Kind{Namespaced: true, scheme: scheme, kept: reflect.TypeOf(object), failures: &failures{}}
+	if object == nil {
+		return Kind{}, errors.New("finding the kind of nil: give an object")
+	}
+	kind := Kind{at: &location{}, scheme: scheme, kept: reflect.TypeOf(object), failures: &failures{}}
 	if kind.kept.Kind() != reflect.Pointer {
 		return Kind{}, fmt.Errorf("finding the kind of %T: give a pointer to a struct", object)
 	}
@@ -94,9 +113,9 @@ func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption
 	if err != nil {
 		return Kind{}, err
 	}
-	if kind.Resource == "" {
+	if kind.at.resource.Load() == nil {
 		plural, _ := meta.UnsafeGuessKindToResource(kind.GroupVersionKind)
-		kind.Resource = plural.Resource
+		kind.at.resource.Store(&plural.Resource)
 	}
 	return kind, nil
 }

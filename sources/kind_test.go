@@ -68,16 +68,16 @@ func TestKindOfFindsThePlaceInTheAPI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kind.Resource != test.resource || !kind.Namespaced {
-			t.Errorf("%T is %s, namespaced %v; want %s", test.object, kind.Resource, kind.Namespaced, test.resource)
+		if kind.Resource() != test.resource || !kind.Namespaced() {
+			t.Errorf("%T is %s, namespaced %v; want %s", test.object, kind.Resource(), kind.Namespaced(), test.resource)
 		}
 	}
 }
 
 func TestAKindCanBeClusterScoped(t *testing.T) {
 	kind, err := sources.KindOf(scheme.Scheme, &corev1.Node{}, sources.ClusterScoped())
-	if err != nil || kind.Namespaced {
-		t.Errorf("namespaced is %v: %v", kind.Namespaced, err)
+	if err != nil || kind.Namespaced() {
+		t.Errorf("namespaced is %v: %v", kind.Namespaced(), err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestOnlyTypesOfKubernetesTravelAsProtobuf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := client.Get().Resource(kind.Resource).Do(t.Context()).Error(); err != nil {
+		if err := client.Get().Resource(kind.Resource()).Do(t.Context()).Error(); err != nil {
 			t.Fatal(err)
 		}
 		if got := recorder.last.Header.Get("Accept"); got != test.want {

@@ -121,9 +121,12 @@ func (k Kind) isEmptyList(body []byte) error {
 // List requests a list of the kind, or a page of one, in one namespace, or in all if namespace is empty.
 // client is one that [Kind.Client] has made. An answer that is not a list of the kind is an error.
 func (k Kind) List(ctx context.Context, client rest.Interface, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+	if !k.isRegular() {
+		_ = k.Locate(ctx, client) // If it fails, the answer to the list shows why.
+	}
 	return k.listed(ctx, client.Get().
-		NamespaceIfScoped(namespace, k.Namespaced && namespace != "").
-		Resource(k.Resource).
+		NamespaceIfScoped(namespace, k.Namespaced() && namespace != "").
+		Resource(k.Resource()).
 		VersionedParams(&options, metav1.ParameterCodec))
 }
 
@@ -140,7 +143,11 @@ func (k Kind) listed(ctx context.Context, request *rest.Request) (runtime.Object
 	if err := result.Into(list); err != nil {
 		return nil, because(ctx, err)
 	}
-	return list, k.isListOf(list, result)
+	if err := k.isListOf(list, result); err != nil {
+		return list, err
+	}
+	k.at.served.Store(true)
+	return list, nil
 }
 
 // EachItem visits the objects of a list of the kind, in the form that is kept. Each object has memory
@@ -176,9 +183,14 @@ func (w *watcher) kept(list runtime.Object) (*internalversion.List, error) {
 	made := &internalversion.List{ListMeta: metav1.ListMeta{
 		ResourceVersion: head.GetResourceVersion(), Continue: head.GetContinue(), RemainingItemCount: head.GetRemainingItemCount(),
 	}}
-	keep := w.options.keep()
+	if sharded, is := head.(metav1.ShardedListInterface); is && w.options.Selecting.server() != "" {
+		w.status.ServerSelects.Store(sharded.GetShardInfo() != nil)
+	}
+	keep, selection := w.options.keep(), w.options.Selecting.current()
 	err = w.kind.EachItem(list, func(kept streams.Object) error {
-		keep(kept)
+		if keep(kept); !selection.Has(kept) {
+			return nil
+		}
 		made.Items = append(made.Items, kept)
 		return nil
 	})

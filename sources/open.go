@@ -17,6 +17,8 @@ type openWatch struct {
 	ended  atomic.Bool
 	cancel context.CancelFunc
 	over   func() // called when the reflector is done with the watch
+
+	selector string // of the selection, with which it was requested
 }
 
 // Stop ends the watch. The reflector calls it when the watch has ended, and also when the server
@@ -39,6 +41,7 @@ func (o *openWatch) end() {
 // is empty.
 func (w *watcher) open(ctx context.Context, options metav1.ListOptions, head string) (watch.Interface, error) {
 	options.Watch = true
+	selector := w.options.Selecting.server()
 	request := w.request(options)
 	if options.TimeoutSeconds != nil {
 		request = request.Timeout(time.Duration(*options.TimeoutSeconds) * time.Second)
@@ -53,9 +56,11 @@ func (w *watcher) open(ctx context.Context, options metav1.ListOptions, head str
 		cancel(nil)
 		return nil, err
 	}
+	w.kind.at.served.Store(true)
 	w.status.Watches.Add(1)
-	opened := &openWatch{Interface: stream, cancel: func() { cancel(nil) }, over: func() { w.ended(ctx) }}
+	opened := &openWatch{Interface: stream, selector: selector, cancel: func() { cancel(nil) }, over: func() { w.ended(ctx) }}
 	w.fresh.opened(opened, head, options.SendInitialEvents != nil)
+	w.selecting.poke()
 	return opened, nil
 }
 

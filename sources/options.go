@@ -51,6 +51,11 @@ type WatchOptions struct {
 	// form.
 	Transform func(object streams.Object)
 
+	// Selecting, if set, restricts the watch to a selection of the objects, which may change. The source
+	// emits nothing before the first selection. It may emit objects outside of the selection: the cache
+	// drops them.
+	Selecting *Selecting
+
 	// Status, if set, reports how the watch is doing. Give each Status to one watch only.
 	Status *Status
 }
@@ -87,7 +92,7 @@ func (o WatchOptions) Validate() error {
 	return nil
 }
 
-func (o WatchOptions) keep() func(streams.Object) {
+func (o *WatchOptions) keep() func(streams.Object) {
 	if o.Transform == nil {
 		return dropManagedFields
 	}

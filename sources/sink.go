@@ -39,7 +39,7 @@ func (s *sink) kept(object any) (streams.Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: a %T is not a Kubernetes object", s.watcher.name, object)
 	}
-	return AsWatched(s.watcher.kind, s.watcher.options, given)
+	return asWatched(&s.watcher.kind, &s.watcher.options, given)
 }
 
 func (s *sink) Bookmark(resourceVersion string) error {
@@ -56,7 +56,8 @@ func (s *sink) Bookmark(resourceVersion string) error {
 
 // Replace emits a complete list.
 func (s *sink) Replace(objects []any, resourceVersion string) error {
-	events := make([]streams.Event, 0, len(objects)+2)
+	selection := s.watcher.options.Selecting.current()
+	events := make([]streams.Event, 0, len(objects)+3)
 	start := s.event(streams.ListStart)
 	start.ResourceVersion, start.Received = s.watcher.head, s.watcher.askedAt
 	events = append(events, start)
@@ -65,7 +66,9 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 		if err != nil {
 			return err
 		}
-		events = append(events, event)
+		if selection.Has(event.Object) {
+			events = append(events, event)
+		}
 	}
 	end := s.event(streams.ListEnd)
 	end.ResourceVersion = resourceVersion
@@ -73,10 +76,19 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 	w.asked = false
 	w.emitting.Lock()
 	defer w.emitting.Unlock()
+	if w.options.Selecting.number() != w.listed { // The list lacks a part of what is selected now.
+		w.fresh.again()
+		return nil
+	}
 	events[0].Reset = w.fresh.replaced(resourceVersion, w.head, w.known, w.askedAt)
 	w.status.Lists.Add(1)
 	w.status.refuse(w, false)
-	w.queue.Put(s.ctx, append(events, end)...)
+	if events = append(events, end); w.options.Selecting != nil {
+		events = append(events, w.selected(w.listed))
+		w.selecting.read, w.selecting.lists = w.listed, w.selecting.lists+1
+		w.selecting.poke()
+	}
+	w.queue.Put(s.ctx, events...)
 	w.status.set(w, Watching) // After Put: a list in flight still counts as held.
 	return nil
 }
@@ -101,6 +113,7 @@ func (s *sink) of(kind streams.EventType, object any) (streams.Event, error) {
 	if err != nil {
 		return streams.Event{}, err
 	}
+	s.watcher.kind.at.sees(kept)
 	event := s.event(kind)
 	event.Key = streams.KeyOf(event.Key.GroupKind, kept)
 	event.Object = kept

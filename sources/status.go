@@ -8,21 +8,28 @@ import (
 
 // Status reports how a watch is doing. It may be read from any goroutine.
 type Status struct {
-	Lists     atomic.Int64 // lists completed
-	Watches   atomic.Int64 // watches opened
-	Errors    atomic.Int64 // requests and watches that failed, except where a fallback took their place
-	Probes    atomic.Int64 // requests for the current version, made because a watch was silent for long
-	Last      atomic.Int64 // when the last event or bookmark came, in Unix nanoseconds
-	LastEvent atomic.Int64 // when the last event came, in Unix nanoseconds
-	State     atomic.Int32 // a WatchState; the worst one of several namespaces
+	Lists   atomic.Int64 // lists completed
+	Watches atomic.Int64 // watches opened
+	Errors  atomic.Int64 // requests and watches that failed, except where a fallback took their place
+	Probes  atomic.Int64 // requests for the current version, made because a watch was silent for long
+	State   atomic.Int32 // a WatchState; the worst one of several namespaces
 
-	lastAt, lastEventAt atomic.Int64 // as Last and LastEvent, since epoch, on the monotonic clock
+	// ServerSelects is true if the server itself leaves out what does not belong to the selection: see
+	// WatchOptions.Selecting.
+	ServerSelects atomic.Bool
+
+	lastEvent, lastBookmark atomic.Int64 // when the last one came, since epoch, on the monotonic clock; 0 for never
 
 	// OnRefusal, if set before the watch begins, is called with true when the server begins to
 	// refuse the first list of a namespace: it does not serve the kind, or forbids the list. It is
 	// called with false when no namespace is refused any more. OnRefusal must be fast, and must not
 	// call the status.
 	OnRefusal func(refused bool)
+
+	// OnMissing, if set before the watch begins, is called when the server no longer knows the path of
+	// a kind that it has listed before: the definition of the kind may be deleted. It may be called
+	// again for each retry. OnMissing must be fast, and must not call the status.
+	OnMissing func()
 
 	mu      sync.Mutex
 	states  map[*watcher]WatchState
@@ -73,21 +80,21 @@ func (s *Status) RecordWrite(namespace, version string) {
 
 // Silence returns how long ago the last event or bookmark came, or false if none has come. It uses
 // the monotonic clock, so setting the system clock has no effect.
-func (s *Status) Silence() (since time.Duration, came bool) { return ago(s.lastAt.Load()) }
+func (s *Status) Silence() (since time.Duration, came bool) {
+	return ago(max(s.lastEvent.Load(), s.lastBookmark.Load()))
+}
 
 // Quiet returns how long ago the last event came, or false if none has come. Unlike
 // [Status.Silence], it ignores bookmarks.
-func (s *Status) Quiet() (since time.Duration, came bool) { return ago(s.lastEventAt.Load()) }
+func (s *Status) Quiet() (since time.Duration, came bool) { return ago(s.lastEvent.Load()) }
 
 // came records that an event or a bookmark came from the server.
 func (s *Status) came(at time.Time, isEvent bool) {
-	wall, steady := at.UnixNano(), int64(at.Sub(epoch))
-	s.Last.Store(wall)
-	s.lastAt.Store(steady)
+	last := &s.lastBookmark
 	if isEvent {
-		s.LastEvent.Store(wall)
-		s.lastEventAt.Store(steady)
+		last = &s.lastEvent
 	}
+	last.Store(int64(at.Sub(epoch)))
 }
 
 func ago(at int64) (time.Duration, bool) {

@@ -51,7 +51,7 @@ func Watch(client rest.Interface, kind Kind, options WatchOptions) streams.Strea
 	if options.Status == nil {
 		options.Status = &Status{}
 	}
-	if !kind.Namespaced || len(options.Namespaces) == 0 {
+	if !kind.Namespaced() || len(options.Namespaces) == 0 {
 		return observe(client, kind, options, "")
 	}
 	var each []streams.Stream[streams.Event]
@@ -76,6 +76,7 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 		}
 		w.queue.Held = &w.held
 		w.fresh.woken = make(chan struct{}, 1)
+		w.selecting.woken = make(chan struct{}, 1)
 		if namespace != "" {
 			w.name += " in " + namespace
 		}
@@ -84,6 +85,9 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 		group := lifecycle.New(ctx)
 		group.Go(w.name, w.reflect)
 		group.Go(w.name+" guard", w.guard)
+		if options.Selecting != nil {
+			group.Go(w.name+" selection", w.followSelection)
+		}
 		w.queue.Drain(group.Context(), out)
 		group.Stop()
 		if err := group.Wait(); err != nil {
@@ -94,6 +98,9 @@ func observe(client rest.Interface, kind Kind, options WatchOptions, namespace s
 
 // reflect runs the reflector until ctx ends.
 func (w *watcher) reflect(ctx context.Context) error {
+	if !w.options.Selecting.begun(ctx) {
+		return nil
+	}
 	into := &sink{w, ctx}
 	into.first()
 	reflector := cache.NewReflectorWithOptions(w.lister(), w.kind.New(), into, cache.ReflectorOptions{
@@ -141,12 +148,12 @@ type RequestError struct {
 func (e *RequestError) Error() string {
 	where := "in all namespaces"
 	switch {
-	case !e.Kind.Namespaced:
+	case !e.Kind.Namespaced():
 		where = "in the cluster"
 	case e.Namespace != "":
 		where = "in namespace " + e.Namespace
 	}
-	return fmt.Sprintf("cannot %s %s %s: %v", e.Verb, e.Kind.Resource, where, e.Err)
+	return fmt.Sprintf("cannot %s %s %s: %v", e.Verb, e.Kind.Resource(), where, e.Err)
 }
 
 // Unwrap returns the API server's answer, or the error that took its place.

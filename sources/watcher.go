@@ -31,6 +31,7 @@ type watcher struct {
 	name      string
 	queue     *streams.Queue[streams.Event]
 	listing   chan struct{} // full while a plain list is in flight
+	selecting selecting
 
 	fresh    freshness
 	emitting sync.Mutex   // held while fresh and the events that depend on it change together
@@ -41,6 +42,7 @@ type watcher struct {
 	asked   bool      // head belongs to the list in flight
 	askedAt time.Time // when the list in flight was requested
 	known   string    // the newest version in fresh at that time
+	listed  int64     // the number of the selection at that time
 	failed  error     // why the attempt has failed; the plain list that follows returns it instead of asking again
 }
 
@@ -71,6 +73,7 @@ func (w *watcher) watch(ctx context.Context, options metav1.ListOptions) (watch.
 func (w *watcher) stream(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w.status.set(w, Listing)
 	w.head, w.asked, w.askedAt, w.known = "", false, time.Now(), w.fresh.known()
+	w.listed = w.options.Selecting.number()
 	if options.ResourceVersion != "" { // The streamed list may be as old as this version.
 		head, err := w.askHead(ctx, maxAnswer)
 		if err != nil {
@@ -79,6 +82,12 @@ func (w *watcher) stream(ctx context.Context, options metav1.ListOptions) (watch
 		w.head, w.asked = head, true
 	}
 	stream, err := w.open(ctx, options, "")
+	if err != nil {
+		var moved bool
+		if moved, err = w.relocated(ctx, err); moved {
+			stream, err = w.open(ctx, options, "")
+		}
+	}
 	if err == nil || isTooOld(err) || cannotStream(err) { // If the server cannot stream, the reflector requests a plain list instead.
 		return stream, err
 	}
@@ -134,7 +143,7 @@ func (w *watcher) list(ctx context.Context, options metav1.ListOptions) (runtime
 
 func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*internalversion.List, error) {
 	if !w.asked {
-		w.askedAt, w.known = time.Now(), w.fresh.known()
+		w.askedAt, w.known, w.listed = time.Now(), w.fresh.known(), w.options.Selecting.number()
 		w.head = "" // Without a version, a list is as current as a quorum read at the time of the request.
 		if options.ResourceVersion != "" {
 			head, err := w.askHead(ctx, maxAnswer)
@@ -148,6 +157,12 @@ func (w *watcher) page(ctx context.Context, options metav1.ListOptions) (*intern
 	ctx, cancel := w.within(ctx, maxAnswer)
 	defer cancel()
 	list, err := w.get(ctx, options)
+	if err != nil {
+		var moved bool
+		if moved, err = w.relocated(ctx, err); moved {
+			list, err = w.get(ctx, options)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +182,7 @@ func (w *watcher) resume(ctx context.Context, options metav1.ListOptions) (watch
 		if err != nil {
 			return nil, w.fail(ctx, "watch", err)
 		}
-		if streams.OlderVersion(head, known) { // The server's versions went back.
+		if streams.IsOlderVersion(head, known) { // The server's versions went back.
 			return nil, errRelist
 		}
 		connected.ResourceVersion = head
@@ -198,10 +213,11 @@ var errRelist = apierrors.NewResourceExpired("the watch cannot resume; relisting
 
 func (w *watcher) request(options metav1.ListOptions) *rest.Request {
 	options.LabelSelector, options.FieldSelector = w.options.LabelSelector, both(w.options.FieldSelector, options.FieldSelector)
+	options.ShardSelector = w.options.Selecting.server()
 	return w.client.Get().
 		MaxRetries(1). // With more retries, a server that keeps answering Retry-After would not count as lost.
 		NamespaceIfScoped(w.namespace, w.namespace != "").
-		Resource(w.kind.Resource).
+		Resource(w.kind.Resource()).
 		VersionedParams(&options, metav1.ParameterCodec)
 }
 
@@ -234,6 +250,9 @@ func (w *watcher) report(ctx context.Context, err error) {
 	if refused && !w.fresh.isListed() { // The watch counts as refused until the first list, whatever else fails.
 		w.status.refuse(w, true)
 	}
+	if isUnknownPath(err) && w.fresh.isListed() && w.status.OnMissing != nil {
+		w.status.OnMissing()
+	}
 	lost := w.fresh.lose()
 	w.fresh.stop() // When the reflector resumes, it sees that the server is lost.
 	if lost {
@@ -252,6 +271,6 @@ func (w *watcher) bookmark(version string, at time.Time) streams.Event {
 // event returns an event without an object. Its key says which kind and namespace it covers.
 func (w *watcher) event(kind streams.EventType) streams.Event {
 	event := streams.Event{Type: kind, Source: w.name, Received: time.Now()}
-	event.Key.GroupKind, event.Key.Namespace = w.kind.GroupKind(), w.namespace
+	event.Key.Group, event.Key.Kind, event.Key.Namespace = w.kind.Group, w.kind.Kind, w.namespace
 	return event
 }

@@ -186,7 +186,7 @@ func throughQueue(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 // throughInputs adds a stream to Inputs. As with Drain, an error marks the end.
 func throughInputs(in streams.Stream[int], _ func(int)) streams.Stream[int] {
 	end := errors.New("end")
-	inputs := streams.NewInputs[int]()
+	inputs := streams.NewMergeHub[int]()
 	inputs.Add(streams.Create(func(ctx context.Context, out streams.Sink[int]) {
 		defer out.Error(end)
 		err := streams.ForEach(ctx, in, func(batch []int) { out.Send(batch) }, func(err error) { out.Error(err) })
@@ -220,7 +220,7 @@ func forEachOperator(t *testing.T, test func(t *testing.T, c operatorCase)) {
 func ignore(int) {}
 
 func TestEveryOperatorHasACase(t *testing.T) {
-	takesNoStream := []string{"NewBatch", "Recycle", "NewInputs", "Add", "NewQueue", "Put", "Send", "Error", "Item", "Channel", "Values", "Observe", "NewSubject", "Observed", "End"}
+	takesNoStream := []string{"NewBatch", "Recycle", "NewMergeHub", "Add", "NewQueue", "Put", "Send", "Error", "Item", "Channel", "Values", "Observe", "NewSubject", "Observed", "End"}
 	for _, name := range exported(t) {
 		known := slices.ContainsFunc(operatorCases, func(c operatorCase) bool { return c.name == name })
 		if !known && !slices.Contains(takesNoStream, name) {

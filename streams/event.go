@@ -68,6 +68,9 @@ type EventType uint8
 // cannot be compared with later versions. The list replaces all objects of the source, even objects
 // that seem newer.
 //
+// A source whose [Selection] has grown emits the objects of the new part as Applied, and then Selected. Its
+// key is the one of a Bookmark.
+//
 // The source vouches for its version as of the Received time. For ListStart, that is when the
 // source requested the list. For ListEnd, Bookmark and Connected, it is when the server answered.
 const (
@@ -79,9 +82,10 @@ const (
 	Bookmark                          // the source has seen everything up to ResourceVersion
 	Disconnected                      // the source has lost the API server, or is refused
 	Connected                         // the source has resumed; ResourceVersion was current then
+	Selected                          // the source has emitted all objects of the selection whose number is ResourceVersion
 )
 
-var eventTypes = [...]string{"Unknown", "ListStart", "Listed", "ListEnd", "Applied", "Deleted", "Bookmark", "Disconnected", "Connected"}
+var eventTypes = [...]string{"Unknown", "ListStart", "Listed", "ListEnd", "Applied", "Deleted", "Bookmark", "Disconnected", "Connected", "Selected"}
 
 func (t EventType) String() string {
 	if int(t) >= len(eventTypes) {
@@ -161,9 +165,12 @@ func appendCauses(causes []Cause, more ...Cause) []Cause {
 	return causes
 }
 
-// OlderVersion reports whether resource version a is older than b. Versions of one kind are
+// IsOlderVersion reports whether resource version a is older than b. Versions of one kind are
 // comparable since Kubernetes 1.35. The result is false if either one is malformed.
-func OlderVersion(a, b string) bool {
+func IsOlderVersion(a, b string) bool {
+	if len(a) > len(b) || len(a) == len(b) && a >= b { // The common case of an event needs no look at the digits.
+		return false
+	}
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }

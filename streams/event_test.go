@@ -30,7 +30,7 @@ func TestTypesHaveNames(t *testing.T) {
 	for got, want := range map[fmt.Stringer]string{
 		streams.EventType(0): "Unknown", streams.ListStart: "ListStart", streams.Listed: "Listed", streams.ListEnd: "ListEnd",
 		streams.Applied: "Applied", streams.Deleted: "Deleted", streams.Bookmark: "Bookmark", streams.Disconnected: "Disconnected",
-		streams.Connected: "Connected", streams.EventType(9): "Unknown",
+		streams.Connected: "Connected", streams.Selected: "Selected", streams.EventType(10): "Unknown",
 		streams.ChangeType(0): "Unknown", streams.Added: "Added", streams.Updated: "Updated", streams.Removed: "Removed",
 		streams.Unchanged: "Unchanged", streams.ChangeType(5): "Unknown",
 	} {
@@ -49,8 +49,8 @@ func TestOlderComparesVersionsAsNumbers(t *testing.T) {
 		{"123456789012345678901234567890", "123456789012345678901234567891", true},
 		{"", "1", false}, {"1", "", false}, {"0", "1", false}, {"abc", "abd", false}, {"01", "2", false},
 	} {
-		if got := streams.OlderVersion(test.a, test.b); got != test.want {
-			t.Errorf("OlderVersion(%q, %q) = %v, want %v", test.a, test.b, got, test.want)
+		if got := streams.IsOlderVersion(test.a, test.b); got != test.want {
+			t.Errorf("IsOlderVersion(%q, %q) = %v, want %v", test.a, test.b, got, test.want)
 		}
 	}
 }

@@ -44,6 +44,14 @@ func NewQueue[T any]() *Queue[T] { return &Queue[T]{} }
 // Put adds values. It waits only while the queue is full, or while the channel of the receiver is
 // full of other items. It returns false if ctx ended before there was room.
 func (q *Queue[T]) Put(ctx context.Context, values ...T) bool {
+	q.mu.Lock()
+	if last := len(q.parts) - 1; last >= 0 && q.parts[last].err == nil && q.held < queueLimit { // as in add, without its call
+		q.parts[last].values = grown(q.parts[last].values, values...)
+		q.hold(len(values))
+		q.mu.Unlock()
+		return true
+	}
+	q.mu.Unlock()
 	return q.add(ctx, func(last *part[T]) int {
 		if last.values == nil {
 			last.values = NewBatch[T](max(len(values), min(q.size, maxGuess)))

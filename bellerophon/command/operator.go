@@ -1,24 +1,26 @@
 package command
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 
-	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
+	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
 	"github.com/bellerophon-io/bellerophon/bellerophon/processors"
-	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // NewOperator creates the command that runs the operator.
 func NewOperator() *cobra.Command {
-	var kubeconfig, level, format string
+	var kubeconfig, level, format, group string
 	var options controller.Options
+	var hooks webhooks
 	command := &cobra.Command{
 		Use:   "operator",
 		Short: "Run the operator on your own cluster",
@@ -26,7 +28,8 @@ func NewOperator() *cobra.Command {
 ServiceAccount; elsewhere it uses the credentials of the kubeconfig. The permissions that it
 needs are in the role of charts/bellerophon-operator. It waits for a cluster that does not
 answer, and for a resource definition that is not installed yet. It runs on one processor
-while one is enough, and on all available processors otherwise. GOMAXPROCS sets a fixed number.`,
+while one is enough, and on all available processors otherwise. GOMAXPROCS sets a fixed number.
+Several replicas need --lease: one of them works, and the others stand by.`,
 		Example: `  bellerophon operator --kubeconfig ~/.kube/config
   bellerophon operator --namespace team-a --workers 4 --log-level debug`,
 		Args: cobra.NoArgs,
@@ -43,24 +46,33 @@ while one is enough, and on all available processors otherwise. GOMAXPROCS sets 
 			if err != nil {
 				return err
 			}
-			types := scheme.Scheme
-			if err := v1.AddToScheme(types); err != nil {
-				return err
+			if !command.Flags().Changed("metrics-address") {
+				options.MetricsAddress = metricsAddress(options.Protection, controller.InCluster(config))
+			}
+			if group != "" {
+				namespace, name, both := strings.Cut(group, "/")
+				if !both {
+					return fmt.Errorf("--shards is %q; give NAMESPACE/NAME", group)
+				}
+				options.Shards = &shards.Options{Namespace: namespace, Group: name}
+				if !controller.InCluster(config) {
+					options.Shards.Identity = fmt.Sprintf("pid-%d", os.Getpid())
+				}
 			}
 			options.Logger = log
 			options.OnListen = func(server string, address net.Addr) {
 				log.Info("listening", "server", server, "address", address.String())
 			}
-			options.OnError = func(err error) { log.Warn(connect.Explain(err).Error()) }
-			manager, err := controller.NewManager(config, types, options)
+			manager, err := operator.New(config, options)
 			if err != nil {
 				return err
 			}
-			if err := simple.AddTo(manager); err != nil {
+			run, err := hooks.beside(manager, config, options)
+			if err != nil {
 				return err
 			}
 			log.Info("operator started", slog.String("server", config.Host), slog.Any("namespaces", options.Namespaces))
-			err = processors.Govern(command.Context(), manager.Run)
+			err = processors.Govern(command.Context(), run)
 			log.Info("operator stopped")
 			return err
 		},
@@ -68,14 +80,32 @@ while one is enough, and on all available processors otherwise. GOMAXPROCS sets 
 	flags := command.Flags()
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; default is $KUBECONFIG, then the pod's ServiceAccount, then ~/.kube/config")
 	flags.StringSliceVarP(&options.Namespaces, "namespace", "n", nil, "watch only these namespaces, separated by commas; default all")
+	flags.StringVar(&group, "shards", "", "share the objects with the other replicas of a group, given as NAMESPACE/NAME; their Leases are in that namespace")
 	flags.IntVar(&options.Workers, "workers", 0, "concurrent reconciles, 1 to 1024; default 32")
 	flags.DurationVar(&options.Window, "debounce-window", 0, "how long an event of a busy object waits for a newer one; negative means no wait; default 10ms")
-	flags.StringVar(&options.MetricsAddress, "metrics-address", ":8080", "where to serve /metrics; empty means nowhere")
+	flags.StringVar(&options.MetricsAddress, "metrics-address", "", "where to serve /metrics; empty means nowhere; default :8080 in a cluster or with --protection, and 127.0.0.1:8080 elsewhere")
 	flags.StringVar(&options.HealthAddress, "health-address", ":8081", "where to serve /healthz and /readyz; empty means nowhere")
 	flags.StringVar(&options.ProfileAddress, "profile-address", "", "where to serve /debug/pprof/ for `go tool pprof`; default nowhere")
+	flags.TextVar(&options.Protection, "protection", options.Protection, "which clients may read metrics and profiles: protected (TLS and a token whose user may get the URL), unprotected (plain HTTP, everyone), or auto (protected in a cluster)")
+	flags.StringVar(&options.Certificate.File, "tls-certificate", "", "file of the certificate of protected servers; default one that is signed by itself")
+	flags.StringVar(&options.Certificate.KeyFile, "tls-key", "", "file of the key of --tls-certificate")
+	flags.StringVar(&options.ClientAuthorities, "client-authorities", "", "file of authorities whose certificates clients of protected servers may present instead of a token; default none")
+	flags.StringVar(&options.LeaderElection.Lease, "lease", os.Getenv("BELLEROPHON_LEASE"), "elect one of several replicas by this Lease, as namespace/name; default $BELLEROPHON_LEASE, or no election")
+	flags.DurationVar(&options.LeaderElection.LeaseDuration, "lease-duration", 0, "how long other replicas wait for one that has died: whole seconds, 1s to 1h; default 15s")
+	hooks.addTo(command)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
+	_ = command.RegisterFlagCompletionFunc("protection", cobra.FixedCompletions([]string{"auto", "protected", "unprotected"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logging.Levels, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(logging.Formats, cobra.ShellCompDirectiveNoFileComp))
 	return command
+}
+
+// metricsAddress returns the default of --metrics-address. Outside of a cluster it is for this machine
+// alone, unless the user has decided about the protection.
+func metricsAddress(protection controller.Protection, inCluster bool) string {
+	if protection == controller.ProtectedInCluster && !inCluster {
+		return "127.0.0.1:8080"
+	}
+	return ":8080"
 }

@@ -76,7 +76,7 @@ func Explain(err error) error {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err) && errors.As(err, &request):
-		return fmt.Errorf("the cluster does not serve %s: install the CustomResourceDefinition from charts/bellerophon-operator/crds; waiting for it", request.Kind.GroupVersionKind.GroupVersion().WithResource(request.Kind.Resource).GroupResource())
+		return fmt.Errorf("the cluster does not serve %s: install the CustomResourceDefinition from charts/bellerophon-operator/crds; waiting for it", request.Kind.GroupVersionKind.GroupVersion().WithResource(request.Kind.Resource()).GroupResource())
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%w: the cluster does not accept the credentials; they may have expired: renew them in the kubeconfig", err)
 	case apierrors.IsForbidden(err):

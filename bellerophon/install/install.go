@@ -46,7 +46,11 @@ type Installation struct {
 // namespace, or all if watchNamespace is empty. It updates the objects that already exist. It
 // returns once the cluster serves the definitions.
 func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (*Installation, error) {
-	values := map[string]any{}
+	// The operator runs outside of the cluster and alone, so it reviews no tokens and holds no Lease.
+	values := map[string]any{
+		"metrics":  map[string]any{"protected": false},
+		"replicas": 1, "leaderElection": map[string]any{"enabled": false},
+	}
 	if watchNamespace != "" {
 		values["watchNamespace"] = watchNamespace
 	}

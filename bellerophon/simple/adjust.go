@@ -69,7 +69,7 @@ func adjustServers(want, seen *appsv1.StatefulSet) {
 }
 
 func adjustContainer(want, seen *corev1.Container) {
-	seen.Image = want.Image
+	seen.Image, seen.ImagePullPolicy = want.Image, want.ImagePullPolicy
 	if seen.SecurityContext == nil {
 		seen.SecurityContext = &corev1.SecurityContext{}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -58,12 +59,12 @@ const (
 //
 // While children are unlisted, the first child is created alone. If it already exists, the others
 // are left to a reconcile after the list.
-func ensureAll(ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, unlisted bool) (*servers, []ensured) {
+func ensureAll(ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, unlisted bool) (*owned.StatefulSet, []ensured) {
 	want := desiredOf(hero)
 	done := []ensured{
-		compare[*config](ctx, client, hero, want.config, ways[*corev1.ConfigMap]{"ConfigMap", sumOfConfig, adjustConfig, unlisted}),
-		compare[*service](ctx, client, hero, want.service, ways[*corev1.Service]{"Service", sumOfService, adjustService, unlisted}),
-		compare[*servers](ctx, client, hero, want.servers, ways[*appsv1.StatefulSet]{"StatefulSet", sumOfServers, adjustServers, unlisted}),
+		compare[*owned.ConfigMap](ctx, client, hero, want.config, ways[*corev1.ConfigMap]{"ConfigMap", sumOfConfig, adjustConfig, unlisted}),
+		compare[*owned.Service](ctx, client, hero, want.service, ways[*corev1.Service]{"Service", sumOfService, adjustService, unlisted}),
+		compare[*owned.StatefulSet](ctx, client, hero, want.servers, ways[*appsv1.StatefulSet]{"StatefulSet", sumOfServers, adjustServers, unlisted}),
 	}
 	if first := &done[0]; unlisted && first.write != nil {
 		first.action, first.err = first.write(ctx)
@@ -77,7 +78,7 @@ func ensureAll(ctx context.Context, client *controller.Client, hero *v1.Bellerop
 	if err := done[2].err; errors.Is(err, errNameTaken) || errors.Is(err, errLeaving) {
 		return nil, done
 	}
-	kept, err := controller.Get[*servers](ctx, client, nameOf(hero))
+	kept, err := controller.Get[*owned.StatefulSet](ctx, client, nameOf(hero))
 	if err != nil {
 		return nil, done // It does not exist, as its creation has failed.
 	}
@@ -112,14 +113,14 @@ func writeAll(ctx context.Context, children []ensured) error {
 // keptChild is the projection of a child that the cache keeps.
 type keptChild interface {
 	streams.Object
-	sumOf() sum
-	isLabelled() bool
+	Sum() owned.Sum
+	IsLabelled(app string) bool
 }
 
 // ways holds the functions that compare and repair a kind of children.
 type ways[Whole streams.Object] struct {
 	what     string // the kind, for people
-	sumOf    func(Whole) sum
+	sumOf    func(Whole) owned.Sum
 	adjust   func(want, seen Whole)
 	unlisted bool // a child that is not in the cache may exist
 }
@@ -133,9 +134,9 @@ func compare[Kept keptChild, Whole streams.Object](ctx context.Context, client *
 		child.write = func(ctx context.Context) (action, error) { return create(ctx, client, hero, want, ways) }
 	case err != nil:
 		child.err = err
-	case !isOurs(hero, seen, seen.isLabelled()):
+	case !isOurs(hero, seen, seen.IsLabelled(appName)):
 		child.err = notOurs(hero, seen, ways.what)
-	case seen.sumOf() != ways.sumOf(want):
+	case seen.Sum() != ways.sumOf(want):
 		if metav1.IsControlledBy(seen, hero) {
 			// The child may change meanwhile, as the status of a StatefulSet often does, but it must
 			// not be replaced.
@@ -193,7 +194,7 @@ func repair[Whole streams.Object](ctx context.Context, client *controller.Client
 // adjusted repairs a child as it was last seen. The patch repeats the list items of other clients,
 // and must not undo their changes. It is therefore conditional on the resource version of seen.
 func adjusted[Whole streams.Object](ctx context.Context, client *controller.Client, hero *v1.BellerophonSimple, want, seen Whole, ways ways[Whole]) (action, error) {
-	if !isOurs(hero, seen, isLabelled(seen)) {
+	if !isOurs(hero, seen, owned.IsLabelled(seen, appName)) {
 		return unchanged, notOurs(hero, seen, ways.what)
 	}
 	after := seen.DeepCopyObject().(Whole)
@@ -223,13 +224,6 @@ func isOurs(hero *v1.BellerophonSimple, seen streams.Object, labelled bool) bool
 		return owner.UID == hero.UID
 	}
 	return labelled
-}
-
-// isLabelled reports whether an object has the labels of a child of the same name. A child has the
-// name of its hero.
-func isLabelled(object metav1.Object) bool {
-	has := object.GetLabels()
-	return has[labelName] == appName && has[labelManagedBy] == managedBy && has[labelInstance] == object.GetName()
 }
 
 // notOurs returns the error for an object with the name of a child that the operator must not

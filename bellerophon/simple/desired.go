@@ -6,26 +6,18 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The labels of every child.
-const (
-	labelName      = "app.kubernetes.io/name"
-	labelInstance  = "app.kubernetes.io/instance"
-	labelManagedBy = "app.kubernetes.io/managed-by"
-
-	appName   = "bellerophon-simple"
-	managedBy = "bellerophon"
-)
-
-// selector selects the children and pods of all objects.
-const selector = labelManagedBy + "=" + managedBy + "," + labelName + "=" + appName
+// appName is the label of the children and pods of all objects: see [owned.LabelApp].
+const appName = "bellerophon-simple"
 
 // configAnnotation holds a hash of the settings. A change of the settings changes the pod template
 // with it, which rolls the pods.
@@ -60,11 +52,11 @@ type desired struct {
 
 // labelsOf returns the labels of an object's children. The first two select its pods.
 func labelsOf(hero *v1.BellerophonSimple) map[string]string {
-	return map[string]string{labelName: appName, labelInstance: hero.Name, labelManagedBy: managedBy}
+	return map[string]string{owned.LabelApp: appName, owned.LabelInstance: hero.Name, owned.LabelManagedBy: owned.ManagedBy}
 }
 
 func selectorOf(hero *v1.BellerophonSimple) map[string]string {
-	return map[string]string{labelName: appName, labelInstance: hero.Name}
+	return map[string]string{owned.LabelApp: appName, owned.LabelInstance: hero.Name}
 }
 
 func metaOf(hero *v1.BellerophonSimple) metav1.ObjectMeta {
@@ -131,7 +123,10 @@ func serversOf(hero *v1.BellerophonSimple, config string) *appsv1.StatefulSet {
 					Containers: []corev1.Container{{
 						Name:  containerName,
 						Image: hero.Spec.Image,
-						Ports: []corev1.ContainerPort{{Name: portName, ContainerPort: httpPort, Protocol: corev1.ProtocolTCP}},
+						// The API server sets the default at the creation only. After a change of the image it
+						// would be the one of the first image.
+						ImagePullPolicy: pullPolicyOf(hero.Spec.Image),
+						Ports:           []corev1.ContainerPort{{Name: portName, ContainerPort: httpPort, Protocol: corev1.ProtocolTCP}},
 						SecurityContext: &corev1.SecurityContext{
 							AllowPrivilegeEscalation: &no,
 							ReadOnlyRootFilesystem:   &yes,
@@ -160,6 +155,17 @@ func replicasOf(hero *v1.BellerophonSimple) int32 {
 		return 1
 	}
 	return *hero.Spec.Replicas
+}
+
+// pullPolicyOf returns the policy that Kubernetes sets by default for an image: Always if its tag is
+// latest, or if it has neither tag nor digest, and IfNotPresent otherwise.
+func pullPolicyOf(image string) corev1.PullPolicy {
+	name, _, isPinned := strings.Cut(image, "@")
+	_, tag, isTagged := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ":")
+	if tag == "latest" || (!isTagged && !isPinned) {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
 }
 
 // hashOf returns a short hash of the settings.

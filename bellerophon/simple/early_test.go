@@ -52,6 +52,7 @@ func TestAtAStartNewObjectsNeedNotWaitForLists(t *testing.T) {
 	for _, child := range children {
 		w.await(child, "pegasus", "created", func(object *unstructured.Unstructured) bool { return object != nil })
 	}
+	w.awaitReady("pegasus", 1)
 	letGo()
 	w.awaitReady("pegasus", 1)
 }

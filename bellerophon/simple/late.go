@@ -6,15 +6,27 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lateAfter is how long servers may take before the operator looks at their pods. Most servers need
-// less, and people wait longer before they ask.
-const lateAfter = 3 * time.Second
+// Servers are late when they took the patience since their pods exist. The patience is twice as long
+// as servers take now, because a busy cluster is slow for all: a watch of pods would tell nothing, and
+// make it slower. It has bounds, because people ask sooner or later.
+const (
+	leastPatience = 3 * time.Second
+	mostPatience  = 30 * time.Second
+)
+
+// smoothing is the weight of the latest servers in the time that servers take now. That time is
+// forgotten when no servers were finished for memory.
+const (
+	smoothing = 0.2
+	memory    = time.Minute
+)
 
 // blindWait is the delay of a requeue of a degraded object while pods are not in the cache. It is a
 // routine check, so it does not keep the operator from being settled.
@@ -30,6 +42,9 @@ type late struct {
 	known   map[types.NamespacedName]lateness // objects whose servers are not finished
 	overdue int                               // the number of overdue objects in known
 	claimed claim                             // nil while no object is overdue
+
+	typical  time.Duration // how long servers took lately
+	finished time.Time     // when servers were last finished
 }
 
 // claim is a controller.Claim.
@@ -39,7 +54,7 @@ type claim interface {
 }
 
 type lateness struct {
-	since   time.Time
+	since   time.Time // when the first pod existed; zero before that
 	overdue bool
 }
 
@@ -51,25 +66,46 @@ func newLate(claim func() (claim, error)) *late {
 func (l *late) done(name types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if held, known := l.known[name]; known && !held.since.IsZero() {
+		now := time.Now()
+		took := now.Sub(held.since)
+		if now.Sub(l.finished) > memory {
+			l.typical = took
+		}
+		l.typical += time.Duration(smoothing * float64(took-l.typical))
+		l.finished = now
+	}
 	l.set(name, lateness{}, false)
 }
 
-// wait records that the servers of an object are not finished. It returns how long until they count
-// as late, or 0 if they already do. For late servers, current reports whether pods are in the cache.
-// If wrong is true, the object was degraded before, and its servers count as late at once.
-func (l *late) wait(name types.NamespacedName, wrong bool) (after time.Duration, current bool) {
+// patience returns how long servers may take before they are late.
+func (l *late) patience(now time.Time) time.Duration {
+	if now.Sub(l.finished) > memory {
+		return leastPatience
+	}
+	return min(max(2*l.typical, leastPatience), mostPatience)
+}
+
+// wait records that the servers of an object are not finished, and whether any pod exists. It returns
+// whether they are late, and otherwise how long until they are: 0 without pods. For late servers,
+// current reports whether pods are in the cache. If wrong is true, the object was degraded before, and
+// its servers are late at once.
+func (l *late) wait(name types.NamespacedName, exist, wrong bool) (late bool, after time.Duration, current bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held, noted := l.known[name]
-	if !noted {
-		held.since = time.Now()
+	held, now := l.known[name], time.Now()
+	if exist && held.since.IsZero() {
+		held.since = now
 	}
-	after = lateAfter - time.Since(held.since)
-	held.overdue = held.overdue || wrong || after <= 0
+	if !held.since.IsZero() {
+		after = l.patience(now) - now.Sub(held.since)
+		held.overdue = held.overdue || after <= 0
+	}
+	held.overdue = held.overdue || wrong
 	if current = l.set(name, held, true); held.overdue {
-		return 0, current
+		return true, 0, current
 	}
-	return after, false
+	return false, after, false
 }
 
 // set stores or removes the state of an object, and claims pods while any object is overdue. It
@@ -100,24 +136,24 @@ func (l *late) set(name types.NamespacedName, to lateness, known bool) (current 
 
 // seen is the part of the pods that the reconciler can see.
 type seen struct {
-	pods  []*pod
+	pods  []*owned.Pod
 	after time.Duration // the delay of the next look at pods; 0 for none
 	blind bool          // the status reports a problem, and pods are not in the cache to confirm it
 }
 
 // podsOf returns the pods of servers that are late.
-func (r *reconciler) podsOf(ctx context.Context, hero *v1.BellerophonSimple, servers *servers) seen {
+func (r *reconciler) podsOf(ctx context.Context, hero *v1.BellerophonSimple, servers *owned.StatefulSet) seen {
 	if servers == nil || isFinished(servers, replicasOf(hero)) {
 		r.late.done(nameOf(hero))
 		return seen{}
 	}
 	wrong := meta.IsStatusConditionTrue(hero.Status.Conditions, v1.ConditionDegraded)
-	after, current := r.late.wait(nameOf(hero), wrong)
+	late, after, current := r.late.wait(nameOf(hero), servers.Observed >= servers.Generation && servers.Replicas > 0, wrong)
 	switch {
-	case after > 0:
-		return seen{after: after}
+	case !late:
+		return seen{after: after} // Without pods, the first one is an event of the StatefulSet.
 	case current:
-		pods, err := controller.List[*pod](ctx, r.client, controller.InIndex(cache.OwnerIndex, string(servers.UID)))
+		pods, err := controller.List[*owned.Pod](ctx, r.client, controller.InIndex(cache.OwnerIndex, string(servers.UID)))
 		if err == nil {
 			return seen{pods: pods}
 		}

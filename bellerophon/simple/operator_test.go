@@ -72,6 +72,13 @@ func TestAChangeOfTheSpecReachesTheServers(t *testing.T) {
 			t.Errorf("pod %s runs %s", pod.Name, image)
 		}
 	}
+	// The tag latest changes, so that it is pulled again, as in an object that had it from the start.
+	w.change("pegasus", `{"spec":{"image":"bellerophon-io/bellerophon-server:latest"}}`)
+	w.awaitReady("pegasus", 4)
+	set := must(w.core.AppsV1().StatefulSets(w.namespace).Get(w.ctx, "pegasus", metav1.GetOptions{}))(t)
+	if policy := set.Spec.Template.Spec.Containers[0].ImagePullPolicy; policy != "Always" {
+		t.Errorf("the tag latest has the pull policy %s", policy)
+	}
 	// Another horse is another setting, so the servers restart to read it.
 	w.change("pegasus", `{"spec":{"winged_horse_name":"tulpar"}}`)
 	w.awaitReady("pegasus", 4)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -22,20 +23,18 @@ const conflictWait = time.Second
 // Name is the name of the controller in metrics, logs and events.
 const Name = "bellerophonsimple"
 
-// AddTo adds the operator to a manager.
-func AddTo(manager *controller.Manager) error {
+// AddTo adds the operator to a manager. kinds must include the [Fields] of this package, and must be the
+// same for all controllers of the manager.
+func AddTo(manager *controller.Manager, kinds *owned.Kinds) error {
 	client := manager.Client()
 	r := &reconciler{
-		client: client, events: manager.Recorder(), cache: manager.Cache(), progress: newProgress(), stalled: map[types.NamespacedName]stall{},
-		late: newLate(func() (claim, error) { return controller.NewClaim[*pod](client) }),
+		client: client, kinds: kinds, events: manager.Recorder(), cache: manager.Cache(), progress: newProgress(), stalled: map[types.NamespacedName]stall{},
+		started: time.Now(),
+		late:    newLate(func() (claim, error) { return controller.NewClaim[*owned.Pod](client) }),
 	}
 	return manager.Add(Name, r.reconcile,
 		controller.For(&v1.BellerophonSimple{}, controller.Plural("sheroes"), controller.ReconcileBeforeSync(isNew, newFields)),
-		controller.Owns(&config{}, controller.Project(keepConfig), controller.LabelSelector(selector)),
-		controller.Owns(&service{}, controller.Project(keepService), controller.LabelSelector(selector)),
-		controller.Owns(&servers{}, controller.Project(keepServers), controller.LabelSelector(selector)),
-		controller.Watches(&pod{}, heroOfPod,
-			controller.Project(keepPod), controller.LabelSelector(selector), controller.When(troubleChanges), controller.OnDemand()),
+		kinds.ConfigMaps(), kinds.Services(), kinds.StatefulSets(), kinds.Pods(appName),
 		controller.IgnoreEchoes(), // One call does everything that the state allows.
 	)
 }
@@ -49,10 +48,12 @@ const newFields = "status.observedGeneration="
 
 type reconciler struct {
 	client   *controller.Client
+	kinds    *owned.Kinds
 	events   *controller.Recorder
 	cache    *cache.Cache
 	progress *progress
 	late     *late
+	started  time.Time
 
 	mu      sync.Mutex
 	stalled map[types.NamespacedName]stall
@@ -66,21 +67,21 @@ type stall struct {
 
 // missing returns the problem that the StatefulSet has too few servers, or nil. The problem begins
 // when the number of servers last changed.
-func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *servers) *problem {
+func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *owned.StatefulSet) *owned.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name, want := nameOf(hero), replicasOf(hero)
-	if servers == nil || servers.observed < servers.Generation || servers.replicas >= want {
+	if servers == nil || servers.Observed < servers.Generation || servers.Replicas >= want {
 		delete(r.stalled, name)
 		return nil
 	}
 	known, stalls := r.stalled[name]
-	if !stalls || known.servers != servers.replicas {
-		known = stall{servers.replicas, time.Now()}
+	if !stalls || known.servers != servers.Replicas {
+		known = stall{servers.Replicas, time.Now()}
 		r.stalled[name] = known
 	}
 	message := fmt.Sprintf("%d of %d servers exist; see the Events of the StatefulSet for why the others are not created", known.servers, want)
-	return &problem{v1.ReasonReplicasNotCreated, message, known.since}
+	return &owned.Problem{Reason: v1.ReasonReplicasNotCreated, Message: message, Since: known.since}
 }
 
 // reconcile brings the children of an object to the desired state, and then its status to the
@@ -96,10 +97,16 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 	}
 	unlisted := request.BeforeSync && r.cache.Level() < cache.Current
 	servers, done := ensureAll(ctx, r.client, hero, unlisted)
+	if unlisted {
+		servers = r.look(ctx, hero, servers, done)
+	}
 	seen := r.podsOf(ctx, hero, servers)
 	r.recordRepairs(hero, done)
 	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers), done)
 	after := sooner(seen.after, recheck)
+	if unlisted && !settled {
+		after = sooner(after, r.lookAgain())
+	}
 	if settled || !seen.blind { // Otherwise the status would lose its problem until pods are listed.
 		wait, err := r.report(ctx, hero, status, settled)
 		if err != nil {

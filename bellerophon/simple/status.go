@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,13 +18,13 @@ import (
 //
 // If settled is true, the status changes only with another event. If recheck is not 0, the status
 // may change after that time without an event.
-func statusOf(hero *v1.BellerophonSimple, servers *servers, pods []*pod, missing *problem, done []ensured) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
+func statusOf(hero *v1.BellerophonSimple, servers *owned.StatefulSet, pods []*owned.Pod, missing *owned.Problem, done []ensured) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
 	status = *hero.Status.DeepCopy()
 	status.ObservedGeneration = hero.Generation
 	status.Selector = labels.SelectorFromSet(selectorOf(hero)).String()
 	status.Replicas, status.ReadyReplicas = 0, 0
 	if servers != nil {
-		status.Replicas, status.ReadyReplicas = servers.replicas, servers.ready
+		status.Replicas, status.ReadyReplicas = servers.Replicas, servers.Ready
 	}
 	want := replicasOf(hero)
 	count := fmt.Sprintf("%d of %d servers are ready", status.ReadyReplicas, want)
@@ -49,8 +50,8 @@ func statusOf(hero *v1.BellerophonSimple, servers *servers, pods []*pod, missing
 		set(v1.ConditionDegraded, false, v1.ReasonAllReplicasReady, "")
 	case degraded:
 		set(v1.ConditionReady, false, v1.ReasonReplicasNotReady, count)
-		set(v1.ConditionProgressing, false, trouble.reason, "")
-		set(v1.ConditionDegraded, true, trouble.reason, trouble.message)
+		set(v1.ConditionProgressing, false, trouble.Reason, "")
+		set(v1.ConditionDegraded, true, trouble.Reason, trouble.Message)
 	default:
 		set(v1.ConditionReady, false, v1.ReasonReplicasNotReady, count)
 		set(v1.ConditionProgressing, true, v1.ReasonRollingOut, count)
@@ -60,47 +61,47 @@ func statusOf(hero *v1.BellerophonSimple, servers *servers, pods []*pod, missing
 }
 
 // isFinished reports whether the StatefulSet has converged to its specification.
-func isFinished(servers *servers, want int32) bool {
-	if servers == nil || servers.observed < servers.Generation {
+func isFinished(servers *owned.StatefulSet, want int32) bool {
+	if servers == nil || servers.Observed < servers.Generation {
 		return false
 	}
-	return servers.replicas == want && servers.ready == want && servers.updated == want && (want == 0 || servers.revised)
+	return servers.Replicas == want && servers.Ready == want && servers.Updated == want && (want == 0 || servers.Revised)
 }
 
 // troubleOf returns the first problem: of a write, then of a pod, then missing. If none counts yet,
 // recheck is the time after which the first of them does.
-func troubleOf(servers *servers, pods []*pod, missing *problem, done []ensured) (trouble problem, is bool, recheck time.Duration) {
+func troubleOf(servers *owned.StatefulSet, pods []*owned.Pod, missing *owned.Problem, done []ensured) (trouble owned.Problem, is bool, recheck time.Duration) {
 	for _, child := range done {
 		switch {
 		case child.err == nil || errors.Is(child.err, errLeaving):
 		case errors.Is(child.err, errNameTaken):
-			return problem{v1.ReasonNameConflict, child.err.Error(), time.Time{}}, true, 0
+			return owned.Problem{Reason: v1.ReasonNameConflict, Message: child.err.Error()}, true, 0
 		case isRefused(child.err):
-			return problem{v1.ReasonWriteRefused, firstLine(child.err.Error()), time.Time{}}, true, 0
+			return owned.Problem{Reason: v1.ReasonWriteRefused, Message: firstLine(child.err.Error())}, true, 0
 		}
 	}
 	if servers == nil {
-		return problem{}, false, 0
+		return owned.Problem{}, false, 0
 	}
 	now := time.Now()
 	for _, pod := range pods {
-		if pod.problem == nil || pod.DeletionTimestamp != nil {
+		if pod.Problem == nil || pod.DeletionTimestamp != nil {
 			continue
 		}
-		counts, left := pod.problem.counts(now)
+		counts, left := pod.Problem.Counts(now)
 		if counts {
-			return *pod.problem, true, 0
+			return *pod.Problem, true, 0
 		}
 		recheck = sooner(recheck, left)
 	}
 	if missing != nil {
-		counts, left := missing.counts(now)
+		counts, left := missing.Counts(now)
 		if counts {
 			return *missing, true, 0
 		}
 		recheck = sooner(recheck, left)
 	}
-	return problem{}, false, recheck
+	return owned.Problem{}, false, recheck
 }
 
 func firstLine(text string) string {

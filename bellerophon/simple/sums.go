@@ -6,18 +6,21 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sum is a hash of all fields of a child that the operator owns, with a seed of the process. A child
-// in the desired state has the sum of the desired child. A child with a missing or different owned
-// field has another sum, except for one chance in 1<<64. So a comparison needs no copy of the child.
+// Fields returns the fields of the children that the operator owns. A child in the desired state has
+// the sum of the desired child. A child with a missing or different owned field has another sum,
+// except for one chance in 1<<64. So a comparison needs no copy of the child.
 //
 // The functions below hash exactly the fields that the functions of adjust.go set. If adjusting a
 // child would change nothing, its sum equals the desired sum.
-type sum uint64
+func Fields() owned.Fields {
+	return owned.Fields{App: appName, ConfigMap: sumOfConfig, Service: sumOfService, StatefulSet: sumOfServers}
+}
 
 var sumSeed = maphash.MakeSeed()
 
@@ -30,7 +33,7 @@ func newSumming() *summing {
 	return made
 }
 
-func (s *summing) sum() sum { return sum(s.Sum64()) }
+func (s *summing) sum() owned.Sum { return owned.Sum(s.Sum64()) }
 
 func (s *summing) number(value int64) { s.text(strconv.FormatInt(value, 10)) }
 
@@ -79,7 +82,7 @@ func item[T any](s *summing, list []T, ours func(*T) bool, add func(*T)) {
 
 // meta adds the labels and the owner.
 func (s *summing) meta(of metav1.Object) {
-	s.entries(of.GetLabels(), labelName, labelInstance, labelManagedBy)
+	s.entries(of.GetLabels(), owned.LabelApp, owned.LabelInstance, owned.LabelManagedBy)
 	optional(s, metav1.GetControllerOfNoCopy(of), func(owner metav1.OwnerReference) {
 		s.text(owner.APIVersion)
 		s.text(owner.Kind)
@@ -89,14 +92,14 @@ func (s *summing) meta(of metav1.Object) {
 	})
 }
 
-func sumOfConfig(of *corev1.ConfigMap) sum {
+func sumOfConfig(of *corev1.ConfigMap) owned.Sum {
 	s := newSumming()
 	s.meta(of)
 	s.entries(of.Data, keyHorse, keyPort, keyPeers)
 	return s.sum()
 }
 
-func sumOfService(of *corev1.Service) sum {
+func sumOfService(of *corev1.Service) owned.Sum {
 	s := newSumming()
 	s.meta(of)
 	s.is(of.Spec.PublishNotReadyAddresses)
@@ -115,12 +118,12 @@ func sumOfService(of *corev1.Service) sum {
 	return s.sum()
 }
 
-func sumOfServers(of *appsv1.StatefulSet) sum {
+func sumOfServers(of *appsv1.StatefulSet) owned.Sum {
 	s := newSumming()
 	s.meta(of)
 	optional(s, of.Spec.Replicas, func(replicas int32) { s.number(int64(replicas)) })
 	pods := &of.Spec.Template
-	s.entries(pods.Labels, labelName, labelInstance, labelManagedBy)
+	s.entries(pods.Labels, owned.LabelApp, owned.LabelInstance, owned.LabelManagedBy)
 	s.entries(pods.Annotations, configAnnotation)
 	optional(s, pods.Spec.AutomountServiceAccountToken, s.is)
 	optional(s, pods.Spec.SecurityContext, func(security corev1.PodSecurityContext) {
@@ -142,6 +145,7 @@ func sumOfServers(of *appsv1.StatefulSet) sum {
 
 func (s *summing) container(of *corev1.Container) {
 	s.text(of.Image)
+	s.text(string(of.ImagePullPolicy))
 	optional(s, of.SecurityContext, func(security corev1.SecurityContext) {
 		optional(s, security.AllowPrivilegeEscalation, s.is)
 		optional(s, security.ReadOnlyRootFilesystem, s.is)

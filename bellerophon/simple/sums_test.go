@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/streams"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -37,7 +37,7 @@ func often(t *testing.T, check func(t *rapid.T)) {
 }
 
 // same checks that the sums differ if and only if adjusting would change the object.
-func same[T streams.Object](t *rapid.T, want, seen T, sumOf func(T) sum, adjust func(want, seen T)) {
+func same[T streams.Object](t *rapid.T, want, seen T, sumOf func(T) owned.Sum, adjust func(want, seen T)) {
 	after := seen.DeepCopyObject().(T)
 	adjust(want, after)
 	asWanted := equality.Semantic.DeepEqual(after, seen)
@@ -72,11 +72,11 @@ func entry(t *rapid.T, held *map[string]string) {
 	if changed == nil {
 		changed = map[string]string{}
 	}
-	name := pick(t, labelName, labelInstance, labelManagedBy, configAnnotation, keyHorse, keyPort, keyPeers, "theirs")
+	name := pick(t, owned.LabelApp, owned.LabelInstance, owned.LabelManagedBy, configAnnotation, keyHorse, keyPort, keyPeers, "theirs")
 	if rapid.Bool().Draw(t, "delete") {
 		delete(changed, name)
 	} else {
-		changed[name] = pick(t, "", "pegasus", managedBy)
+		changed[name] = pick(t, "", "pegasus", owned.ManagedBy)
 	}
 	*held = changed
 }
@@ -103,6 +103,18 @@ func changesOfMeta(t *rapid.T, seen *metav1.ObjectMeta) []func() {
 		owner(func(o *metav1.OwnerReference) { o.APIVersion = "x/v1" }),
 		owner(func(o *metav1.OwnerReference) { o.Controller = pick(t, nil, &no) }),
 		owner(func(o *metav1.OwnerReference) { o.BlockOwnerDeletion = pick(t, nil, &no, &yes) }),
+	}
+}
+
+func TestThePullPolicyIsTheDefaultOfKubernetes(t *testing.T) {
+	for image, want := range map[string]corev1.PullPolicy{
+		"server": corev1.PullAlways, "server:latest": corev1.PullAlways, "example.org:5000/a/server": corev1.PullAlways,
+		"server:v1": corev1.PullIfNotPresent, "example.org:5000/a/server:v1": corev1.PullIfNotPresent,
+		"server@sha256:0123": corev1.PullIfNotPresent, "server:latest@sha256:0123": corev1.PullAlways,
+	} {
+		if got := pullPolicyOf(image); got != want {
+			t.Errorf("%s: %s, want %s", image, got, want)
+		}
 	}
 }
 
@@ -248,29 +260,14 @@ func TestTheSumOfAStatefulSetTellsWhetherThereIsSomethingToRepair(t *testing.T) 
 func TestSumsTellWhatTwoObjectsWantApart(t *testing.T) {
 	often(t, func(t *rapid.T) {
 		one, other := drawHero(t), drawHero(t)
-		apart := func(of func(desired) sum) bool { return of(desiredOf(one)) != of(desiredOf(other)) }
+		apart := func(of func(desired) owned.Sum) bool { return of(desiredOf(one)) != of(desiredOf(other)) }
 		owners := one.UID != other.UID
 		horses := one.Spec.WingedHorseName != other.Spec.WingedHorseName
 		servers := one.Spec.Image != other.Spec.Image || *one.Spec.Replicas != *other.Spec.Replicas
-		if apart(func(d desired) sum { return sumOfConfig(d.config) }) != (owners || horses) ||
-			apart(func(d desired) sum { return sumOfService(d.service) }) != owners ||
-			apart(func(d desired) sum { return sumOfServers(d.servers) }) != (owners || horses || servers) {
+		if apart(func(d desired) owned.Sum { return sumOfConfig(d.config) }) != (owners || horses) ||
+			apart(func(d desired) owned.Sum { return sumOfService(d.service) }) != owners ||
+			apart(func(d desired) owned.Sum { return sumOfServers(d.servers) }) != (owners || horses || servers) {
 			t.Fatalf("of %+v and %+v", one, other)
 		}
 	})
-}
-
-func TestWhatIsKeptOfAChildIsAFourthAtMostAndKnowsOfItsDeletion(t *testing.T) {
-	hero := &v1.BellerophonSimple{}
-	hero.Name, hero.Namespace, hero.UID = "pegasus", "default", "u"
-	whole := desiredOf(hero).servers
-	whole.DeletionTimestamp = &metav1.Time{}
-	kept := keepServers(whole)
-	if kept.DeletionTimestamp == nil || kept.DeletionTimestamp == whole.DeletionTimestamp {
-		t.Error("the projection must have the deletion timestamp, and must not share memory with the whole")
-	}
-	kept.Namespace, kept.Name, kept.UID, kept.OwnerReferences = whole.Namespace, whole.Name, whole.UID, whole.OwnerReferences
-	if is, was := cache.SizeOf(kept), cache.SizeOf(whole); is > was/4 {
-		t.Errorf("the projection takes %d bytes, and the whole %d; want at most a quarter", is, was)
-	}
 }

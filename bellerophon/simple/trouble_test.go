@@ -184,7 +184,7 @@ func TestWithoutPermissionsTheErrorNamesVerbAndResource(t *testing.T) {
 		if !errors.As(err, &request) || !apierrors.IsForbidden(err) {
 			t.Fatalf("%v: want a request that was forbidden", err)
 		}
-		if request.Kind.Resource != "sheroes" {
+		if request.Kind.Resource() != "sheroes" {
 			continue
 		}
 		text := connect.Explain(err).Error()

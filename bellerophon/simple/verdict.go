@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/operators"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -28,7 +27,6 @@ func isTerminating(err error) bool {
 // requeue, or the error to back off from.
 func verdict(after time.Duration, done []ensured) (time.Duration, error) {
 	var errs []error
-	terminal := true
 	for _, child := range done {
 		switch {
 		case child.err == nil, isTerminating(child.err):
@@ -42,14 +40,11 @@ func verdict(after time.Duration, done []ensured) (time.Duration, error) {
 			}
 		default:
 			errs = append(errs, child.err)
-			terminal = terminal && (apierrors.IsInvalid(child.err) || apierrors.IsBadRequest(child.err))
 		}
 	}
-	err := errors.Join(errs...)
-	if terminal {
-		err = operators.Terminal(err) // Only a change of the spec can help.
-	}
-	if err != nil {
+	// No refusal is final. An admission policy answers as validation does, with Invalid or BadRequest, and no
+	// event follows when the policy is lifted.
+	if err := errors.Join(errs...); err != nil {
 		return 0, err
 	}
 	return after, nil

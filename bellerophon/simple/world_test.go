@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
@@ -120,8 +121,21 @@ func (w *world) startOperator() *operator {
 
 func (w *world) startOperatorAs(config *rest.Config) *operator {
 	w.t.Helper()
+	return w.startOperatorWith(config, func(*controller.Options) {})
+}
+
+// beside is a controller that owns kinds of children too.
+type beside struct {
+	fields owned.Fields
+	addTo  func(*controller.Manager, *owned.Kinds) error
+}
+
+// startOperatorWith starts an operator whose options are changed by a function, with other controllers
+// in its manager.
+func (w *world) startOperatorWith(config *rest.Config, change func(*controller.Options), others ...beside) *operator {
+	w.t.Helper()
 	o := &operator{errors: make(chan error, 100), failed: make(chan error, 100)}
-	o.manager = must(controller.NewManager(config, types(), controller.Options{
+	options := controller.Options{
 		DetectMutations: true,
 		Namespaces:      []string{w.namespace},
 		Logger:          slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -140,9 +154,21 @@ func (w *world) startOperatorAs(config *rest.Config) *operator {
 			default:
 			}
 		},
-	}))(w.t)
-	if err := simple.AddTo(o.manager); err != nil {
+	}
+	change(&options)
+	o.manager = must(controller.NewManager(config, types(), options))(w.t)
+	fields := []owned.Fields{simple.Fields()}
+	for _, other := range others {
+		fields = append(fields, other.fields)
+	}
+	kinds := owned.KindsOf(fields...)
+	if err := simple.AddTo(o.manager, kinds); err != nil {
 		w.t.Fatal(err)
+	}
+	for _, other := range others {
+		if err := other.addTo(o.manager, kinds); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	group := lifecycle.New(context.Background())
 	group.Go("operator", o.manager.Run)

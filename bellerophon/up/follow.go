@@ -10,12 +10,12 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -82,7 +82,11 @@ var errTimeout = errors.New("timeout")
 
 func watchSamples(config *rest.Config, namespace string) (streams.Stream[streams.Event], error) {
 	var none streams.Stream[streams.Event]
-	kind, err := sources.KindOf(scheme.Scheme, &v1.BellerophonSimple{}, sources.Plural("sheroes"))
+	types, err := operator.Scheme()
+	if err != nil {
+		return none, err
+	}
+	kind, err := sources.KindOf(types, &v1.BellerophonSimple{}, sources.Plural("sheroes"))
 	if err != nil {
 		return none, err
 	}
@@ -231,7 +235,7 @@ func (b *board) show() {
 	if b.level >= cache.Settled {
 		level = s.Paint(screen.Green, b.level.String())
 	}
-	if kinds := b.run.manager.Cache().NotCounted(); len(kinds) > 0 {
+	if kinds := b.run.manager.Cache().Uncounted(); len(kinds) > 0 {
 		level += " without " + strings.Join(kinds, ", ")
 	}
 	lines = append(lines, "", fmt.Sprintf("%d of %d Ready · cache %s · %s · Ctrl-C ends and cleans up", b.ready(), b.run.options.Sheroes, level, b.loop()))
@@ -244,7 +248,7 @@ func (b *board) finish() {
 	report := &b.run.report
 	report.Objects = b.sorted()
 	report.Level = b.level
-	report.NotCounted = b.run.manager.Cache().NotCounted()
+	report.Uncounted = b.run.manager.Cache().Uncounted()
 	report.LoopSeconds = b.run.manager.Cache().Loop().Duration().Seconds()
 	report.QuietSeconds = b.run.manager.Cache().Loop().QuietPeriod().Seconds()
 }

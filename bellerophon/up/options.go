@@ -14,6 +14,7 @@ import (
 // Options configures [Run].
 type Options struct {
 	Sheroes        int           // sample objects: 0 to 10000
+	Replicas       int           // processes of the operator that share the samples: 1 to 20; 1 runs it in this process
 	UntilSettled   bool          // return once all samples are Ready and the cache is Settled
 	Timeout        time.Duration // of UntilSettled: 1 s to 24 h
 	JSON           bool          // one JSON object at the end instead of the table
@@ -32,6 +33,10 @@ func (o Options) Validate() error {
 	switch {
 	case o.Sheroes < 0 || o.Sheroes > 10000:
 		return fmt.Errorf("--sheroes is %d; allowed is 0 to 10000", o.Sheroes)
+	case o.Replicas < 1 || o.Replicas > 20:
+		return fmt.Errorf("--replicas is %d; allowed is 1 to 20", o.Replicas)
+	case o.Replicas > 1 && (o.UntilSettled || o.JSON):
+		return errors.New("--replicas goes with neither --until-settled nor --output json: no process sees the whole cache")
 	case o.Timeout < time.Second || o.Timeout > 24*time.Hour:
 		return fmt.Errorf("--timeout is %v; allowed is 1s to 24h", o.Timeout)
 	case o.Namespace == "":

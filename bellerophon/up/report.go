@@ -21,7 +21,7 @@ type Report struct {
 	Objects []Row  `json:"objects"`
 
 	Level        cache.Level `json:"syncLevel"`
-	NotCounted   []string    `json:"notCounted,omitempty"` // kinds that do not count for the level
+	Uncounted    []string    `json:"notCounted,omitempty"` // kinds that do not count for the level
 	LoopSeconds  float64     `json:"loopDurationSeconds"`  // smoothed
 	QuietSeconds float64     `json:"quietSeconds"`         // how long Settled waits without an event
 

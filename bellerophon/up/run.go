@@ -8,16 +8,14 @@ import (
 	"net"
 	"time"
 
-	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
+	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
-	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -168,6 +166,9 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 		return connect.Explain(err)
 	}
 	r.screen.Println(r.tick() + " resource definition and permissions are installed from the chart")
+	if r.options.Replicas > 1 {
+		return r.onReplicas(ctx, config, made, namespaces)
+	}
 	account, err := installed.Config(ctx, config)
 	if err != nil {
 		return connect.Explain(err)
@@ -189,11 +190,7 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 
 // newManager creates the operator, which runs as its ServiceAccount.
 func (r *run) newManager(account *rest.Config, namespaces []string) (*controller.Manager, error) {
-	types := scheme.Scheme
-	if err := v1.AddToScheme(types); err != nil {
-		return nil, err
-	}
-	manager, err := controller.NewManager(account, types, controller.Options{
+	return operator.New(account, controller.Options{
 		Namespaces:     namespaces,
 		MetricsAddress: r.options.MetricsAddress,
 		Logger:         r.log,
@@ -201,12 +198,7 @@ func (r *run) newManager(account *rest.Config, namespaces []string) (*controller
 			r.report.Metrics = "http://" + address.String() + "/metrics"
 			r.screen.Println(r.tick() + " the operator runs as its own ServiceAccount; metrics: " + r.report.Metrics)
 		},
-		OnError: func(err error) { r.log.Warn(connect.Explain(err).Error()) },
 	})
-	if err != nil {
-		return nil, err
-	}
-	return manager, simple.AddTo(manager)
 }
 
 // cleanup calls remove with a context of its own, because ctx may have ended.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/bench/conformance"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
-	"github.com/bellerophon-io/bellerophon/bench/qualify"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 )
 
@@ -54,8 +53,8 @@ func TestContendersDoWhatTheContractSays(t *testing.T) {
 			}
 			// A run of the comparison on this machine does not check again the contenders that
 			// pass here.
-			report, err := qualify.Check(t.Context(), clustertest.Shared(t).AdminConfig(), program, qualify.Options{
-				Output: outputOf(t, c), Only: numbers, Progress: func(title string) { t.Log(time.Now().Format(time.TimeOnly), title) },
+			report, err := conformance.Qualify(t.Context(), clustertest.Shared(t).AdminConfig(), program, outputOf(t, c), conformance.Options{
+				Only: numbers, Progress: func(title string) { t.Log(time.Now().Format(time.TimeOnly), title) },
 			})
 			if err != nil {
 				t.Fatal(err)

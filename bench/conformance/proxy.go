@@ -14,7 +14,6 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/bench/proxy/listener"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
@@ -60,7 +59,6 @@ type rule func(*call) *metav1.Status
 type proxy struct {
 	listener   *listener.Listener
 	kubeconfig string // the path of the process's kubeconfig file
-	transport  http.RoundTripper
 	forward    *httputil.ReverseProxy
 	alter      func(*http.Request, *request.RequestInfo) error // for seeded bugs; may be nil
 
@@ -74,28 +72,19 @@ type proxy struct {
 
 // newProxy starts a proxy, and writes a kubeconfig file with the proxy's address.
 func newProxy(config *rest.Config, directory string) (*proxy, error) {
-	target, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("read the address of the API server: %w", err)
-	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	p := &proxy{
-		transport: client.Transport,
-		changed:   make(chan struct{}), rules: map[int]rule{}, watches: map[*call]context.CancelFunc{},
+		changed: make(chan struct{}), rules: map[int]rule{}, watches: map[*call]context.CancelFunc{},
 		kubeconfig: filepath.Join(directory, "kubeconfig"),
 	}
 	p.forward = &httputil.ReverseProxy{
 		Transport: client.Transport,
-		ErrorLog:  listener.Quiet,
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			r.Out.Header.Del("Authorization")
-		},
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.Header.Del("Authorization") },
 	}
-	if p.listener, err = listener.Open(p.serve); err != nil {
+	if p.listener, err = listener.Forward(config, p.forward, p.serve); err != nil {
 		return nil, err
 	}
 	if err := p.listener.WriteKubeconfig(p.kubeconfig, "anybody"); err != nil {
@@ -104,18 +93,9 @@ func newProxy(config *rest.Config, directory string) (*proxy, error) {
 	return p, nil
 }
 
-func (p *proxy) close() error {
-	err := p.listener.Close()
-	utilnet.CloseIdleConnectionsFor(p.transport)
-	return err
-}
+func (p *proxy) close() error { return p.listener.Close() }
 
-func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
-	info, err := listener.InfoOf(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
+func (p *proxy) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
 	if p.alter != nil {
 		if err := p.alter(r, info); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -19,9 +18,9 @@ type Contender struct {
 	CreatesOnly bool
 	// OneWorker reports that the contender cannot reconcile several objects at once.
 	OneWorker bool
-	// NoHeapLimit reports that the contender's runtime has no setting for a memory limit. A sweep
-	// over limits would only repeat the default.
-	NoHeapLimit bool
+	// NoHeapLimit says why the contender cannot get a memory limit, if it cannot. A sweep over limits
+	// would only repeat the default.
+	NoHeapLimit string
 	// Warmed reports that the contender is also measured after a warm-up, if one is requested. It
 	// is set for contenders that compile while they run, and for Bellerophon, the reference of
 	// the comparison.
@@ -32,6 +31,18 @@ type Contender struct {
 	NotMet []string
 	// Notes lists remarks that have to accompany the contender's times.
 	Notes []string
+	// Resync says how often the contender reconciles all objects again although nothing changed.
+	// Every scenario is shorter than each of these periods, unless an idle scenario of an hour is
+	// requested.
+	Resync string
+	// JVM reports that the contender runs on a JVM, which is slow until it is warm.
+	JVM bool
+	// Look is how charts draw the contender.
+	Look Look
+	// Series maps time series of reports to the contender's own metrics: a recording rule of package
+	// report by its name, and the expression that is added to it. The common names of
+	// controller-runtime's metrics, and the process metrics of Go and Micrometer, need no entry.
+	Series map[string]string
 
 	metrics string // the path of the metrics; default /metrics
 	recipe  recipe
@@ -49,35 +60,6 @@ type recipe interface {
 	version(ctx context.Context, b *builder, program string) (string, error)
 }
 
-// all is the table of contenders. A new contender needs a line here and a line in resync of
-// package harness. Package report needs a rule for its metrics, and a colour.
-var all = []Contender{
-	{Name: "bellerophon", Warmed: true, recipe: goProgram{folder: "bellerophon", pkg: "./bellerophon-operator", arguments: bellerophonArguments}},
-	{Name: "controller-runtime", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"}},
-	{Name: "controller-runtime-tuned", recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
-		arguments: func(Settings) []string { return []string{"--tuned"} }}},
-	{Name: "kube-rs", NoHeapLimit: true, recipe: cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube"}},
-	{Name: "quarkus", Warmed: true, NotMet: []string{"3.6"}, Notes: []string{
-		"quarkus runs on a JVM: a native image needs a GraalVM JDK, which no package registry offers",
-		"quarkus uses the newest Java Operator SDK whose core and Micrometer support were available; 5.5 was not",
-	}, metrics: "/q/metrics", recipe: mavenProgram{folder: "bench/peers/quarkus", artifacts: []string{"quarkus-app"},
-		jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"}}},
-	{Name: "tutorial", Warmed: true, OneWorker: true, recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
-		jar: "tutorial.jar", libraries: []string{"kubernetes-client"}}},
-	{Name: "ideal", CreatesOnly: true, recipe: goProgram{folder: "bench", pkg: "./ideal/process"}},
-}
-
-// bellerophonArguments maps the contract's environment to the command's flags. The command has no
-// client-side rate limit. It serves no probes here, because two contenders side by side would use
-// the same port.
-func bellerophonArguments(settings Settings) []string {
-	arguments := []string{"operator", "--metrics-address=127.0.0.1:" + strconv.Itoa(settings.MetricsPort), "--health-address="}
-	if settings.Workers > 0 {
-		arguments = append(arguments, "--workers="+strconv.Itoa(settings.Workers))
-	}
-	return arguments
-}
-
 // All returns the contenders in report order.
 func All() []Contender { return slices.Clone(all) }
 
@@ -92,6 +74,15 @@ func Named(names string) ([]Contender, error) {
 		found = append(found, all[at])
 	}
 	return found, nil
+}
+
+// Facts returns the contender of a name. Without one, such as for a contender of an old run, it returns
+// a Contender that has a look and no other facts.
+func Facts(name string) Contender {
+	if at := slices.IndexFunc(all, func(c Contender) bool { return c.Name == name }); at >= 0 {
+		return all[at]
+	}
+	return Contender{Name: name, Look: Look{Light: "#59636e", Dark: "#9da7b3", Dash: []int{2, 2}}}
 }
 
 func everyName() []string {
@@ -186,6 +177,7 @@ func (g goProgram) version(ctx context.Context, b *builder, program string) (str
 type cargoProgram struct {
 	folder, binary string
 	library        string // the crate whose version matters
+	arguments      []string
 }
 
 func (cargoProgram) tools() []tool { return cargoTools }
@@ -197,8 +189,8 @@ func (c cargoProgram) build(ctx context.Context, b *builder, _ string) (string, 
 	return filepath.Join(target, "release", c.binary), err
 }
 
-func (cargoProgram) command(program string, _ Settings) (argv, env []string) {
-	return []string{program}, nil
+func (c cargoProgram) command(program string, _ Settings) (argv, env []string) {
+	return append([]string{program}, c.arguments...), nil
 }
 
 func (c cargoProgram) version(ctx context.Context, b *builder, _ string) (string, error) {

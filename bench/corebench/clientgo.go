@@ -81,7 +81,7 @@ func byOwner(object any) ([]string, error) {
 func newInformer(world *world, kind int, add func(types.NamespacedName)) (cache.SharedIndexInformer, error) {
 	script := world.feeds[kind].script
 	informer := cache.NewSharedIndexInformerWithOptions(
-		cache.NewListWatchFromClient(world.clients[kind], script.kind.Resource, metav1.NamespaceAll, fields.Everything()),
+		cache.NewListWatchFromClient(world.clients[kind], script.kind.Resource(), metav1.NamespaceAll, fields.Everything()),
 		script.kind.New(),
 		cache.SharedIndexInformerOptions{Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, ownerIndex: byOwner}})
 	transform := func(object any) (any, error) {

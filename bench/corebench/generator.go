@@ -19,7 +19,7 @@ func generator() side {
 		group := lifecycle.New(ctx)
 		for i := range world.feeds {
 			group.Go("watch", func(ctx context.Context) error {
-				events, err := openWatch(ctx, world.clients[i], world.feeds[i].script.kind.Resource)
+				events, err := openWatch(ctx, world.clients[i], world.feeds[i].script.kind.Resource())
 				if err != nil {
 					return err
 				}

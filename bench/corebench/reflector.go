@@ -15,7 +15,7 @@ func reflectors() side {
 	return side{name: floor, run: func(ctx context.Context, world *world, recorder *recorder) error {
 		group := lifecycle.New(ctx)
 		for i, feed := range world.feeds {
-			lister := cache.NewListWatchFromClient(world.clients[i], feed.script.kind.Resource, metav1.NamespaceAll, fields.Everything())
+			lister := cache.NewListWatchFromClient(world.clients[i], feed.script.kind.Resource(), metav1.NamespaceAll, fields.Everything())
 			reflector := cache.NewReflectorWithOptions(lister, feed.script.kind.New(), &counted{recorder, i}, cache.ReflectorOptions{})
 			group.Go("reflector", func(ctx context.Context) error {
 				reflector.RunWithContext(ctx)

@@ -71,7 +71,7 @@ func (s *server) client(scheme *runtime.Scheme, kind sources.Kind) (*rest.RESTCl
 		GroupVersion: version,
 		Negotiator: numbers{
 			ClientNegotiator: runtime.NewClientNegotiator(codecs, version),
-			objects:          s.feeds[kind.Resource].objects,
+			objects:          s.feeds[kind.Resource()].objects,
 		},
 	}, nil, &http.Client{Transport: s})
 }

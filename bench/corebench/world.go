@@ -71,7 +71,7 @@ func newWorld(load load) (*world, error) {
 		if err != nil {
 			return nil, err
 		}
-		server.feeds[script.kind.Resource] = feed
+		server.feeds[script.kind.Resource()] = feed
 		client, err := server.client(scheme, script.kind)
 		if err != nil {
 			return nil, fmt.Errorf("create a client for %s: %w", name, err)

@@ -6,18 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 
-	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
+	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
-	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 	"github.com/bellerophon-io/bellerophon/streams"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -93,23 +91,15 @@ func newWorld(ctx context.Context, admin *rest.Config, p *progress, log *slog.Lo
 
 // start starts the operator with the default options, and records its attempts and levels.
 func (w *world) start(ctx context.Context) error {
-	types := scheme.Scheme
-	if err := v1.AddToScheme(types); err != nil {
-		return err
-	}
 	recorder := newRecorder()
-	manager, err := controller.NewManager(w.account, types, controller.Options{
+	manager, err := operator.New(w.account, controller.Options{
 		Logger:   w.log,
-		OnError:  func(err error) { w.log.Warn(connect.Explain(err).Error()) },
 		OnResult: recorder.result,
 	})
 	if err != nil {
 		return fmt.Errorf("start the operator: %w", err)
 	}
 	recorder.loop = manager.Cache().Loop().Duration
-	if err := simple.AddTo(manager); err != nil {
-		return fmt.Errorf("start the operator: %w", err)
-	}
 	w.recorder, w.operator = recorder, lifecycle.New(ctx)
 	w.operator.Go("operator", manager.Run)
 	w.operator.Go("level", func(ctx context.Context) error {

@@ -12,7 +12,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bench/conformance"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
-	"github.com/bellerophon-io/bellerophon/bench/qualify"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 	"k8s.io/client-go/rest"
 )
@@ -37,7 +36,7 @@ func (r *run) leaveOutUnfit(ctx context.Context, skipped map[string]string, out 
 	}
 	var fit []contender.Contender
 	for _, c := range r.contenders {
-		passed, err := qualify.Passed(r.programs[c.Name])
+		passed, err := conformance.Passed(r.programs[c.Name])
 		if err != nil {
 			return err
 		}
@@ -117,5 +116,5 @@ func (r *run) check(ctx context.Context, program *contender.Program, progress fu
 	}()
 	config := cluster.AdminConfig()
 	config.WarningHandler = rest.NoWarnings{} // Warnings would break up the progress lines.
-	return qualify.Check(ctx, config, program, qualify.Options{Output: output, Progress: progress})
+	return conformance.Qualify(ctx, config, program, output, conformance.Options{Progress: progress})
 }

@@ -4,7 +4,7 @@
 // What it guarantees:
 //
 //   - Nothing is timed before the current build of every contender has passed the required
-//     checks of bench/contract.md, unless --conformance=skip is given: see package qualify. A
+//     checks of bench/contract.md, unless --conformance=skip is given: see package conformance. A
 //     contender that fails is left out, and so is one whose toolchain is missing. The run
 //     records why.
 //   - Each round has its own fresh etcd and API server, and its own proxy. A turn goes through
@@ -15,14 +15,12 @@
 //     rate limit. If the setting gives a number of workers, it is the same for all.
 //   - In each round, before the contender starts, the ideal client brings some objects to their
 //     finished status and removes them. They have as many replicas as the objects of the
-//     scenario. A round counts only if its ideal client's time is within 10 % (--tolerance) of
-//     the median. That median is over all rounds of the run whose ideal client did the same, in
-//     any scenario and with any contender.
-//   - Rejected rounds stay in the folder, and are repeated twice at most. If no round of a
-//     measurement counts after that, the round nearest to the median counts and is marked as
-//     noisy.
+//     scenario. A round is marked as noisy if its ideal client's time is more than 10 %
+//     (--tolerance) from the median. That median is over all rounds of the run whose ideal client
+//     did the same, in any scenario and with any contender. A noisy round counts.
 //   - A fault of the contender fails only its round. A fault of the harness or the cluster
 //     rejects the round. The run continues in both cases.
+//   - Rejected rounds stay in the folder, and are repeated twice at most, in whole turns.
 //   - An interrupted run resumes: existing rounds are not repeated. All rounds of a contender
 //     use the same build of its program.
 //   - Memory limits and numbers of workers are swept only in the first two turns. They show the

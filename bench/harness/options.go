@@ -19,7 +19,7 @@ type Options struct {
 	// Contenders lists names separated by commas, or is "all".
 	Contenders string
 	// Scenarios lists names separated by commas, or is "all". A name may be followed by a size
-	// that replaces the default one, such as burst,steady:n=50:load=75.
+	// that replaces the default one, such as burst,steady:n=50:load=75: see [scenario.Parse].
 	Scenarios string
 	// Full makes the large sizes the default ones. They take hours.
 	Full bool
@@ -44,7 +44,7 @@ type Options struct {
 	// limit if it took as long as the longest round so far. 0 means no limit.
 	Limit time.Duration
 	// Ideal is how many objects the ideal client creates in each round: 0 to 1000. With 0 it does
-	// not run, and no round is rejected for it.
+	// not run, and no round is marked as noisy.
 	Ideal int
 	// Tolerance is by which share of their median the ideal client's times may differ. It is above
 	// 0; the comparison promises 0.1.
@@ -106,19 +106,12 @@ func (o Options) complete() (*choice, error) {
 			return nil, fmt.Errorf("--contenders: %w", err)
 		}
 	}
-	names := o.Scenarios
-	if names == "all" {
-		names = strings.Join(scenario.Names(), ",")
+	var err error
+	if c.scenarios, err = scenario.Parse(o.Scenarios, o.Full); err != nil {
+		return nil, fmt.Errorf("--scenarios: %w", err)
 	}
-	for text := range strings.SplitSeq(names, ",") {
-		chosen, err := scenario.Parse(text, o.Full)
-		if err != nil {
-			return nil, fmt.Errorf("--scenarios: %w", err)
-		}
-		if o.Ideal == 0 && len(chosen) > 0 && chosen[0].Paced {
-			return nil, fmt.Errorf("--ideal is 0, but %s needs the rate of the ideal client; leave one of them out", chosen[0].Name)
-		}
-		c.scenarios = append(c.scenarios, chosen...)
+	if at := slices.IndexFunc(c.scenarios, func(s scenario.Chosen) bool { return s.Paced }); o.Ideal == 0 && at >= 0 {
+		return nil, fmt.Errorf("--ideal is 0, but %s needs the rate of the ideal client; leave one of them out", c.scenarios[at].Name)
 	}
 	for text := range listed(o.Workers) {
 		workers, err := strconv.Atoi(text)
@@ -192,7 +185,7 @@ func (c *choice) wayThrough(s scenario.Chosen, turn int, swept bool) []planned {
 	var rounds []planned
 	add := func(setting setting, warm bool) {
 		for _, one := range c.contenders {
-			if warm && !one.Warmed || one.CreatesOnly && (!s.Creates || setting.memory > 0) || one.NoHeapLimit && setting.memory > 0 || one.OneWorker && setting.workers > 1 {
+			if warm && !one.Warmed || one.CreatesOnly && (!s.Creates || setting.memory > 0) || one.NoHeapLimit != "" && setting.memory > 0 || one.OneWorker && setting.workers > 1 {
 				continue
 			}
 			rounds = append(rounds, planned{

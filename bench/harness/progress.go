@@ -94,14 +94,11 @@ func (p *progress) over(round rundir.Round) {
 
 // judged prints a round whose judgement changed.
 func (p *progress) judged(round rundir.Round) {
-	switch {
-	case round.Rejected != "":
-		p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "rejected: ") + round.Rejected)
-	case round.Noisy != "":
-		p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "counts as noisy: ") + round.Noisy)
-	default:
-		p.out.Println(round.ID() + " counts: its ideal client's time is now near the median")
+	if round.Noisy != "" {
+		p.out.Println(round.ID() + " " + p.out.Paint(screen.Yellow, "is noisy: ") + round.Noisy)
+		return
 	}
+	p.out.Println(round.ID() + " is not noisy: its ideal client's time is now near the median")
 }
 
 // end prints a summary of all rounds.

@@ -8,19 +8,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 )
 
-// resync holds how often each contender reconciles all objects again although nothing changed.
-// Every scenario is shorter than each of these periods, unless an idle scenario of an hour is
-// requested.
-var resync = map[string]string{
-	"bellerophon":              "none",
-	"controller-runtime":       "10 h (cache.Options.SyncPeriod, its default)",
-	"controller-runtime-tuned": "10 h (cache.Options.SyncPeriod, its default)",
-	"kube-rs":                  "1 h (each object is requeued that long after a success, as the documentation of Action::requeue recommends)",
-	"quarkus":                  "10 h (maximal reconciliation interval, its default); the informers do not resync",
-	"tutorial":                 "none",
-	"ideal":                    "none: it has no cache",
-}
-
 // notes returns what a reader of this run has to know.
 func (c *choice) notes() []string {
 	var notes []string
@@ -36,7 +23,7 @@ func (c *choice) notes() []string {
 		if len(c.workers) > 0 && one.OneWorker {
 			notes = append(notes, one.Name+" reconciles one object at a time: it is not measured with more than 1 worker")
 		}
-		if len(c.limits) > 0 && one.NoHeapLimit {
+		if len(c.limits) > 0 && one.NoHeapLimit != "" && !one.CreatesOnly {
 			notes = append(notes, one.Name+" has no heap whose size can be limited: it is not measured with memory limits, only with its default")
 		}
 		for _, check := range one.NotMet {
@@ -54,10 +41,7 @@ func (c *choice) hasWithoutServers() bool {
 func resyncs(contenders []contender.Contender) map[string]string {
 	periods := map[string]string{}
 	for _, c := range contenders {
-		periods[c.Name] = resync[c.Name]
-		if periods[c.Name] == "" {
-			periods[c.Name] = "not known"
-		}
+		periods[c.Name] = c.Resync
 	}
 	return periods
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bench/conformance"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
-	"github.com/bellerophon-io/bellerophon/bench/probe"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
+	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 )
 
@@ -178,7 +178,7 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 // contenders may differ and the turns may be more; begin then updates it.
 func (r *run) begin(skipped map[string]string) error {
 	described := rundir.Run{
-		Started: time.Now(), Machine: probe.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
+		Started: time.Now(), Machine: scenario.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
 		Builds: map[string]string{}, Skipped: skipped, Turns: r.Turns, Flags: r.flags(),
 	}
 	described.Machine["etcd"] = "does not sync its data to disk"
@@ -335,13 +335,22 @@ func (r *run) judge(g group) (map[series]int, error) {
 	return lacking, nil
 }
 
-// again plans the lacking rounds, in turns with higher numbers than all earlier ones.
+// again plans the lacking rounds, in turns with higher numbers than all earlier ones. All contenders take
+// part with the setting that one of them lacks, so that each turn has both sides of a ratio, in its order.
 func (r *run) again(g group, lacking map[series]int, attempt int) [][]planned {
+	type sort struct {
+		setting string
+		warm    bool
+	}
+	most := map[sort]int{}
+	for of, count := range lacking {
+		most[sort{of.setting, of.warm}] = max(most[sort{of.setting, of.warm}], count)
+	}
 	var turns [][]planned
 	for extra := range r.Turns {
 		var turn []planned
 		for _, p := range r.wayThrough(g.scenario, r.Turns*(attempt+1)+extra, g.scenario.Swept) {
-			if lacking[seriesOf(p.Round)] > extra {
+			if most[sort{p.Setting, p.Warm}] > extra {
 				turn = append(turn, p)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/contender"
-	"github.com/bellerophon-io/bellerophon/bench/probe"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 )
@@ -137,7 +136,7 @@ func (s *testbed) calm(ctx context.Context) error {
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"} {
 		components = append(components, s.cluster.PID(name))
 	}
-	last, err := probe.Of(components...)
+	last, err := scenario.UsageOf(components...)
 	if err != nil {
 		return err
 	}
@@ -150,7 +149,7 @@ func (s *testbed) calm(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting until the cluster is calm: %w", context.Cause(ctx))
 		}
-		now, err := probe.Of(components...)
+		now, err := scenario.UsageOf(components...)
 		if err != nil {
 			return err
 		}

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/probe"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
+	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -102,7 +102,7 @@ func (u *usage) Collect(into chan<- prometheus.Metric) {
 		into <- prometheus.MustNewConstMetric(events, prometheus.CounterValue, float64(counts.Events))
 	}
 	for name, pid := range pids {
-		used, err := probe.Of(pid)
+		used, err := scenario.UsageOf(pid)
 		if err != nil {
 			continue
 		}

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/proxy/listener"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 )
 
 // Proxy is a running proxy. Its methods may be called from any goroutine.
 type Proxy struct {
 	listener *listener.Listener
-	onward   onward
 	forward  *httputil.ReverseProxy
 	recorder *recorder
 }
@@ -23,34 +23,26 @@ type Proxy struct {
 // New starts a proxy for the config's API server on a free loopback port. It uses only the address
 // and the certificate authority of the config. The proxy runs until Close.
 func New(config *rest.Config) (*Proxy, error) {
-	target, _, err := rest.DefaultServerUrlFor(config)
+	to, err := onwardTo(config)
 	if err != nil {
-		return nil, fmt.Errorf("reading the address of the API server: %w", err)
-	}
-	p := &Proxy{recorder: newRecorder()}
-	if p.onward, err = onwardTo(config); err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
 	}
+	p := &Proxy{recorder: newRecorder()}
 	p.forward = &httputil.ReverseProxy{
-		Transport: p.onward, ErrorLog: listener.Quiet, BufferPool: &buffers{},
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: to, BufferPool: &buffers{},
 		ModifyResponse: func(response *http.Response) error {
 			exchangeOf(response.Request.Context()).answered(response)
 			return nil
 		},
 	}
-	if p.listener, err = listener.Open(p.serve); err != nil {
+	if p.listener, err = listener.Forward(config, p.forward, p.serve); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
 // Close ends all calls and returns when they are over. The record stays readable.
-func (p *Proxy) Close() error {
-	err := p.listener.Close()
-	p.onward.CloseIdleConnections()
-	return err
-}
+func (p *Proxy) Close() error { return p.listener.Close() }
 
 // WriteKubeconfig writes a kubeconfig file with the address of the proxy and the given token.
 func (p *Proxy) WriteKubeconfig(path, token string) error {
@@ -75,13 +67,8 @@ func (p *Proxy) IsWatched(resource string) bool { return p.recorder.watches(reso
 // other than a watch is in flight, it returns the current time.
 func (p *Proxy) IdleSince() time.Time { return p.recorder.idleSince() }
 
-func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
 	at := time.Now()
-	info, err := listener.InfoOf(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
 	e := &exchange{proxy: p, call: Call{
 		At: at, Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource, Subresource: info.Subresource,
 		Namespace: info.Namespace, Name: info.Name,

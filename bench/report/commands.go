@@ -57,7 +57,7 @@ func reportCommand() *cobra.Command {
 }
 
 // verdictColours maps verdicts to the colours of a terminal.
-var verdictColours = map[Verdict]screen.Colour{Met: screen.Green, Missed: screen.Red, NotMeasured: screen.Yellow}
+var verdictColours = map[Verdict]screen.Colour{Met: screen.Green, Open: screen.Yellow, Missed: screen.Red}
 
 func goalsCommand() *cobra.Command {
 	var asJSON, check bool
@@ -65,19 +65,19 @@ func goalsCommand() *cobra.Command {
 		Use:   "goals DIR",
 		Short: "Print which goals of the project a run meets",
 		Long: `Prints one line per goal with tabs between the fields: goal, its name, the peer, the value, the
-target, and the verdict. The verdict is met, missed or not measured. The last line counts them.
+target, and the verdict. The verdict is met, open, missed or not measured. The last line counts them.
 
-The value is a ratio of medians, Bellerophon's divided by the peer's. There are two exceptions:
-a goal whose peer is floor or none has Bellerophon's own value, and converge-rate divides
-Bellerophon's rate by the ideal client's.
+The value is the median of the ratios within turns, Bellerophon's value divided by the peer's. There
+are two exceptions: a goal whose peer is floor or none has Bellerophon's own value, and converge-rate
+divides Bellerophon's rate by the ideal client's. The first text after the value is its 95 % interval.
+No complete round is left out.
 
-A goal is met if its value reaches the target in the scenario and size that the goal names, with
-a warm JVM where the goal asks for one, and as a median of at least 5 rounds that are not noisy.
-Any other value is missed, and the text after the value says what differs. A goal without a value
-is not measured, and the reason replaces the value.
+A goal is met if the whole interval reaches the target, and missed if no part of it does. It is open
+between these, and with fewer than 6 turns. It is not measured without a value, and where the size, a
+setting or the warmth of a JVM differs from what the goal names.
 
 The exit code is 0, whatever the verdicts are. With --check it is 1 if a goal is missed; a goal
-that is not measured is no failure.`,
+that is open or not measured is no failure.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			run, rounds, err := read(arguments[0])

@@ -5,13 +5,16 @@
 // Its rules:
 //   - Nothing is left out. Every round is in a median or is listed with the reason why not. A
 //     contender that was left out is listed with its reason. Losses are listed as wins are.
-//   - Rejected and failed rounds enter no median.
-//   - A ratio divides two medians of one run. Runs are never mixed.
+//   - Rejected and failed rounds enter no median of a table. A ratio of a table divides two medians
+//     of one run. Runs are never mixed.
+//   - Goals are judged by the 95 % interval of the ratios within turns, from all complete rounds. So
+//     which rounds the ideal client rejects decides no verdict.
 //   - report.md depends on run.json and the rounds alone, so that a test can compare the committed
 //     reports with their rounds.
 //   - Prometheus gets a copy of the run's data, because it changes the folder that it runs on.
 //   - report.html needs no network: scripts, styles and data are in the file.
 //
-// Each time series has one recording rule in rules.yml. The rule maps the metric names of all
-// contenders to one name, and identifies the contender by the target's label "contender".
+// Each time series has one recording rule in rules.yml, to which contenders add the names of their
+// metrics. The rule maps these names to one, and identifies the contender by the target's label
+// "contender".
 package report

@@ -1,19 +1,26 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
+	"github.com/bellerophon-io/bellerophon/bench/scenario"
 )
 
 // Verdict is the state of a goal.
 type Verdict string
 
-// The verdicts. A value with too few rounds, or with fewer objects than the goal names, is missed.
-// Only a goal without any value is not measured.
+// The verdicts. A goal is met if its whole 95 % interval reaches the target, and missed if no part of it
+// does. It is open between these, and with too few turns. It is not measured without a value, or with a
+// value of another size or setting than it names.
 const (
 	Met         Verdict = "met"
+	Open        Verdict = "open"
 	Missed      Verdict = "missed"
 	NotMeasured Verdict = "not measured"
 )
@@ -44,74 +51,50 @@ func verdicts(goals []Goal) map[Verdict]int {
 	return counts
 }
 
-// Verdicts returns how many goals are met, missed and not measured, as a sentence.
+// Verdicts returns how many goals have each verdict, as a sentence.
 func (s Summary) Verdicts() string {
 	counts := verdicts(s.Goals)
-	return fmt.Sprintf("%d of %d goals are met, %d are missed, %d are not measured.", counts[Met], len(s.Goals), counts[Missed], counts[NotMeasured])
+	return fmt.Sprintf("%d of the %d goals of its scenarios are met, %d are open, %d are missed, %d are not measured.",
+		counts[Met], len(s.Goals), counts[Open], counts[Missed], counts[NotMeasured])
 }
 
-// way is how a goal is measured.
-type way int
-
-const (
-	ratio   way = iota // our median divided by the peer's
-	rate               // the peer's median divided by ours: for times, the ratio of the rates
-	level              // our median
-	ceiling            // the largest value of our rounds: a count that must be 0 must be 0 in every round
-)
-
-// goal is a row of the table of goals.
+// goal is a goal with the scenarios whose rounds it takes. The first one with rounds of both sides is
+// used.
 type goal struct {
-	name      string
-	measure   string
-	scenarios []string // the first scenario with rounds of both sides is used
-	suits     func(variant string) bool
-	n         float64 // objects that the goal names; 0 uses the largest number
-	targets   []target
+	scenario.Goal
+	scenarios []string
 }
 
-type target struct {
-	peer  string
-	by    way
-	sign  string // <=, >= or =
-	bound float64
+// goals returns the goals of the project, in the order of its table.
+var goals = sync.OnceValue(func() []goal {
+	var found []goal
+	for _, of := range scenario.All() {
+		for _, one := range of.Goals {
+			found = append(found, goal{one, append([]string{of.Name}, one.Else...)})
+		}
+	}
+	row := func(g goal) int {
+		if g.Row == 0 {
+			return math.MaxInt
+		}
+		return g.Row
+	}
+	slices.SortStableFunc(found, func(a, b goal) int { return cmp.Compare(row(a), row(b)) })
+	return found
+})
+
+// goalsOf returns the goals of the scenarios that a run was asked for. So a new scenario with goals
+// changes no report of an older run. A run that names no scenario has all goals.
+func goalsOf(run rundir.Run) []goal {
+	asked := map[string]bool{}
+	for _, text := range run.Scenarios {
+		name, _, _ := strings.Cut(text, " ")
+		asked[name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(goals()), func(g goal) bool {
+		return len(asked) > 0 && !slices.ContainsFunc(g.scenarios, func(name string) bool { return asked[name] })
+	})
 }
 
-func atMost(peer string, bound float64) target { return target{peer, ratio, "<=", bound} }
-
-func anyVariant(string) bool       { return true }
-func halfLoad(variant string) bool { return variantValue(variant, "load") == 50 }
-func lowLoad(variant string) bool {
-	load := variantValue(variant, "load")
-	return load > 0 && load < 50
-}
-
-// goals are the goals of the project, in the order of its table.
-var goals = []goal{
-	{"peak-memory", string(rundir.PeakMemory), []string{"return", "start", "burst"}, anyVariant, 50000, []target{
-		atMost("controller-runtime", 0.5), atMost("controller-runtime-tuned", 0.7), atMost("quarkus", 0.25), atMost("kube-rs", 1),
-	}},
-	{"contender-cpu-per-1000", "contender_cpu_seconds_per_1000", []string{"burst"}, anyVariant, 0, []target{
-		atMost("controller-runtime", 0.5), atMost("quarkus", 0.3), atMost("kube-rs", 1.2),
-	}},
-	{"server-cpu-per-object", "server_cpu_seconds_per_object", []string{"burst"}, anyVariant, 0, []target{
-		atMost("controller-runtime", 0.7), atMost("quarkus", 0.7), atMost("kube-rs", 0.8), atMost("ideal", 1.1),
-	}},
-	{"writes-per-object", "writes_per_object", []string{"burst"}, anyVariant, 0, []target{
-		{"floor", level, "=", 4}, {"ideal", ratio, "=", 1},
-	}},
-	{"reaction-p99-half-load", string(rundir.Reaction99), []string{"steady"}, halfLoad, 0, []target{
-		atMost("controller-runtime", 0.5), atMost("quarkus", 0.3), atMost("kube-rs", 1),
-	}},
-	{"create-to-ready-p50-low-load", string(rundir.ReadyMedian), []string{"steady"}, lowLoad, 0, []target{
-		atMost("controller-runtime", 0.8), atMost("quarkus", 0.6), atMost("kube-rs", 1),
-	}},
-	{"exec-to-first-write", string(rundir.FirstWrite), []string{"return", "start"}, anyVariant, 50000, []target{
-		atMost("controller-runtime", 0.5), atMost("quarkus", 0.2), atMost("kube-rs", 1),
-	}},
-	{"converge-rate", string(rundir.Converge), []string{"burst"}, anyVariant, 5000, []target{{"ideal", rate, ">=", 0.85}}},
-	{"writes-while-idle", string(rundir.Writes), []string{"idle"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
-	{"reads-while-idle", string(rundir.Reads), []string{"idle"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
-	{"writes-after-restart", string(rundir.Writes), []string{"restart"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
-	{"reads-after-restart", string(rundir.Reads), []string{"restart"}, anyVariant, 0, []target{{"none", ceiling, "=", 0}}},
-}
+// suits reports whether a goal is about a variant.
+func (g goal) suits(variant string) bool { return g.Suits(variantValue(variant, "load")) }

@@ -26,8 +26,8 @@ func with(change func(*rundir.Round), rounds []rundir.Round) []rundir.Round {
 
 func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 	warm := func(round *rundir.Round) { round.Warm = true }
-	rejected := func(round *rundir.Round) { round.Rejected = "the machine was busy" }
-	noisy := func(round *rundir.Round) { round.Noisy = "the machine was busy" }
+	rejected := func(round *rundir.Round) { round.Rejected = rundir.MachineMoved + "9 s" }
+	lost := func(round *rundir.Round) { round.Rejected = "no cluster" }
 	failed := func(round *rundir.Round) { round.Failed = "it ended" }
 	swept := func(round *rundir.Round) { round.Setting = "workers=8" }
 	objects := func(round *rundir.Round) { round.Measured[rundir.Objects] = 100 }
@@ -37,80 +37,90 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 		want       string // value, target and verdict
 	}{
 		"on the target": {"peak-memory", "controller-runtime", [][]rundir.Round{
-			of("start", "n=50000", Ours, rundir.PeakMemory, 40, 50, 60, 50, 50), of("start", "n=50000", "controller-runtime", rundir.PeakMemory, 100, 100, 90, 110, 100),
-		}, "0.5 (start n=50000, 5 rounds)\t<= 0.5\tmet"},
-		"a little over it": {"peak-memory", "controller-runtime", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.PeakMemory, 50, 45, 50, 25, 50, 50), of("start", "n=50000", "controller-runtime", rundir.PeakMemory, 100, 90, 100, 50, 100, 100),
+		}, "0.5 (start n=50000, 6 turns)\t<= 0.5\tmet"},
+		"an interval on both sides of the target": {"peak-memory", "controller-runtime", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.PeakMemory, 40, 41, 42, 43, 44, 55), of("start", "n=50000", "controller-runtime", rundir.PeakMemory, 100, 100, 100, 100, 100, 100),
+		}, "0.425 (0.405 to 0.495, start n=50000, 6 turns)\t<= 0.5\tmet"},
+		"an interval that is wide": {"peak-memory", "controller-runtime", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.PeakMemory, 40, 40, 40, 60, 60, 60), of("start", "n=50000", "controller-runtime", rundir.PeakMemory, 100, 100, 100, 100, 100, 100),
+		}, "0.5 (0.4 to 0.6, start n=50000, 6 turns)\t<= 0.5\topen"},
+		"an interval beyond the target": {"peak-memory", "controller-runtime", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.PeakMemory, 51, 52, 53, 54, 55, 56), of("start", "n=50000", "controller-runtime", rundir.PeakMemory, 100, 100, 100, 100, 100, 100),
+		}, "0.535 (0.515 to 0.555, start n=50000, 6 turns)\t<= 0.5\tmissed"},
+		"too few turns": {"peak-memory", "controller-runtime", [][]rundir.Round{
 			of("start", "n=50000", Ours, rundir.PeakMemory, 51), of("start", "n=50000", "controller-runtime", rundir.PeakMemory, 100),
-		}, "0.51 (start n=50000, only 1 round)\t<= 0.5\tmissed"},
+		}, "0.51 (start n=50000, only 1 turn)\t<= 0.5\topen"},
+		"ratios within turns, as the machine gets slower": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 2, 3, 4, 5, 6), of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 4, 6, 8, 10, 12, 14),
+		}, "0.5 (start n=50000, 6 turns)\t<= 1\tmet"},
 		"fewer objects than the goal names, and the scenario it is about": {"peak-memory", "kube-rs", [][]rundir.Round{
 			of("start", "n=500", Ours, rundir.PeakMemory, 1), of("start", "n=500", "kube-rs", rundir.PeakMemory, 1),
 			of("start", "n=5000", Ours, rundir.PeakMemory, 3), of("start", "n=5000", "kube-rs", rundir.PeakMemory, 4),
 			of("burst", "n=5000", Ours, rundir.PeakMemory, 9), of("burst", "n=5000", "kube-rs", rundir.PeakMemory, 1),
 			of("start", "n=50000", Ours, rundir.PeakMemory, 1),
-		}, "0.75 (start n=5000 instead of n=50000, only 1 round)\t<= 1\tmissed"},
-		"rounds that do not count": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
-			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1), with(rejected, of("start", "n=50000", Ours, rundir.FirstWrite, 9, 9, 9, 9, 9, 9)),
-			of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 2, 2),
-		}, "0.5 (start n=50000, 5 rounds of ours and only 3 rounds of the peer)\t<= 1\tmissed"},
-		"noisy rounds": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
-			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1), with(noisy, of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1)),
-			of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 2, 2),
-		}, "0.5 (start n=50000, 5 rounds with 2 noisy of ours and only 3 rounds of the peer)\t<= 1\tmissed"},
+		}, "0.75 (start n=5000 instead of n=50000, only 1 turn)\t<= 1\tnot measured"},
+		"rounds whose ideal client was slow": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			with(rejected, of("start", "n=50000", Ours, rundir.FirstWrite, 9, 9, 9, 9, 9, 9)), of("start", "n=50000", "kube-rs", rundir.FirstWrite, 18, 18, 18, 18, 18, 18),
+		}, "0.5 (start n=50000, 6 turns)\t<= 1\tmet"},
+		"rounds that the harness lost": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			with(lost, of("start", "n=50000", Ours, rundir.FirstWrite, 9)), of("start", "n=50000", "kube-rs", rundir.FirstWrite, 18),
+		}, "bellerophon has no complete round: no cluster\t<= 1\tnot measured"},
 		"other than the defaults alone": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
-			with(swept, of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1)), of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 2, 2, 2, 2),
-		}, "0.5 (start n=50000, bellerophon workers=8, 5 rounds)\t<= 1\tmissed"},
+			with(swept, of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1, 1)), of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 2, 2, 2, 2, 2),
+		}, "0.5 (start n=50000, bellerophon workers=8, 6 turns)\t<= 1\tnot measured"},
 		"a peer that failed": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
 			of("start", "n=50000", Ours, rundir.FirstWrite, 1), with(failed, of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2)),
-		}, "kube-rs has no round that counts: it ended\t<= 1\tnot measured"},
+		}, "kube-rs has no complete round: it ended\t<= 1\tnot measured"},
 		"a peer that was skipped": {"exec-to-first-write", "quarkus", [][]rundir.Round{
 			of("start", "n=50000", Ours, rundir.FirstWrite, 1),
 		}, "quarkus was skipped: no Java\t<= 0.2\tnot measured"},
-		"noisy rounds beyond enough others": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
-			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1), with(noisy, of("start", "n=50000", Ours, rundir.FirstWrite, 1)),
-			of("start", "n=50000", "kube-rs", rundir.FirstWrite, 2, 2, 2, 2, 2),
-		}, "0.5 (start n=50000, 6 rounds with 1 noisy of ours and 5 rounds of the peer)\t<= 1\tmet"},
 		"a warm JVM": {"contender-cpu-per-1000", "quarkus", [][]rundir.Round{
-			with(objects, of("burst", "n=100", Ours, rundir.ContenderCPU, 1, 1, 1, 1, 1)), with(objects, of("burst", "n=100", "quarkus", rundir.ContenderCPU, 100)),
-			with(objects, with(warm, of("burst", "n=100", "quarkus", rundir.ContenderCPU, 4, 4, 4, 4, 4))),
-		}, "0.25 (burst n=100, 5 rounds)\t<= 0.3\tmet"},
+			with(objects, of("burst", "n=100", Ours, rundir.ContenderCPU, 1, 1, 1, 1, 1, 1)), with(objects, of("burst", "n=100", "quarkus", rundir.ContenderCPU, 100)),
+			with(objects, with(warm, of("burst", "n=100", "quarkus", rundir.ContenderCPU, 4, 4, 4, 4, 4, 4))),
+		}, "0.25 (burst n=100, 6 turns)\t<= 0.3\tmet"},
 		"a cold JVM": {"contender-cpu-per-1000", "quarkus", [][]rundir.Round{
-			with(objects, of("burst", "n=100", Ours, rundir.ContenderCPU, 1, 1, 1, 1, 1)), with(objects, of("burst", "n=100", "quarkus", rundir.ContenderCPU, 4, 4, 4, 4, 4)),
-		}, "0.25 (burst n=100, the JVM was not warm, 5 rounds)\t<= 0.3\tmissed"},
+			with(objects, of("burst", "n=100", Ours, rundir.ContenderCPU, 1, 1, 1, 1, 1, 1)), with(objects, of("burst", "n=100", "quarkus", rundir.ContenderCPU, 4, 4, 4, 4, 4, 4)),
+		}, "0.25 (burst n=100, the JVM was not warm, 6 turns)\t<= 0.3\tnot measured"},
 		"a JVM that has got warm meanwhile": {"peak-memory", "quarkus", [][]rundir.Round{
-			of("return", "n=50000,m=100", Ours, rundir.PeakMemory, 1, 1, 1, 1, 1), of("return", "n=50000,m=100", "quarkus", rundir.PeakMemory, 4, 4, 4, 4, 4),
-		}, "0.25 (return n=50000,m=100, 5 rounds)\t<= 0.25\tmet"},
+			of("return", "n=50000,m=100", Ours, rundir.PeakMemory, 1, 1, 1, 1, 1, 1), of("return", "n=50000,m=100", "quarkus", rundir.PeakMemory, 4, 4, 4, 4, 4, 4),
+		}, "0.25 (return n=50000,m=100, 6 turns)\t<= 0.25\tmet"},
 		"a start, which is never warm": {"exec-to-first-write", "quarkus", [][]rundir.Round{
-			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1), of("start", "n=50000", "quarkus", rundir.FirstWrite, 5, 5, 5, 5, 5),
-		}, "0.2 (start n=50000, 5 rounds)\t<= 0.2\tmet"},
+			of("start", "n=50000", Ours, rundir.FirstWrite, 1, 1, 1, 1, 1, 1), of("start", "n=50000", "quarkus", rundir.FirstWrite, 5, 5, 5, 5, 5, 5),
+		}, "0.2 (start n=50000, 6 turns)\t<= 0.2\tmet"},
 		"another setting than the default": {"contender-cpu-per-1000", "kube-rs", [][]rundir.Round{
 			with(objects, of("burst", "n=100", Ours, rundir.ContenderCPU, 3)),
-			with(objects, with(func(round *rundir.Round) { round.Setting = "workers=8" }, of("burst", "n=100", "kube-rs", rundir.ContenderCPU, 4))),
-		}, "0.75 (burst n=100, kube-rs workers=8, only 1 round)\t<= 1.2\tmissed"},
+			with(objects, with(swept, of("burst", "n=100", "kube-rs", rundir.ContenderCPU, 4))),
+		}, "0.75 (burst n=100, kube-rs workers=8, only 1 turn)\t<= 1.2\tnot measured"},
 		"the largest number of objects where none is named": {"server-cpu-per-object", "ideal", [][]rundir.Round{
 			with(objects, of("burst", "n=100", Ours, rundir.ServerCPU, 1)), with(objects, of("burst", "n=100", "ideal", rundir.ServerCPU, 1)),
 			with(objects, of("burst", "n=5000", Ours, rundir.ServerCPU, 12)), with(objects, of("burst", "n=5000", "ideal", rundir.ServerCPU, 10)),
-		}, "1.2 (burst n=5000, only 1 round)\t<= 1.1\tmissed"},
-		"the floor of writes": {"writes-per-object", "floor", [][]rundir.Round{with(objects, of("burst", "n=100", Ours, rundir.Writes, 400, 400, 400, 401, 400))},
-			"4 (burst n=100, 5 rounds)\t= 4\tmet"},
+		}, "1.2 (burst n=5000, only 1 turn)\t<= 1.1\topen"},
+		"the floor of writes": {"writes-per-object", "floor", [][]rundir.Round{with(objects, of("burst", "n=100", Ours, rundir.Writes, 400, 400, 400, 400, 400, 400))},
+			"4 (burst n=100, 6 turns)\t= 4\tmet"},
 		"rounds that cannot be compared": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
 			of("start", "n=50000", Ours, rundir.FirstWrite, 1), of("return", "n=50000,m=100", "kube-rs", rundir.FirstWrite, 2),
-		}, "no rounds with both values\t<= 1\tnot measured"},
-		"one write above the floor": {"writes-per-object", "floor", [][]rundir.Round{with(objects, of("burst", "n=100", Ours, rundir.Writes, 401))},
-			"4.01 (burst n=100, only 1 round)\t= 4\tmissed"},
+		}, "no turn with both values\t<= 1\tnot measured"},
+		"one write above the floor": {"writes-per-object", "floor", [][]rundir.Round{with(objects, of("burst", "n=100", Ours, rundir.Writes, 401, 401, 401, 401, 401, 401))},
+			"4.01 (burst n=100, 6 turns)\t= 4\tmissed"},
+		"writes around the floor": {"writes-per-object", "floor", [][]rundir.Round{with(objects, of("burst", "n=100", Ours, rundir.Writes, 399, 399, 399, 401, 401, 401))},
+			"4 (3.99 to 4.01, burst n=100, 6 turns)\t= 4\topen"},
 		"half load": {"reaction-p99-half-load", "kube-rs", [][]rundir.Round{
 			of("steady", "load=20", Ours, rundir.Reaction99, 1), of("steady", "load=20", "kube-rs", rundir.Reaction99, 2),
 			of("steady", "load=50", Ours, rundir.Reaction99, 3), of("steady", "load=50", "kube-rs", rundir.Reaction99, 2),
-		}, "1.5 (steady load=50, only 1 round)\t<= 1\tmissed"},
+		}, "1.5 (steady load=50, only 1 turn)\t<= 1\topen"},
 		"no low load": {"create-to-ready-p50-low-load", "kube-rs", [][]rundir.Round{
 			of("steady", "load=50", Ours, rundir.ReadyMedian, 1), of("steady", "load=50", "kube-rs", rundir.ReadyMedian, 2),
 		}, "bellerophon has no suitable round of steady\t<= 1\tnot measured"},
 		"the rate of the ideal client": {"converge-rate", "ideal", [][]rundir.Round{
-			of("burst", "n=5000", Ours, rundir.Converge, 10, 10, 10, 10, 10), of("burst", "n=5000", "ideal", rundir.Converge, 9, 8.5, 8, 9, 8),
-		}, "0.85 (burst n=5000, 5 rounds)\t>= 0.85\tmet"},
-		"one read of one round": {"reads-while-idle", "none", [][]rundir.Round{of("idle", "n=500", Ours, rundir.Reads, 0, 0, 1, 0, 0)},
-			"1 (idle n=500, largest value, 5 rounds)\t= 0\tmissed"},
-		"no writes after a restart": {"writes-after-restart", "none", [][]rundir.Round{of("restart", "n=500", Ours, rundir.Writes, 0, 0, 0, 0, 0)},
-			"0 (restart n=500, largest value, 5 rounds)\t= 0\tmet"},
+			of("burst", "n=5000", Ours, rundir.Converge, 10, 20, 10, 10, 10, 10), of("burst", "n=5000", "ideal", rundir.Converge, 8.5, 17, 8.5, 8.5, 8.5, 8.5),
+		}, "0.85 (burst n=5000, 6 turns)\t>= 0.85\tmet"},
+		"one read of one round": {"reads-while-idle", "none", [][]rundir.Round{of("idle", "n=500", Ours, rundir.Reads, 0, 0, 1, 0, 0, 0)},
+			"1 (idle n=500, largest value, 6 turns)\t= 0\tmissed"},
+		"one read in few turns": {"reads-while-idle", "none", [][]rundir.Round{of("idle", "n=500", Ours, rundir.Reads, 0, 1)},
+			"1 (idle n=500, largest value, only 2 turns)\t= 0\tmissed"},
+		"no writes after a restart": {"writes-after-restart", "none", [][]rundir.Round{of("restart", "n=500", Ours, rundir.Writes, 0, 0, 0, 0, 0, 0)},
+			"0 (restart n=500, largest value, 6 turns)\t= 0\tmet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var rounds []rundir.Round
@@ -137,12 +147,22 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 
 func TestAGoalWithoutAnyRoundIsNotMeasured(t *testing.T) {
 	found := Summarize(rundir.Run{}, nil).Goals
-	if len(found) != 27 {
-		t.Errorf("there are %d goals, not 27", len(found))
+	if len(found) < 27 {
+		t.Errorf("there are %d goals, not 27 or more", len(found))
 	}
 	for _, goal := range found {
 		if goal.Verdict != NotMeasured || goal.Measured != "bellerophon did not take part" || strings.Count(goal.Line(), "\t") != 5 {
 			t.Errorf("got %q", goal.Line())
+		}
+	}
+}
+
+func TestARunHasTheGoalsOfItsScenariosAlone(t *testing.T) {
+	for _, goal := range Summarize(rundir.Run{Scenarios: []string{"idle n=20,seconds=5", "start n=100"}}, nil).Goals {
+		switch goal.Name {
+		case "writes-while-idle", "reads-while-idle", "peak-memory", "exec-to-first-write":
+		default:
+			t.Errorf("a run of idle and start has the goal %s", goal.Name)
 		}
 	}
 }

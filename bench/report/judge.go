@@ -3,25 +3,24 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
+	"github.com/bellerophon-io/bellerophon/bench/scenario"
 )
 
-const (
-	// enough is the number of rounds that are not noisy that the median of a goal needs.
-	enough = 5
-	// warming is the number of reconciles after which a JVM is warm.
-	warming = 5000
-)
+// warming is the number of reconciles after which a JVM is warm.
+const warming = 5000
 
-// judge gives every goal its value and its verdict.
+// judge gives each goal of a run its value and its verdict.
 func judge(run rundir.Run, rounds []rundir.Round) []Goal {
 	var judged []Goal
-	for _, goal := range goals {
-		for _, target := range goal.targets {
+	for _, goal := range goalsOf(run) {
+		for _, target := range goal.Targets {
 			judged = append(judged, goal.judge(target, run, rounds))
 		}
 	}
@@ -29,44 +28,59 @@ func judge(run rundir.Run, rounds []rundir.Round) []Goal {
 }
 
 // judge gives the goal its value and its verdict beside one peer.
-func (g goal) judge(target target, run rundir.Run, rounds []rundir.Round) Goal {
-	result := Goal{Name: g.name, Peer: target.peer, Target: target.sign + " " + exact(target.bound)}
+func (g goal) judge(target scenario.Target, run rundir.Run, rounds []rundir.Round) Goal {
+	result := Goal{Name: g.Name, Peer: target.Peer, Target: target.Sign + " " + exact(target.Bound)}
 	is := g.measured(target, run, rounds)
 	if !is.there {
 		result.Measured, result.Verdict = whyNot(run, rounds, g, target), NotMeasured
 		return result
 	}
-	result.Measured, result.Verdict = fmt.Sprintf("%s (%s)", exact(is.value), strings.Join(is.notes, ", ")), Missed
-	if is.asDefined && target.holds(is.value) {
-		result.Verdict = Met
-	}
+	result.Measured = fmt.Sprintf("%s (%s)", exact(is.median), strings.Join(is.notes, ", "))
+	result.Verdict = is.verdict(target)
 	return result
 }
 
-// holds reports whether a value reaches the target.
-func (t target) holds(value float64) bool {
-	switch t.sign {
-	case "<=":
-		return value <= t.bound
-	case ">=":
-		return value >= t.bound
+// verdict compares the whole interval with a target.
+func (m measurement) verdict(target scenario.Target) Verdict {
+	low, high := holds(target, m.low), holds(target, m.high)
+	switch {
+	case !m.asDefined:
+		return NotMeasured
+	case m.turns < enough && (high || target.By != scenario.Ceiling): // One value above a ceiling is a proof.
+		return Open
+	case low && high:
+		return Met
+	case low || high || target.Sign == "=" && m.low < target.Bound && target.Bound < m.high:
+		return Open
 	default:
-		return value == t.bound
+		return Missed
+	}
+}
+
+// holds reports whether a value reaches the target.
+func holds(t scenario.Target, value float64) bool {
+	switch t.Sign {
+	case "<=":
+		return value <= t.Bound
+	case ">=":
+		return value >= t.Bound
+	default:
+		return value == t.Bound
 	}
 }
 
 // measurement is the value of a goal.
 type measurement struct {
-	value     float64
-	notes     []string // the rounds, and how they differ from the goal's definition
+	interval
+	notes     []string // the interval, the rounds, and how they differ from the goal's definition
 	there     bool     // there is a value
-	asDefined bool     // the rounds fit the definition: enough without noise, default settings, the goal's size
+	asDefined bool     // the rounds fit the definition: default settings, the goal's size, a warm JVM
 }
 
 // measured returns the value of the rounds that fit the goal's definition best.
-func (g goal) measured(target target, run rundir.Run, rounds []rundir.Round) measurement {
+func (g goal) measured(target scenario.Target, run rundir.Run, rounds []rundir.Round) measurement {
 	counting := slices.DeleteFunc(slices.Clone(rounds), func(round rundir.Round) bool {
-		return !round.Counts() || !g.suits(round.Variant) || !slices.Contains(g.scenarios, round.Scenario)
+		return !round.IsComplete() || !g.suits(round.Variant) || !slices.Contains(g.scenarios, round.Scenario)
 	})
 	kinds := kindsOf(run, counting)
 	slices.SortStableFunc(kinds, func(a, b kind) int {
@@ -78,11 +92,11 @@ func (g goal) measured(target target, run rundir.Run, rounds []rundir.Round) mea
 			continue
 		}
 		where := kind.String()
-		if g.n > 0 && variantValue(kind.variant, "n") != g.n {
-			where += fmt.Sprintf(" instead of n=%.0f", g.n)
+		if g.N > 0 && variantValue(kind.variant, "n") != g.N {
+			where += fmt.Sprintf(" instead of n=%.0f", g.N)
 			is.asDefined = false
 		}
-		is.notes = append([]string{where}, is.notes...)
+		is.notes = slices.Concat(is.spread(), []string{where}, is.notes)
 		return is
 	}
 	return measurement{}
@@ -91,93 +105,107 @@ func (g goal) measured(target target, run rundir.Run, rounds []rundir.Round) mea
 // distance returns how far the size of a variant is from the size that the goal names.
 func (g goal) distance(variant string) float64 {
 	n := variantValue(variant, "n")
-	if g.n == 0 {
+	if g.N == 0 {
 		return -n
 	}
-	return max(g.n-n, n-g.n)
+	return max(g.N-n, n-g.N)
 }
 
 // compare returns the value of a goal in rounds of one kind.
-func (g goal) compare(target target, of kind, rounds []rundir.Round) measurement {
-	starts := g.measure == string(rundir.FirstWrite) // A process is cold when it starts.
-	if target.by == level || target.by == ceiling {
+func (g goal) compare(target scenario.Target, of kind, rounds []rundir.Round) measurement {
+	starts := g.Measure == string(rundir.FirstWrite) // A process is cold when it starts.
+	if target.By == scenario.Level || target.By == scenario.Ceiling {
 		ours := g.sampleOf(Ours, rounds, !starts)
 		switch {
 		case len(ours.values) == 0:
 			return measurement{}
-		case target.by == ceiling:
-			return measurement{slices.Max(ours.values), append(ours.notes, "largest value", ours.rounds()), true, ours.isAsDefined()}
+		case target.By == scenario.Ceiling:
+			largest := largestOf(ours.all())
+			return measurement{largest, append(ours.notes, "largest value", largest.count()), true, !ours.swept}
 		}
-		return measurement{rundir.Median(ours.values), append(ours.notes, ours.rounds()), true, ours.isAsDefined()}
+		median := intervalOf(ours.all())
+		return measurement{median, append(ours.notes, median.count()), true, !ours.swept}
 	}
-	theirs := g.sampleOf(target.peer, rounds, !starts)
+	theirs := g.sampleOf(target.Peer, rounds, !starts)
 	ours := g.sampleOf(Ours, rounds, theirs.warm)
-	if len(theirs.values) == 0 || len(ours.values) == 0 {
+	ratios := ratiosOf(ours.values, theirs.values)
+	if len(ratios) == 0 {
 		return measurement{}
 	}
+	if target.By == scenario.Rate {
+		ratios = ratiosOf(theirs.values, ours.values)
+	}
 	// A contender that starts among that many objects reconciles all of them, which warms it up.
-	gotWarm := theirs.warm || (slices.Contains([]string{"return", "start"}, of.scenario) && variantValue(of.variant, "n") >= warming)
-	isCold := target.peer == "quarkus" && !gotWarm && !starts
+	gotWarm := theirs.warm || (scenario.Named(of.scenario).Starts && variantValue(of.variant, "n") >= warming)
+	isCold := contender.Facts(target.Peer).JVM && !gotWarm && !starts
 	if isCold {
 		theirs.notes = append(theirs.notes, "the JVM was not warm")
 	}
-	is := measurement{
-		notes: append(slices.Concat(ours.notes, theirs.notes), roundsOfBoth(ours, theirs)),
-		there: true, asDefined: ours.isAsDefined() && theirs.isAsDefined() && !isCold,
+	is := intervalOf(ratios)
+	return measurement{is, append(slices.Concat(ours.notes, theirs.notes), is.count()), true, !ours.swept && !theirs.swept && !isCold}
+}
+
+// ratiosOf returns the quotients of two contenders' values by turn, within the turns that both have. Turns with a 0 on
+// one side alone have none.
+func ratiosOf(over, under map[int]float64) (ratios []float64) {
+	for _, turn := range slices.Sorted(maps.Keys(over)) {
+		above := over[turn]
+		switch below, both := under[turn]; {
+		case !both:
+		case above == below:
+			ratios = append(ratios, 1)
+		case above != 0 && below != 0:
+			ratios = append(ratios, above/below)
+		}
 	}
-	over, under := rundir.Median(ours.values), rundir.Median(theirs.values)
-	if target.by == rate {
-		over, under = under, over
-	}
-	switch {
-	case over == under:
-		is.value = 1
-	case under == 0:
-		return measurement{} // A ratio to 0 has no meaning.
-	default:
-		is.value = over / under
-	}
-	return is
+	return ratios
 }
 
 // sample is the values of a contender's rounds that a goal compares.
 type sample struct {
-	values []float64
-	noisy  int // how many values are from noisy rounds
+	values map[int]float64 // by turn
 	warm   bool
 	swept  bool // not with the default workers and memory
 	notes  []string
 }
 
-// isAsDefined reports whether there are enough rounds with the contender's defaults.
-func (s sample) isAsDefined() bool { return len(s.values)-s.noisy >= enough && !s.swept }
+// all returns the values in the order of their turns.
+func (s sample) all() (values []float64) {
+	for _, turn := range slices.Sorted(maps.Keys(s.values)) {
+		values = append(values, s.values[turn])
+	}
+	return values
+}
 
-// rounds returns the number of rounds of a sample, as text.
-func (s sample) rounds() string {
-	text := fmt.Sprintf("%d rounds", len(s.values))
+// count returns the number of turns, as text.
+func (i interval) count() string {
 	switch {
-	case len(s.values) == 1 && s.noisy == 1:
-		return "only 1 noisy round"
-	case len(s.values) == 1:
-		return "only 1 round"
-	case len(s.values) < enough:
-		text = "only " + text
+	case i.turns == 1:
+		return "only 1 turn"
+	case i.turns < enough:
+		return fmt.Sprintf("only %d turns", i.turns)
 	}
-	if s.noisy > 0 {
-		text += fmt.Sprintf(" with %d noisy", s.noisy)
+	return fmt.Sprintf("%d turns", i.turns)
+}
+
+// spread returns the interval as text, if it is not a point.
+func (i interval) spread() []string {
+	low, high := exact(i.low), exact(i.high)
+	if low == high {
+		return nil
 	}
-	return text
+	return []string{low + " to " + high}
 }
 
 // sampleOf returns the rounds of one setting. It prefers the default setting, then the requested
 // warmth, then the setting with the most rounds.
 func (g goal) sampleOf(contender string, rounds []rundir.Round, warm bool) sample {
-	by := measureNamed(g.measure)
+	by := measureNamed(g.Measure)
 	type side struct {
 		setting string
 		warm    bool
 	}
-	values, noisy := map[side][]float64{}, map[side]int{}
+	values := map[side]map[int]float64{}
 	var sides []side
 	for _, round := range rounds {
 		value, is := by.of(round)
@@ -186,12 +214,10 @@ func (g goal) sampleOf(contender string, rounds []rundir.Round, warm bool) sampl
 		}
 		of := side{round.Setting, round.Warm}
 		if values[of] == nil {
+			values[of] = map[int]float64{}
 			sides = append(sides, of)
 		}
-		values[of] = append(values[of], value)
-		if round.Noisy != "" {
-			noisy[of]++
-		}
+		values[of][round.Turn] = value
 	}
 	if len(sides) == 0 {
 		return sample{}
@@ -208,8 +234,8 @@ func (g goal) sampleOf(contender string, rounds []rundir.Round, warm bool) sampl
 	best := slices.MaxFunc(sides, func(a, b side) int {
 		return cmp.Or(cmp.Compare(points(a), points(b)), cmp.Compare(len(values[a]), len(values[b])))
 	})
-	taken := sample{values: values[best], noisy: noisy[best], warm: best.warm}
-	if taken.swept = !isDefault(best.setting); taken.swept {
+	taken := sample{values: values[best], warm: best.warm, swept: !isDefault(best.setting)}
+	if taken.swept {
 		taken.notes = []string{contender + " " + best.setting}
 	}
 	return taken
@@ -218,27 +244,19 @@ func (g goal) sampleOf(contender string, rounds []rundir.Round, warm bool) sampl
 // isDefault reports whether a setting is the contender's default.
 func isDefault(setting string) bool { return setting == "" || setting == "default" }
 
-// roundsOfBoth returns the numbers of rounds of Bellerophon's median and the peer's, as text.
-func roundsOfBoth(ours, theirs sample) string {
-	if ours.rounds() == theirs.rounds() {
-		return ours.rounds()
-	}
-	return ours.rounds() + " of ours and " + theirs.rounds() + " of the peer"
-}
-
 // whyNot returns why a goal has no value.
-func whyNot(run rundir.Run, rounds []rundir.Round, g goal, target target) string {
-	for _, contender := range []string{Ours, target.peer} {
+func whyNot(run rundir.Run, rounds []rundir.Round, g goal, target scenario.Target) string {
+	for _, contender := range []string{Ours, target.Peer} {
 		if reason, is := run.Skipped[contender]; is {
 			return contender + " was skipped: " + reason
 		}
-		if contender == Ours || contender == target.peer && target.by != level && target.by != ceiling {
+		if contender == Ours || contender == target.Peer && target.By != scenario.Level && target.By != scenario.Ceiling {
 			if reason := g.lost(contender, rounds); reason != "" {
 				return contender + " " + reason
 			}
 		}
 	}
-	return "no rounds with both values"
+	return "no turn with both values"
 }
 
 // lost returns why no round of a contender counts for a goal, or "" if one counts.
@@ -252,10 +270,10 @@ func (g goal) lost(contender string, rounds []rundir.Round) string {
 		if !slices.Contains(g.scenarios, round.Scenario) || !g.suits(round.Variant) {
 			continue
 		}
-		if round.Counts() {
+		if round.IsComplete() {
 			return ""
 		}
-		why = cmp.Or(why, "has no round that counts: "+cmp.Or(round.Failed, round.Rejected))
+		why = cmp.Or(why, "has no complete round: "+cmp.Or(round.Failed, round.Rejected))
 	}
 	if !tookPart {
 		return "did not take part"

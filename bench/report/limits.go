@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
@@ -75,8 +76,8 @@ func limitsOf(run rundir.Run, rounds []rundir.Round) []Limits {
 		}
 		limits := Limits{Scenario: kind.scenario, Variant: kind.variant}
 		order := append([]string{Ours}, run.Contenders...)
-		for _, contender := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return byPlace(order, a, b) }) {
-			limits.Rows = append(limits.Rows, limitedOf(contender, by[contender]))
+		for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return byPlace(order, a, b) }) {
+			limits.Rows = append(limits.Rows, limitedOf(name, by[name]))
 		}
 		limits.compare()
 		found = append(found, limits)
@@ -85,7 +86,7 @@ func limitsOf(run rundir.Run, rounds []rundir.Round) []Limits {
 }
 
 // limitedOf finds the best passing size of a contender in its rounds of one kind.
-func limitedOf(contender string, rounds []rundir.Round) Limited {
+func limitedOf(name string, rounds []rundir.Round) Limited {
 	counting, failed, sizes := map[int][]rundir.Round{}, map[int]bool{}, map[int]bool{}
 	for _, round := range rounds {
 		size := limitOf(round.Setting)
@@ -102,7 +103,7 @@ func limitedOf(contender string, rounds []rundir.Round) Limited {
 	}
 	delete(sizes, 0)
 	delete(failed, 0) // The rounds that count give the default's medians, whatever else failed.
-	limited := Limited{Contender: contender, Default: mediansOf(counting[0])}
+	limited := Limited{Contender: name, Default: mediansOf(counting[0])}
 	limited.Best = limited.Default
 	for _, size := range slices.Sorted(maps.Keys(sizes)) {
 		if with := mediansOf(counting[size]); !failed[size] && passes(with, limited.Default) {
@@ -114,7 +115,7 @@ func limitedOf(contender string, rounds []rundir.Round) Limited {
 	case limited.MiB > 0:
 		limited.Words = fmt.Sprintf("%d MiB", limited.MiB)
 	case len(sizes) == 0:
-		limited.Words = cmp.Or(unlimited[contender], "no round with a limit")
+		limited.Words = cmp.Or(contender.Facts(name).NoHeapLimit, "no round with a limit")
 	case len(counting[0]) == 0:
 		limited.Words = "unknown: no round of its default counts"
 	case len(counting) == 1 && len(failed) == 0:
@@ -124,9 +125,6 @@ func limitedOf(contender string, rounds []rundir.Round) Limited {
 	}
 	return limited
 }
-
-// unlimited has the reasons why contenders are only shown at their default.
-var unlimited = map[string]string{"kube-rs": "its runtime has no heap limit", "ideal": "not limited: it only creates"}
 
 // mediansOf returns the medians of the measures of limitedBy.
 func mediansOf(rounds []rundir.Round) rundir.Measured {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
+	"github.com/bellerophon-io/bellerophon/bench/scenario"
 )
 
 // unit selects the format of a value.
@@ -129,10 +130,9 @@ func calls(verb string, of rundir.Measure) measure {
 	return all
 }
 
-// converges reports whether objects have to converge in a round. Idle and restarted contenders
-// have objects without any work.
+// converges reports whether objects have to converge in a round.
 func converges(round rundir.Round) bool {
-	return round.Measured[rundir.Objects] > 0 && round.Scenario != "idle" && round.Scenario != "restart"
+	return round.Measured[rundir.Objects] > 0 && !scenario.Named(round.Scenario).NoWork
 }
 
 // measureNamed returns the measure that a goal names.

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
@@ -16,10 +17,11 @@ var page = template.Must(template.ParseFS(files, "page/report.html.tmpl"))
 
 // pageData is the data that the scripts of the page draw.
 type pageData struct {
-	Tables []Table  `json:"tables"`
-	Panels []panel  `json:"panels"` // empty without time series
-	Groups []group  `json:"groups"`
-	Series seriesOf `json:"series,omitempty"` // the page asks its server for all other series
+	Tables []Table                   `json:"tables"`
+	Panels []panel                   `json:"panels"` // empty without time series
+	Groups []group                   `json:"groups"`
+	Looks  map[string]contender.Look `json:"looks"`            // by contender
+	Series seriesOf                  `json:"series,omitempty"` // the page asks its server for all other series
 }
 
 // pageText is the input of the page's template.
@@ -34,7 +36,11 @@ type pageText struct {
 
 // dataOf returns the data of a page whose server has the time series.
 func dataOf(summary Summary, rounds []rundir.Round) pageData {
-	return pageData{Tables: summary.Tables, Panels: panels, Groups: groupsOf(summary.Run, rounds)}
+	looks := map[string]contender.Look{}
+	for _, round := range rounds {
+		looks[round.Contender] = contender.Facts(round.Contender).Look
+	}
+	return pageData{Tables: summary.Tables, Panels: panels, Groups: groupsOf(summary.Run, rounds), Looks: looks}
 }
 
 // write writes the page as one self-contained file.

@@ -3,15 +3,63 @@ package report
 import (
 	_ "embed" // for the rules
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"sigs.k8s.io/yaml"
 )
 
-// Rules is the file of recording rules. Prometheus loads it while it scrapes a run, so that the
-// run's data has the recorded names.
-//
 //go:embed rules.yml
-var Rules []byte
+var shared []byte
+
+// rulesFile is a file of recording rules.
+type rulesFile struct {
+	Groups []struct {
+		Name     string `json:"name"`
+		Interval string `json:"interval"`
+		Rules    []rule `json:"rules"`
+	} `json:"groups"`
+}
+
+type rule struct {
+	Record string `json:"record"`
+	Expr   string `json:"expr"`
+}
+
+// rules returns the rules of rules.yml with the expressions of the contenders.
+func rules() (rulesFile, error) {
+	var file rulesFile
+	if err := yaml.Unmarshal(shared, &file); err != nil {
+		return file, fmt.Errorf("read the recording rules: %w", err)
+	}
+	for _, group := range file.Groups {
+		for i := range group.Rules {
+			one := &group.Rules[i]
+			alternatives := []string{one.Expr}
+			for _, c := range contender.All() {
+				alternatives = append(alternatives, c.Series[one.Record])
+			}
+			alternatives = slices.DeleteFunc(alternatives, func(expr string) bool { return strings.TrimSpace(expr) == "" })
+			one.Expr = strings.Join(alternatives, " or ")
+		}
+	}
+	return file, nil
+}
+
+// Rules returns the file of recording rules. Prometheus loads it while it scrapes a run, so that the
+// run's data has the recorded names.
+func Rules() ([]byte, error) {
+	file, err := rules()
+	if err != nil {
+		return nil, err
+	}
+	text, err := yaml.Marshal(file)
+	if err != nil {
+		return nil, fmt.Errorf("write the recording rules: %w", err)
+	}
+	return text, nil
+}
 
 // panel is a time series of the page.
 type panel struct {
@@ -43,13 +91,9 @@ var panels = []panel{
 // expressions returns the expressions of the rules by their names. The page queries the expressions
 // and not the names, so that it also shows runs whose Prometheus recorded nothing.
 func expressions() (map[string]string, error) {
-	var file struct {
-		Groups []struct {
-			Rules []struct{ Record, Expr string }
-		}
-	}
-	if err := yaml.Unmarshal(Rules, &file); err != nil {
-		return nil, fmt.Errorf("read the recording rules: %w", err)
+	file, err := rules()
+	if err != nil {
+		return nil, err
 	}
 	found := map[string]string{}
 	for _, group := range file.Groups {

@@ -2,16 +2,53 @@ package report
 
 import (
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 )
 
 func TestPrometheusTakesTheRulesAndTheyMapEachContender(t *testing.T) {
-	promtool := tool(t, "promtool", "prometheus")
-	for _, arguments := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "testdata/rules_test.yml"}} {
-		if output, err := exec.CommandContext(t.Context(), promtool, arguments...).CombinedOutput(); err != nil {
+	promtool, dir := tool(t, "promtool", "prometheus"), t.TempDir()
+	rules, err := Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := os.ReadFile("testdata/rules_test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"rules.yml": rules, "rules_test.yml": tests} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, arguments := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml"}} {
+		command := exec.CommandContext(t.Context(), promtool, arguments...)
+		command.Dir = dir
+		if output, err := command.CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", arguments, err, output)
+		}
+	}
+}
+
+func TestTheSeriesOfAContenderBelongToARule(t *testing.T) {
+	rules, err := expressions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range contender.All() {
+		for record, expression := range c.Series {
+			if !strings.Contains(rules[record], expression) {
+				t.Errorf("%s has an expression for %s, and the rule is %q", c.Name, record, rules[record])
+			}
+		}
+		if c.Look.Light == "" || c.Look.Dark == "" || c.Resync == "" {
+			t.Errorf("%s has the look %+v and the resync %q", c.Name, c.Look, c.Resync)
 		}
 	}
 }

@@ -19,6 +19,7 @@ type Summary struct {
 	Run    rundir.Run `json:"run"`
 	Rounds int        `json:"rounds"`         // all completed rounds
 	Counts int        `json:"roundsCounting"` // rounds in the medians
+	Heat   Heat       `json:"heat"`
 	Goals  []Goal     `json:"goals"`
 	Reads  string     `json:"reads"`            // how this run counts reads
 	Losses []Finding  `json:"losses"`           // where Bellerophon's median is worse
@@ -86,7 +87,7 @@ type Left struct {
 
 // Summarize makes the report of a run from its rounds, which are in the order of their start.
 func Summarize(run rundir.Run, rounds []rundir.Round) Summary {
-	summary := Summary{Run: run, Rounds: len(rounds), Goals: judge(run, rounds)}
+	summary := Summary{Run: run, Rounds: len(rounds), Heat: heatOf(run, rounds), Goals: judge(run, rounds)}
 	var counting []rundir.Round
 	for _, round := range rounds {
 		name := strings.Join([]string{round.Scenario, round.Variant, label(round.Contender, round.Setting, round.Warm), "turn " + strconv.Itoa(round.Turn)}, ", ")

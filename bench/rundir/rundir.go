@@ -52,7 +52,7 @@ type Round struct {
 	Measured  Measured  `json:"measured"`
 	Rejected  string    `json:"rejected,omitempty"` // why the round does not count
 	Failed    string    `json:"failed,omitempty"`   // why the contender did not complete the scenario
-	Noisy     string    `json:"noisy,omitempty"`    // why the round is unreliable; it counts, because no better one exists
+	Noisy     string    `json:"noisy,omitempty"`    // why the round may be unreliable; it counts
 }
 
 // Measured holds the measurements of a round. A measurement that the scenario does not make is
@@ -75,6 +75,15 @@ func (r Round) ID() string {
 
 // Counts reports whether the round enters the medians.
 func (r Round) Counts() bool { return r.Rejected == "" && r.Failed == "" }
+
+// MachineMoved begins Rejected or Noisy of a round before which an ideal client took an unusual time.
+const MachineMoved = "the ideal client took "
+
+// IsComplete reports whether the round counts, or only the speed of the machine speaks against it. Two
+// rounds of one turn can be compared although that speed differs from other turns.
+func (r Round) IsComplete() bool {
+	return r.Failed == "" && (r.Rejected == "" || strings.HasPrefix(r.Rejected, MachineMoved))
+}
 
 // Measure names a measurement. The unit is in the name; seconds and bytes are SI.
 type Measure string

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -71,47 +70,4 @@ func (w *World) ready(ctx context.Context) (context.Context, error) {
 		return ctx, w.warmUp(ctx)
 	}
 	return ctx, nil
-}
-
-func burst(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
-	ctx, err := w.ready(ctx)
-	if err != nil {
-		return nil, err
-	}
-	win, err := w.open()
-	if err != nil {
-		return nil, err
-	}
-	answered, err := w.createAll(ctx, "hero", v.N, v.Replicas())
-	if err != nil {
-		return nil, err
-	}
-	return win.closeFinished(ctx, v.N, answered.of, nil)
-}
-
-func steady(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
-	ctx, err := w.ready(ctx)
-	if err != nil {
-		return nil, err
-	}
-	win, err := w.open()
-	if err != nil {
-		return nil, err
-	}
-	intended, sent := newTimes(), counter{}
-	rate := w.Rate * float64(v.Load) / 100
-	err = atRate(ctx, rate, v.N, func(ctx context.Context, i int, due time.Time) error {
-		name := object("hero", i)
-		intended.set(name, due)
-		w.Judge.finished.want(name, 1)
-		if err := w.Clients.create(ctx, name, v.Replicas()); err != nil {
-			return err
-		}
-		w.Progress("steady load", sent.next(), v.N)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return win.closePaced(ctx, rate, v.N, intended.of)
 }

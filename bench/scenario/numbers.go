@@ -3,7 +3,6 @@ package scenario
 import (
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/measure"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,25 +16,25 @@ var callsBy = map[string]rundir.Measure{
 // addTraffic adds the contender's requests and bytes in the interval [from, to). started is when
 // the contender was started.
 func addTraffic(measured rundir.Measured, record proxy.Record, started, from, to time.Time) {
-	traffic := measure.TrafficIn(record, started, from, to)
-	measured[rundir.Writes] = float64(traffic.Writes)
-	measured[rundir.NeedlessWrites] = float64(traffic.Needless)
-	measured[rundir.FailedWrites] = float64(traffic.Failed)
-	measured[rundir.Reads] = float64(traffic.Reads)
-	measured[rundir.RequestBytes] = float64(traffic.In)
-	measured[rundir.ResponseBytes] = float64(traffic.Out)
+	sum := trafficIn(record, started, from, to)
+	measured[rundir.Writes] = float64(sum.Writes)
+	measured[rundir.NeedlessWrites] = float64(sum.Needless)
+	measured[rundir.FailedWrites] = float64(sum.Failed)
+	measured[rundir.Reads] = float64(sum.Reads)
+	measured[rundir.RequestBytes] = float64(sum.In)
+	measured[rundir.ResponseBytes] = float64(sum.Out)
 	for verb, calls := range callsBy {
-		measured[calls] = float64(traffic.Verbs[verb])
+		measured[calls] = float64(sum.Verbs[verb])
 	}
 }
 
 // addReactions adds the quantiles of the reactions to the events of a trigger.
-func addReactions(measured rundir.Measured, record proxy.Record, trigger measure.Trigger) {
-	reactions, unanswered := measure.Reactions(record, trigger)
+func addReactions(measured rundir.Measured, record proxy.Record, by trigger) {
+	reactions, unanswered := reactionsIn(record, by)
 	measured[rundir.Unanswered] = float64(unanswered)
 	if len(reactions) > 0 {
-		measured[rundir.ReactionMedian] = measure.Quantile(reactions, 0.5).Seconds()
-		measured[rundir.Reaction99] = measure.Quantile(reactions, 0.99).Seconds()
+		measured[rundir.ReactionMedian] = quantile(reactions, 0.5).Seconds()
+		measured[rundir.Reaction99] = quantile(reactions, 0.99).Seconds()
 	}
 }
 
@@ -58,8 +57,8 @@ func addLatencies(measured rundir.Measured, b *board, began time.Time, since map
 	measured[rundir.Unfinished] = float64(len(since) - len(latencies))
 	if len(latencies) > 0 {
 		measured[rundir.Converge] = last.Sub(began).Seconds()
-		measured[rundir.ReadyMedian] = measure.Quantile(latencies, 0.5).Seconds()
-		measured[rundir.Ready99] = measure.Quantile(latencies, 0.99).Seconds()
+		measured[rundir.ReadyMedian] = quantile(latencies, 0.5).Seconds()
+		measured[rundir.Ready99] = quantile(latencies, 0.99).Seconds()
 	}
 }
 

@@ -21,6 +21,18 @@ type Variant struct {
 	noServers bool // no object has a server, whatever N is
 }
 
+// Size selects default variants of all scenarios.
+type Size string
+
+// The sizes. A scenario without variants of a size is left out, but each has variants of Short and Full.
+const (
+	Short  Size = "short"  // the default of the command
+	Full   Size = "full"   // takes hours
+	Tiny   Size = "tiny"   // of CI, which measures bursts and returns separately
+	Small  Size = "small"  // of `make bench`
+	Medium Size = "medium" // of `make bench-medium`
+)
+
 // ManyObjects is the largest number of objects that have one server each. With more objects, the
 // machine would be busy with pods, so none has a server. The objects of a storm have no server
 // either. Each change of a storm makes a StatefulSet revision. With ten revisions each of 200
@@ -51,10 +63,17 @@ type Scenario struct {
 	// made by [Clients.Seed] and [World.Adopt].
 	Found bool
 
-	about       string
-	parts       []part
-	short, full []Variant
-	run         func(ctx context.Context, w *World, v Variant) (rundir.Measured, error)
+	// NoWork is set if no object has to converge after the window opens.
+	NoWork bool
+	// Starts is set if the contender is started when the objects exist.
+	Starts bool
+	// Goals lists the goals that are measured in the scenario.
+	Goals []Goal
+
+	about string
+	parts []part
+	sizes map[Size][]Variant
+	run   func(ctx context.Context, w *World, v Variant) (rundir.Measured, error)
 }
 
 // part is one number of a variant.
@@ -72,34 +91,22 @@ var (
 	partSeconds = part{"seconds", func(v *Variant) *int { return &v.Seconds }, 1, 3600}
 )
 
-var all = []Scenario{
-	{Name: "burst", about: "n objects are created as fast as the API server takes them",
-		Creates: true, Sweeps: true, Limits: true, parts: []part{partN}, run: burst,
-		short: []Variant{{N: 100}}, full: []Variant{{N: 1000}, {N: 5000}}},
-	{Name: "start", about: "n objects exist, without children, when the contender is started",
-		Creates: true, parts: []part{{partN.name, partN.of, 0, partN.maximum}}, run: start,
-		short: []Variant{{N: 100}}, full: []Variant{{N: 0}, {N: 10_000}, {N: 50_000}}},
-	{Name: "return", about: "n objects are finished and m were created while the contender was down, when it is started",
-		Found: true, Limits: true, parts: []part{partN, partM}, run: comeBack,
-		short: []Variant{{N: 500, M: 10}}, full: []Variant{{N: 50_000, M: 100}, {N: 10_000, M: 100}}},
-	{Name: "restart", about: "n objects are finished when the contender is restarted",
-		parts: []part{partN}, run: restart,
-		short: []Variant{{N: 50}}, full: []Variant{{N: 1000}, {N: 10_000}}},
-	{Name: "storm", about: "n objects without servers are changed m times each, as fast as the API server takes the changes",
-		parts: []part{partN, partM}, run: storm,
-		short: []Variant{{N: 20, M: 5, noServers: true}}, full: []Variant{{N: 500, M: 20, noServers: true}}},
-	{Name: "steady", about: "n objects are created at load percent of the ideal client's rate",
-		Creates: true, Sweeps: true, Paced: true, parts: []part{partN, partLoad}, run: steady,
-		short: []Variant{{N: 100, Load: 50}, {N: 30, Load: 10}}, full: []Variant{{N: 3000, Load: 50}, {N: 3000, Load: 75}, {N: 500, Load: 10}}},
-	{Name: "drift", about: "another client changes the ConfigMap, the Service or the StatefulSet of each of n finished objects",
-		parts: []part{partN}, run: drift,
-		short: []Variant{{N: 20}}, full: []Variant{{N: 1000}}},
-	{Name: "churn", about: "m times, the oldest of n objects is deleted and a new one is created",
-		Paced: true, parts: []part{{partN.name, partN.of, 10, partN.maximum}, partM}, run: churn,
-		short: []Variant{{N: 20, M: 40}}, full: []Variant{{N: 500, M: 3000}}},
-	{Name: "idle", about: "n objects are finished and nothing happens for the given number of seconds",
-		parts: []part{partN, partSeconds}, run: idle,
-		short: []Variant{{N: 20, Seconds: 10}}, full: []Variant{{N: 1000, Seconds: 300}, {N: 10_000, Seconds: 300}}},
+// all is the list of scenarios. A new scenario is one file with its entry, its function and its goals,
+// and one name here.
+var all = []Scenario{burst, start, comeBack, restart, storm, steady, drift, churn, idle}
+
+// All returns all scenarios.
+func All() []Scenario { return slices.Clone(all) }
+
+// Named returns the scenario of a name, or the zero Scenario if there is none, such as a scenario of an
+// old run.
+func Named(name string) Scenario {
+	for _, s := range all {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Scenario{}
 }
 
 // Names returns the names of all scenarios.
@@ -137,28 +144,54 @@ func (c Chosen) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Parse parses one scenario: a name such as "burst", which stands for its default variants, or a
-// name with a size such as "steady:n=50:load=75". With full, the default variants are the large
-// ones.
+// Parse parses scenarios that are separated by commas. Each is a name such as "burst", which stands for
+// its default variants, or a name with a size such as "steady:n=50:load=75". With full, the default
+// variants are the large ones. The text may also be "all", or a [Size] for all scenarios that have it.
 func Parse(text string, full bool) ([]Chosen, error) {
+	size := Short
+	if full {
+		size = Full
+	}
+	text = strings.TrimSpace(text)
+	if slices.Contains([]Size{Tiny, Small, Medium}, Size(text)) {
+		size, text = Size(text), "all"
+	}
+	var found []Chosen
+	if text == "all" {
+		for _, s := range all {
+			found = append(found, s.usual(size)...)
+		}
+		return found, nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		chosen, err := parseOne(one, size)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, chosen...)
+	}
+	return found, nil
+}
+
+// usual returns the scenario in its variants of a size.
+func (s Scenario) usual(size Size) []Chosen {
+	var chosen []Chosen
+	for i, variant := range s.sizes[size] {
+		chosen = append(chosen, Chosen{Scenario: s, Variant: variant, Swept: i == 0})
+	}
+	return chosen
+}
+
+func parseOne(text string, size Size) ([]Chosen, error) {
 	name, rest, varied := strings.Cut(strings.TrimSpace(text), ":")
-	at := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })
-	if at < 0 {
+	found := Named(name)
+	if found.Name == "" {
 		return nil, fmt.Errorf("there is no scenario %q; allowed are %s", name, strings.Join(Names(), ", "))
 	}
-	found := all[at]
-	usual := found.short
-	if full {
-		usual = found.full
-	}
 	if !varied {
-		chosen := make([]Chosen, len(usual))
-		for i, variant := range usual {
-			chosen[i] = Chosen{Scenario: found, Variant: variant, Swept: i == 0}
-		}
-		return chosen, nil
+		return found.usual(size), nil
 	}
-	chosen := Chosen{Scenario: found, Variant: usual[0], Swept: true}
+	chosen := Chosen{Scenario: found, Variant: found.sizes[size][0], Swept: true}
 	for setting := range strings.SplitSeq(rest, ":") {
 		if err := found.set(&chosen.Variant, setting); err != nil {
 			return nil, err

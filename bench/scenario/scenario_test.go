@@ -42,6 +42,44 @@ func TestEveryUsualVariantIsReadBackFromItsText(t *testing.T) {
 	}
 }
 
+func TestASizeStandsForAllScenariosThatHaveIt(t *testing.T) {
+	for _, size := range []Size{Tiny, Small, Medium} {
+		sized, err := Parse(string(size), false)
+		if err != nil || len(sized) < 5 {
+			t.Fatalf("Parse(%s) = %v, %v", size, sized, err)
+		}
+		for _, chosen := range sized {
+			again, err := Parse(chosen.Name+":"+strings.ReplaceAll(chosen.String(), ",", ":"), false)
+			if err != nil || again[0].Variant != chosen.Variant {
+				t.Errorf("%s %s was read as %v: %v", chosen.Name, chosen, again, err)
+			}
+		}
+	}
+	if both, err := Parse("burst:n=7, idle", false); err != nil || len(both) != 2 || both[0].N != 7 || both[1].Name != "idle" {
+		t.Errorf("of two scenarios, Parse returns %v: %v", both, err)
+	}
+}
+
+func TestEveryGoalHasARowOfItsOwnAndATarget(t *testing.T) {
+	rows := map[int]string{}
+	for _, s := range All() {
+		for _, goal := range s.Goals {
+			if other := rows[goal.Row]; goal.Row > 0 && other != "" {
+				t.Errorf("%s and %s have row %d", other, goal.Name, goal.Row)
+			}
+			rows[goal.Row] = goal.Name
+			if len(goal.Targets) == 0 {
+				t.Errorf("%s has no target", goal.Name)
+			}
+			for _, name := range goal.Else {
+				if Named(name).Name == "" {
+					t.Errorf("%s names the scenario %q, which does not exist", goal.Name, name)
+				}
+			}
+		}
+	}
+}
+
 func TestAScenarioThatIsNotThereIsToldWithThoseThatAre(t *testing.T) {
 	for text, want := range map[string]string{
 		"flood":            `there is no scenario "flood"; allowed are burst, start`,

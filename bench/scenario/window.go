@@ -5,8 +5,6 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	"github.com/bellerophon-io/bellerophon/bench/measure"
-	"github.com/bellerophon-io/bellerophon/bench/probe"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -15,12 +13,12 @@ import (
 type window struct {
 	world             *World
 	from              time.Time
-	contender, server probe.Usage
+	contender, server Usage
 }
 
 // open opens a window, once the contender runs.
 func (w *World) open() (*window, error) {
-	contender, err := probe.Of(w.process.PID())
+	contender, err := UsageOf(w.process.PID())
 	if err != nil {
 		return nil, &Failure{err}
 	}
@@ -31,7 +29,7 @@ func (w *World) open() (*window, error) {
 	return &window{world: w, from: time.Now(), contender: contender, server: server}, nil
 }
 
-func (w *World) openServers() (probe.Usage, error) { return probe.Of(w.Servers...) }
+func (w *World) openServers() (Usage, error) { return UsageOf(w.Servers...) }
 
 // openFinished calls finish and then opens a window.
 func (w *World) openFinished(ctx context.Context, v Variant) (context.Context, *window, error) {
@@ -46,7 +44,7 @@ func (w *World) openFinished(ctx context.Context, v Variant) (context.Context, *
 // close ends the window and adds its measurements.
 func (win *window) close(measured rundir.Measured) error {
 	to := time.Now()
-	contender, err := probe.Of(win.world.process.PID())
+	contender, err := UsageOf(win.world.process.PID())
 	if err != nil {
 		return &Failure{err}
 	}
@@ -68,28 +66,28 @@ func (win *window) close(measured rundir.Measured) error {
 // window, the latencies of the objects, each since its own time, and the reactions to the events of
 // the trigger.
 func (win *window) closeLoad(ctx context.Context, b *board, what string, n int, since map[types.NamespacedName]time.Time,
-	trigger measure.Trigger) (rundir.Measured, error) {
+	by trigger) (rundir.Measured, error) {
 	if err := win.world.convergeAndSettle(ctx, b, what, n); err != nil {
 		return nil, err
 	}
 	measured := rundir.Measured{}
 	addLatencies(measured, b, win.from, since)
-	addReactions(measured, win.world.Proxy.Record(), trigger)
+	addReactions(measured, win.world.Proxy.Record(), by)
 	return measured, win.close(measured)
 }
 
 // closeFinished ends a load of new generations that have to become finished. intended holds the
 // times from which reactions to some of them are measured. It may be nil.
 func (win *window) closeFinished(ctx context.Context, n int, since map[types.NamespacedName]time.Time,
-	intended map[measure.Change]time.Time) (rundir.Measured, error) {
-	return win.closeLoad(ctx, win.world.Judge.finished, "finished", n, since, measure.NewGeneration(v1.Plural, win.from, intended))
+	intended map[change]time.Time) (rundir.Measured, error) {
+	return win.closeLoad(ctx, win.world.Judge.finished, "finished", n, since, newGeneration(v1.Plural, win.from, intended))
 }
 
 // closePaced ends an open load of new objects. due holds when each creation was due.
 func (win *window) closePaced(ctx context.Context, rate float64, n int, due map[types.NamespacedName]time.Time) (rundir.Measured, error) {
-	intended := map[measure.Change]time.Time{}
+	intended := map[change]time.Time{}
 	for name, at := range due {
-		intended[measure.Change{Object: name, Generation: 1}] = at
+		intended[change{Object: name, Generation: 1}] = at
 	}
 	measured, err := win.closeFinished(ctx, n, due, intended)
 	if err != nil {

@@ -17,7 +17,7 @@ func (p *Pipeline) applyToCache(events streams.Stream[streams.Event]) streams.St
 	p.sent = out.Load
 	return streams.MapOnReceive(events, func(batch []streams.Event) ([]streams.Change, error) {
 		in.Add(int64(len(batch)))
-		p.intake.events.Add(int64(len(batch)))
+		p.intake.events += int64(len(batch))
 		for i := range batch {
 			if batch[i].Reset {
 				p.options.Controllers.ForgetEchoes()

@@ -1,8 +1,6 @@
-// Package pipeline assembles the stages that an event passes through, in one function: [New].
-//
-//	sources ─► debounce ─► stages of the user ─► cache ─► trigger ─► reconcile ─► results
-//	                                                         ▲
-//	                      requests of [Pipeline.Ask] and of rules that are retried
+// Package pipeline assembles the stages that an event passes through, in one function: [New]. The
+// picture is in ARCHITECTURE.md. The requests of [Pipeline.Enqueue], and of rules that are called again,
+// enter at trigger.
 //
 // The manager, the models in its tests and the benchmarks run the same pipeline. Each stage is a
 // function in a file of its own and an entry in one list. Metrics, [Pipeline.Busy] and

@@ -102,20 +102,30 @@ func (o Options) validate() error {
 // unpacks an item; the intake then schedules the requests that result. Only then does the item count
 // as taken.
 type intake struct {
-	events, asked, retried atomic.Int64 // unpacked, and not scheduled yet
+	events, asked, retried int64        // unpacked, and not scheduled yet; only the goroutine of the intake uses them
 	taken                  atomic.Int64 // events whose requests are all scheduled
 	retries                atomic.Int64 // requests of retried rules that are scheduled
-	asking                 atomic.Int64 // requests of Ask that are not scheduled yet
+	asking                 atomic.Int64 // requests of Enqueue that are not scheduled yet
 }
 
 // received records that everything that was unpacked is scheduled.
 func (p *Pipeline) received() {
-	p.intake.taken.Add(p.intake.events.Swap(0))
-	p.intake.asking.Add(-p.intake.asked.Swap(0))
-	p.intake.retries.Add(p.intake.retried.Swap(0))
+	unpacked := &p.intake
+	if unpacked.events > 0 {
+		unpacked.taken.Add(unpacked.events)
+		unpacked.events = 0
+	}
+	if unpacked.asked > 0 {
+		unpacked.asking.Add(-unpacked.asked)
+		unpacked.asked = 0
+	}
+	if unpacked.retried > 0 {
+		unpacked.retries.Add(unpacked.retried)
+		unpacked.retried = 0
+	}
 	// An event that repeats what the cache holds leaves the quiet period alone. But the pipeline was
 	// busy with it, so the level may rise again now.
-	p.options.Cache.Reconsider()
+	p.options.Cache.Recheck()
 }
 
 // Run runs the pipeline until ctx or its input ends. It calls onResults with the results of attempts
@@ -130,9 +140,9 @@ func (p *Pipeline) Run(ctx context.Context, onResults func([]operators.Result), 
 	return streams.ForEach(ctx, p.attempts, func(results []operators.Result) { p.handle(results, onResults) }, onError)
 }
 
-// Ask adds requests that are not made by a change. It waits while its queue holds 16,384 requests, and
+// Enqueue adds requests that are not made by a change. It waits while its queue holds 16,384 requests, and
 // returns false if ctx ends before there is room. It may be called from any goroutine.
-func (p *Pipeline) Ask(ctx context.Context, requests ...operators.Request) bool {
+func (p *Pipeline) Enqueue(ctx context.Context, requests ...operators.Request) bool {
 	p.intake.asking.Add(int64(len(requests)))
 	if p.asked.Put(ctx, requests...) {
 		p.options.Cache.MarkActive()
@@ -142,8 +152,8 @@ func (p *Pipeline) Ask(ctx context.Context, requests ...operators.Request) bool 
 	return false
 }
 
-// Fail adds a failure, which Run passes to its onError. It waits, and returns false, as Ask does.
-func (p *Pipeline) Fail(ctx context.Context, err error) bool { return p.asked.Error(ctx, err) }
+// ReportError adds a failure, which Run passes to its onError. It waits, and returns false, as Enqueue does.
+func (p *Pipeline) ReportError(ctx context.Context, err error) bool { return p.asked.Error(ctx, err) }
 
 // Events returns a hot stream of the events that enter the cache, in order. The pipeline never waits
 // for an observer: one that reads too slowly gets a [streams.Lagged] error. Objects belong to the

@@ -225,8 +225,8 @@ func TestRequestsOfAskHoldThePipelineUpUntilTheyAreDone(t *testing.T) {
 	runRig(t, func(l *rig) {
 		request := operators.Request{Controller: "c"}
 		request.Name = "asked"
-		if !l.Ask(l.t.Context(), request, request) {
-			t.Error("Ask did not take the requests")
+		if !l.Enqueue(l.t.Context(), request, request) {
+			t.Error("Enqueue did not take the requests")
 		}
 		l.reconciled("asked")
 		if l.Busy() {

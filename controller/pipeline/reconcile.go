@@ -53,7 +53,7 @@ func (p *Pipeline) handle(results []operators.Result, onResults func([]operators
 	}
 	p.handled.Add(handled)
 	if !active {
-		p.options.Cache.Reconsider()
+		p.options.Cache.Recheck()
 	}
 	streams.Recycle(results)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // trigger adds the stage that turns changes into requests, by the rules of the controllers. It merges
-// in the requests of Ask and of rules that are retried.
+// in the requests of Enqueue and of rules that are retried.
 func (p *Pipeline) trigger(changes streams.Stream[streams.Change]) streams.Stream[operators.Request] {
 	rules := p.options.Rules
 	retries := rules.Stats()
@@ -22,9 +22,9 @@ func (p *Pipeline) trigger(changes streams.Stream[streams.Change]) streams.Strea
 			hold("requests of streams and of joining controllers", p.intake.asking.Load())
 		},
 	})
-	count := func(requests streams.Stream[operators.Request], unpacked *atomic.Int64) streams.Stream[operators.Request] {
+	count := func(requests streams.Stream[operators.Request], unpacked *int64) streams.Stream[operators.Request] {
 		return streams.MapOnReceive(requests, func(batch []operators.Request) ([]operators.Request, error) {
-			unpacked.Add(int64(len(batch)))
+			*unpacked += int64(len(batch))
 			others.Add(int64(len(batch)))
 			return batch, nil
 		})

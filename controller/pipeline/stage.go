@@ -26,7 +26,7 @@ type StageCount struct {
 }
 
 // Counts returns the counts of each stage so far, in the order of the pipeline. When nothing is in
-// flight, In of a stage equals Out of the stage before it. In of reconcile also counts requests of Ask
+// flight, In of a stage equals Out of the stage before it. In of reconcile also counts requests of Enqueue
 // and of rules that are retried.
 func (p *Pipeline) Counts() []StageCount {
 	var counts []StageCount

@@ -7,7 +7,8 @@
 //	err = proxy.Inject(faultproxy.Fault{Action: faultproxy.Hang, Match: faultproxy.Match{Verb: "list", Resource: "pods"}})
 //
 // A [Fault] applies to future requests. [Proxy.Cut] and [Proxy.Stall] apply to open streams, and
-// [Proxy.Drop] and [Proxy.Freeze] to the connections. [Proxy.Heal] ends the script. Tests bypass
+// [Proxy.Drop] and [Proxy.Freeze] to the connections. [Proxy.Rotate] and [Proxy.Renew] replace the
+// clients' token and the server's certificate. [Proxy.Heal] ends the script. Tests bypass
 // the proxy for their own reads and writes, with the configuration given to New.
 //
 // # Guarantees
@@ -15,7 +16,7 @@
 //   - Without faults the proxy changes only the address. Bodies pass unchanged, and each piece of a
 //     watch passes at once. Clients use TLS and HTTP/2, as with an API server.
 //   - The proxy listens on loopback only. Because it acts with the credentials given to New, it
-//     refuses every request without the token in Config.
+//     refuses every request without the token in Config, or a certificate from [Proxy.ClientCertificate].
 //   - A request held up by a fault ends with its client or with Close. Heal does not release it.
 //   - Close returns when no request is being served and all connections are closed.
 //

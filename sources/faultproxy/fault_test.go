@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/sources/faultproxy"
+	"k8s.io/client-go/rest"
 )
 
 const configMaps = "/api/v1/namespaces/a/configmaps"
@@ -168,5 +169,46 @@ func TestFaultsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	}
 	if _, _, err := client.read(http.MethodGet, configMaps); err != nil { // A rejected list adds none of its faults.
 		t.Error(err)
+	}
+}
+
+func TestATokenThatWasRotatedIsRefused(t *testing.T) {
+	proxy, client := in(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") })
+	proxy.Rotate()
+	if answer, body, err := client.read(http.MethodGet, "/api/v1/nodes"); err != nil || answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("with the old token: %v, %q, %v", answer, body, err)
+	}
+	client.config = proxy.Config()
+	if answer, body, err := client.read(http.MethodGet, "/api/v1/nodes"); err != nil || answer.StatusCode != http.StatusOK || body != "yes" {
+		t.Errorf("with the new token: %v, %q, %v", answer, body, err)
+	}
+}
+
+func TestAnExpiredCertificateEndsNewConnectionsUntilItIsRenewed(t *testing.T) {
+	proxy, client := in(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") })
+	must(t, proxy.Renew(-time.Minute))
+	if _, _, err := client.read(http.MethodGet, configMaps); err == nil || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("with an expired certificate: %v", err)
+	}
+	must(t, proxy.Renew(time.Hour))
+	if _, body, err := client.read(http.MethodGet, configMaps); err != nil || body != "yes" {
+		t.Errorf("with a new certificate: %q, %v", body, err)
+	}
+}
+
+func TestACertificateOfAClientIsRefusedOnceItHasExpired(t *testing.T) {
+	proxy, client := in(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") })
+	for validity, want := range map[time.Duration]int{time.Hour: http.StatusOK, -time.Minute: http.StatusUnauthorized} {
+		config := proxy.Config()
+		certificate, key, err := proxy.ClientCertificate(validity)
+		must(t, err)
+		config.BearerToken, config.CertData, config.KeyData = "", certificate, key
+		security, err := rest.TLSConfigFor(config)
+		must(t, err)
+		client.transport.CloseIdleConnections()
+		client.config, client.transport = config, &http.Transport{TLSClientConfig: security, ForceAttemptHTTP2: true}
+		if answer, _, err := client.read(http.MethodGet, configMaps); err != nil || answer.StatusCode != want {
+			t.Errorf("with a certificate for %v: %v, %v", validity, answer, err)
+		}
 	}
 }

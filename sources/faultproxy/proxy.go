@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"net/http/httputil"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/cert"
 )
 
 // quiet discards the log messages of the server and the forwarder about requests that faults end.
@@ -38,9 +37,10 @@ type Proxy struct {
 	streams     *streams
 	connections *connections
 
-	address   string
-	authority []byte // PEM
-	token     string
+	address     string
+	authority   *authority
+	certificate atomic.Pointer[tls.Certificate]
+	token       atomic.Pointer[string]
 
 	dialled dialled
 	onward  *http.Transport
@@ -55,7 +55,8 @@ type Proxy struct {
 // New starts a proxy on a free loopback port, in front of the API server in a client configuration.
 // The proxy uses the credentials of that configuration, and runs until Close.
 func New(config *rest.Config) (*Proxy, error) {
-	p := &Proxy{script: newScript(), streams: newStreams(), connections: newConnections(), token: rand.Text()}
+	p := &Proxy{script: newScript(), streams: newStreams(), connections: newConnections()}
+	p.Rotate()
 	if err := p.connect(config); err != nil {
 		return nil, fmt.Errorf("faultproxy: connect to %s: %w", config.Host, err)
 	}
@@ -96,15 +97,13 @@ func (p *Proxy) connect(config *rest.Config) error {
 
 // listen starts the server.
 func (p *Proxy) listen() error {
-	certificates, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
-	if err != nil {
+	var err error
+	if p.authority, err = newAuthority(); err != nil {
 		return err
 	}
-	pair, err := tls.X509KeyPair(certificates, key)
-	if err != nil {
+	if err := p.Renew(lifetime); err != nil {
 		return err
 	}
-	_, p.authority = pem.Decode(certificates) // It comes after the server's certificate.
 	loopback, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -125,7 +124,11 @@ func (p *Proxy) listen() error {
 				p.held.Done()
 			}
 		},
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificate.Load(), nil },
+			MinVersion:     tls.VersionTLS12,
+			ClientAuth:     tls.RequestClientCert, // The API server refuses a wrong one by its answers, too.
+		},
 	}
 	p.group.Go("fault proxy", func(context.Context) error {
 		if err := p.server.ServeTLS(listener{loopback, p.connections}, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -139,7 +142,14 @@ func (p *Proxy) listen() error {
 // Config returns a new client configuration for the proxy. Its clients have the rights of the
 // configuration given to New, and no rate limit.
 func (p *Proxy) Config() *rest.Config {
-	return &rest.Config{Host: p.address, BearerToken: p.token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: p.authority}}
+	return &rest.Config{Host: p.address, BearerToken: *p.token.Load(), QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: p.authority.pem}}
+}
+
+// Rotate replaces the token of clients. Requests with the old one are refused with code 401; Config
+// returns the new one. Open streams stay.
+func (p *Proxy) Rotate() {
+	token := rand.Text()
+	p.token.Store(&token)
 }
 
 // Close ends all requests and connections, and returns when they have ended. It may be called more
@@ -170,7 +180,8 @@ type (
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.serving.RLock()
 	defer p.serving.RUnlock()
-	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+p.token)) == 0 {
+	hasToken := subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+*p.token.Load())) == 1
+	if !hasToken && !p.authority.knows(r.TLS) {
 		refuse(w, Fault{Code: http.StatusUnauthorized}, Match{})
 		return
 	}

@@ -24,6 +24,11 @@ var errNoPage = errors.New("404 page not found")
 
 // RoundTrip answers a request, or fails as a network does.
 func (s *Server) RoundTrip(raw *http.Request) (*http.Response, error) {
+	if answer, err := s.discovered(raw.URL.Path); err != nil {
+		return refuse(raw, err), nil
+	} else if answer != nil {
+		return respond(raw, http.StatusOK, jsonBody(answer)), nil
+	}
 	made, err := parse(raw)
 	if err != nil {
 		return refuse(raw, err), nil
@@ -113,11 +118,10 @@ func jsonBody(value any) io.ReadCloser { return io.NopCloser(bytes.NewReader(enc
 
 // statusOf returns an error as a Status of the API.
 func statusOf(err error) *metav1.Status {
-	var known apierrors.APIStatus
-	if !errors.As(err, &known) {
-		known = apierrors.NewInternalError(err)
+	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+	if known := apierrors.APIStatus(nil); errors.As(err, &known) {
+		status = known.Status()
 	}
-	status := known.Status()
 	status.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Status"})
 	return &status
 }

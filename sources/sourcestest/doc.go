@@ -16,6 +16,8 @@
 //   - [Server.Uninstall] removes a kind.
 //   - [Server.Restore] sets the server back to a [Server.Snapshot], as a restore of etcd does.
 //
+// [TestSource] tests a source of any kind, also one that has nothing to do with an API server.
+//
 // # Guarantees
 //
 //   - A server is a [net/http.RoundTripper] in memory. It has no goroutine and no socket, and needs
@@ -29,15 +31,39 @@
 //     different paths, and events on different watches, may be interleaved in any order.
 //   - The functions of [Server] that tests call (Create, Get, ...) never fail because of a fault.
 //
+// # Writes
+//
+// One suite of behaviours runs against this server and against a real one, and compares statuses, reasons,
+// objects, managed fields and events. It covers:
+//
+//   - Creations, updates, deletions and deletions of collections, with selectors, preconditions,
+//     generated names, finalizers, propagation policies and dry runs.
+//   - JSON patches, merge patches, and strategic merge patches for the kinds of Kubernetes. As on a
+//     real server, custom resources refuse the last form with code 415, even if they have a Go type.
+//   - Server-side apply, with the merge of Kubernetes itself and its schema of the built-in kinds. For other
+//     kinds, the metadata has a schema, maps merge, and each list is replaced as one value.
+//   - The status subresource. An update or a patch that does not name the subresource leaves the status
+//     unchanged, for every kind.
+//
+// By default, managed fields are recorded from the first apply to an object. [Options].ManagedFields
+// records them from the creation, as real servers do.
+//
+// [Options].GarbageCollection turns on the garbage collector: in the background, in the foreground, and with
+// orphans. Without it, dependents stay, and an owner deleted in the foreground waits, as in envtest.
+//
 // # Limits
 //
-// The server stores objects as they are. It does not validate, default or convert them, does not
-// collect garbage, and has neither admission nor permissions. It serves no discovery. It refuses
-// server-side apply, strategic merge patches, dry runs and the deletion of collections.
+// The server stores objects as they are. It does not validate, default or convert them, and it keeps unknown
+// fields and empty lists. Only the result of a patch must have the types of its kind. The generation of a
+// built-in kind counts changes of the spec, also where Kubernetes counts none. The server has neither admission nor permissions. Generated names are numbered, not random. Discovery lists
+// the versions of a group and the kinds of a version.
 //
-// The versions of a kind are stored separately. The server does not check whether a kind is
-// namespaced. An update or a patch that does not name the status subresource leaves the status
-// unchanged, for every kind. A test that depends on more than that needs a real API server.
+// A client that asks for strict field validation gets it for JSON bodies of creations and updates, not for
+// patches, and only for kinds with a Go type. Other levels of validation send no warnings.
+//
+// The versions of a kind are stored separately. A list type that a resource definition declares with keys is still one value for an
+// apply. The server does not check whether a kind is namespaced or has a status. A deletion ignores the
+// grace period. A test that depends on more than that needs a real API server.
 //
 // # Several bubbles in one process
 //

@@ -97,7 +97,8 @@ type Fault struct {
 	// Type is the type of the event: ADDED, MODIFIED, DELETED or BOOKMARK. Bookmarks match only if
 	// Type is BOOKMARK. A streamed list consists of ADDED events.
 	Type watch.EventType
-	// Verb is the verb of the request: get, list, watch, create, update, patch or delete.
+	// Verb is the verb of the request: get, list, watch, create, update, patch, delete or
+	// deletecollection.
 	Verb string
 
 	Nth   int // the first match on which it happens; default 1
@@ -113,7 +114,7 @@ type Fault struct {
 }
 
 var (
-	verbs      = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	verbs      = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 	eventTypes = []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}
 )
 

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"github.com/bellerophon-io/bellerophon/streams"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -26,7 +26,7 @@ import (
 // clock of its own.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil
-	goleak.VerifyTestMain(m)
+	clustertest.Main(m)
 }
 
 func must(t *testing.T, err error) {

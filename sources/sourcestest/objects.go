@@ -18,14 +18,16 @@ import (
 // Create creates an object, with its status, and reads the stored object back. It fails as an API
 // server does: check errors with the functions of k8s.io/apimachinery/pkg/api/errors.
 func (s *Server) Create(object streams.Object) error {
-	return s.write("create", object, s.create)
+	return s.write("create", object, func(place *served, given *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return s.create(place, given, tests)
+	})
 }
 
 // Update replaces an object, with its status, and reads the stored object back. If the object has a
 // resource version that is not the current one, Update fails with a conflict.
 func (s *Server) Update(object streams.Object) error {
 	return s.write("update", object, func(place *served, given *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		return s.update(place, keyOf(given), given, whole)
+		return s.update(place, keyOf(given), given, tests)
 	})
 }
 
@@ -33,7 +35,7 @@ func (s *Server) Update(object streams.Object) error {
 // deleted when the last finalizer is removed.
 func (s *Server) Delete(object streams.Object) error {
 	return s.do("delete", object, func(place *served) error {
-		_, err := s.remove(place, keyOf(object), metav1.Preconditions{})
+		_, err := s.remove(place, keyOf(object), metav1.DeleteOptions{})
 		return err
 	})
 }
@@ -59,6 +61,7 @@ func (s *Server) List(list runtime.Object) error {
 	kind := kinds[0].GroupVersion().WithKind(strings.TrimSuffix(kinds[0].Kind, "List"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.collect()
 	place := s.places[kind]
 	if place == nil {
 		return fmt.Errorf("listing %v: the fake API server does not serve this kind; add it to the scheme or to Kinds", kind)
@@ -93,6 +96,7 @@ func (s *Server) at(verb string, object streams.Object, do func(*served) error) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.collect()
 	place := s.places[kinds[0]]
 	if place == nil {
 		return failed(fmt.Errorf("the fake API server does not serve %v; add it to the scheme or to Kinds", kinds[0]))

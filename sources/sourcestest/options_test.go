@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,11 +19,12 @@ func TestOptionsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		return sourcestest.Options{Scheme: scheme, Rates: rates}
 	}
 	for want, options := range map[string]sourcestest.Options{
-		"Scheme is required":                         {},
-		"History is -1; allowed is 1 and above":      {Scheme: scheme, History: -1},
-		"Bookmarks is 1ns; allowed is 1ms and above": {Scheme: scheme, Bookmarks: 1},
-		"MaxWait is -1s; allowed is 1ms and above":   {Scheme: scheme, MaxWait: -time.Second},
-		"Kinds has":            {Scheme: scheme, Kinds: []sources.Kind{{Resource: "heroes"}}},
+		"Scheme is required":                                 {},
+		"History is -1; allowed is 1 and above":              {Scheme: scheme, History: -1},
+		"Bookmarks is 1ns; allowed is 1ms and above":         {Scheme: scheme, Bookmarks: 1},
+		"GarbageCollection is 1ns; allowed is 1ms and above": {Scheme: scheme, GarbageCollection: 1},
+		"MaxWait is -1s; allowed is 1ms and above":           {Scheme: scheme, MaxWait: -time.Second},
+		"Kinds has":            {Scheme: scheme, Kinds: []sourcestest.Kind{{Resource: "heroes"}}},
 		"Rates has Action(99)": rates(map[sourcestest.Action]float64{99: 0.1}),
 		"the rate of Cut is 1.5; allowed is 0 to 1":                        rates(map[sourcestest.Action]float64{sourcestest.Cut: 1.5}),
 		"allowed is up to 1 each":                                          rates(map[sourcestest.Action]float64{sourcestest.Cut: 0.6, sourcestest.End: 0.6}),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -101,7 +102,7 @@ func (s *Server) open(place *served, made *request) (io.ReadCloser, error) {
 	}
 	version, err := made.number("resourceVersion")
 	if err != nil {
-		return nil, err
+		return nil, errors.New(err.Error()) // API servers answer with code 500 here.
 	}
 	timeout, err := made.number("timeoutSeconds")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +30,7 @@ type request struct {
 	query       url.Values
 	body        []byte
 	form        form
+	options     metav1.PatchOptions // of a write: the options of creations and updates are among them
 }
 
 // parse parses a request. A request that it does not support is an error.
@@ -64,8 +66,8 @@ func parse(raw *http.Request) (*request, error) {
 	if made.verb == "" {
 		return nil, apierrors.NewMethodNotSupported(made.resource.GroupResource(), raw.Method)
 	}
-	if made.query.Has("dryRun") {
-		return nil, apierrors.NewBadRequest("the fake API server does not support dry runs; leave dryRun out")
+	if err := made.readOptions(); err != nil {
+		return nil, err
 	}
 	var acceptable bool
 	made.form, acceptable = accepted(raw.Header.Values("Accept"))
@@ -74,6 +76,29 @@ func parse(raw *http.Request) (*request, error) {
 			"the fake API server answers in JSON; accept application/json, too", 0, false)
 	}
 	return made, nil
+}
+
+// readOptions reads the options of a creation, an update or a patch.
+func (r *request) readOptions() error {
+	if r.verb != "patch" && (r.verb != "create" && r.verb != "update" || len(r.query) == 0) {
+		return nil
+	}
+	if err := metav1.Convert_url_Values_To_v1_PatchOptions(&r.query, &r.options, nil); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	kind, wrong := "CreateOptions", validation.ValidateCreateOptions(&metav1.CreateOptions{
+		DryRun: r.options.DryRun, FieldManager: r.options.FieldManager, FieldValidation: r.options.FieldValidation,
+	})
+	switch r.verb {
+	case "update":
+		kind = "UpdateOptions"
+	case "patch":
+		kind, wrong = "PatchOptions", validation.ValidatePatchOptions(&r.options, types.PatchType(r.media()))
+	}
+	if len(wrong) > 0 {
+		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind(kind).GroupKind(), "", wrong)
+	}
+	return nil
 }
 
 func (r *request) verbOf(method string) string {
@@ -88,6 +113,8 @@ func (r *request) verbOf(method string) string {
 		return "watch"
 	case method == http.MethodGet:
 		return "list"
+	case method == http.MethodDelete:
+		return "deletecollection"
 	}
 	return ""
 }

@@ -1,15 +1,18 @@
 package sourcestest
 
-import "maps"
+import (
+	"maps"
+	"time"
+)
 
 // Snapshot is the state of a [Server] at one moment, for [Server.Restore].
 type Snapshot struct {
 	version uint64
-	kinds   map[*served]stored
+	kinds   map[*served]kept
 }
 
-// stored is the state of one kind in a snapshot.
-type stored struct {
+// kept is the state of one kind in a snapshot.
+type kept struct {
 	objects objects
 	gone    bool
 }
@@ -18,9 +21,10 @@ type stored struct {
 func (s *Server) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	taken := &Snapshot{version: s.version, kinds: map[*served]stored{}}
+	s.collect()
+	taken := &Snapshot{version: s.version, kinds: map[*served]kept{}}
 	for _, place := range s.places {
-		taken.kinds[place] = stored{maps.Clone(place.objects), place.gone}
+		taken.kinds[place] = kept{maps.Clone(place.objects), place.gone}
 	}
 	return taken
 }
@@ -42,4 +46,6 @@ func (s *Server) Restore(snapshot *Snapshot) {
 	for watch := range s.watches {
 		watch.breakOff()
 	}
+	s.collectAt = time.Time{} // What was due before is not due for these objects.
+	s.collectSoon()
 }

@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/sources"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/rest"
 )
 
@@ -32,10 +34,18 @@ type Options struct {
 	Scheme *runtime.Scheme
 	// Kinds are served in addition, or under other plurals. They need no type in the scheme if all
 	// clients of the server use JSON.
-	Kinds []sources.Kind
+	Kinds []Kind
 
 	History   int           // the number of events over which watches can resume; default DefaultHistory, at least 1
 	Bookmarks time.Duration // the time between bookmarks; default DefaultBookmarks, at least 1 ms
+
+	// ManagedFields records in each object which client set which field, as API servers do. By default,
+	// the server does so from the first server-side apply to an object, which costs other objects nothing.
+	// Fields from before that apply belong to the manager "before-first-apply".
+	ManagedFields bool
+	// GarbageCollection is how long after a change the garbage collector acts on it, at least 1 ms. By
+	// default there is no collector, as in envtest: dependents stay when their owner is gone.
+	GarbageCollection time.Duration
 
 	// NoBookmarks serves watches without bookmarks, as many aggregated API servers do. Such servers
 	// do not stream lists either: they refuse a watch with sendInitialEvents with code 422, and
@@ -49,6 +59,13 @@ type Options struct {
 	Seed    uint64             // if set, the default of Rates is DefaultRates
 	Rates   map[Action]float64 // the probability of each fault, 0 to 1; at most 1 in all for faults of events, and for faults of requests
 	MaxWait time.Duration      // bounds the waits that the seed chooses; default DefaultMaxWait, at least 1 ms
+}
+
+// Kind is a kind of [Options], with the place where it is served.
+type Kind struct {
+	schema.GroupVersionKind
+	Resource      string // the plural in URLs
+	ClusterScoped bool   // as discovery says; a kind of the scheme counts as namespaced until an object has no namespace
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -66,6 +83,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("sourcestest: Bookmarks is %v and NoBookmarks is set; set one of them", o.Bookmarks)
 	case o.Bookmarks < 0 || o.Bookmarks > 0 && o.Bookmarks < time.Millisecond:
 		return o, fmt.Errorf("sourcestest: Bookmarks is %v; allowed is 1ms and above", o.Bookmarks)
+	case o.GarbageCollection < 0 || o.GarbageCollection > 0 && o.GarbageCollection < time.Millisecond:
+		return o, fmt.Errorf("sourcestest: GarbageCollection is %v; allowed is 1ms and above", o.GarbageCollection)
 	case o.MaxWait < time.Millisecond:
 		return o, fmt.Errorf("sourcestest: MaxWait is %v; allowed is 1ms and above", o.MaxWait)
 	}
@@ -83,14 +102,18 @@ type Server struct {
 	options Options
 	codecs  serializer.CodecFactory
 
-	mu       sync.Mutex
-	kinds    map[schema.GroupVersionResource]*served
-	places   map[schema.GroupVersionKind]*served
-	version  uint64   // the resource version of the last write
-	made     uint64   // the number of uids given out
-	history  []change // the most recent changes
-	forgot   uint64   // the version up to which history was dropped
-	watches  map[*watching]struct{}
+	mu      sync.Mutex
+	kinds   map[schema.GroupVersionResource]*served
+	places  map[schema.GroupVersionKind]*served
+	version uint64   // the resource version of the last write
+	made    uint64   // the number of uids given out
+	history []change // the most recent changes
+	forgot  uint64   // the version up to which history was dropped
+	watches map[*watching]struct{}
+
+	collectAt  time.Time // when the garbage collector is due; zero if it has nothing to do
+	collecting time.Time // when the running collector was due; zero if it does not run
+
 	script   []*scripted
 	chance   chance
 	numbers  map[string]int // of requests in each stream, for chance
@@ -106,6 +129,11 @@ type served struct {
 	gone    bool // see Uninstall
 
 	unversioned bool // see Options.NoResourceVersions
+	unscoped    bool // see Kind.ClusterScoped
+	typed       bool // the scheme has a Go type
+	builtIn     bool // the type is of Kubernetes, not of a custom resource
+
+	managers map[string]*managedfields.FieldManager // by subresource
 }
 
 // New creates a server without objects.
@@ -126,16 +154,19 @@ func New(options Options) (*Server, error) {
 		requests: map[string]int{},
 		faults:   map[Action]int{},
 	}
-	object := reflect.TypeFor[metav1.Object]()
+	object, untyped := reflect.TypeFor[metav1.Object](), reflect.TypeFor[unstructured.Unstructured]()
 	for kind, typ := range options.Scheme.AllKnownTypes() {
 		list := kind.GroupVersion().WithKind(kind.Kind + "List")
 		if kind.Version != runtime.APIVersionInternal && reflect.PointerTo(typ).Implements(object) && options.Scheme.Recognizes(list) {
 			place, _ := meta.UnsafeGuessKindToResource(kind)
-			s.serve(kind, place)
+			made := s.serve(kind, place)
+			made.typed = typ != untyped
+			made.builtIn = strings.HasPrefix(typ.PkgPath(), "k8s.io/api/") || strings.HasPrefix(typ.PkgPath(), "k8s.io/apiextensions-apiserver/")
 		}
 	}
 	for _, kind := range options.Kinds {
-		s.serve(kind.GroupVersionKind, kind.GroupVersion().WithResource(kind.Resource))
+		made := s.serve(kind.GroupVersionKind, kind.GroupVersion().WithResource(kind.Resource))
+		made.unscoped = kind.ClusterScoped
 	}
 	for _, kind := range options.NoResourceVersions {
 		place := s.places[kind]
@@ -150,12 +181,14 @@ func New(options Options) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) serve(kind schema.GroupVersionKind, place schema.GroupVersionResource) {
+func (s *Server) serve(kind schema.GroupVersionKind, place schema.GroupVersionResource) *served {
+	made := &served{GroupVersionResource: place, kind: kind, objects: objects{}}
 	if old := s.places[kind]; old != nil {
 		delete(s.kinds, old.GroupVersionResource)
+		made.typed, made.builtIn = old.typed, old.builtIn
 	}
-	made := &served{GroupVersionResource: place, kind: kind, objects: objects{}}
 	s.kinds[place], s.places[kind] = made, made
+	return made
 }
 
 // Config returns a new client configuration for the server.

@@ -53,6 +53,7 @@ func (s *Server) commit(place *served, key types.NamespacedName, after *unstruct
 		delete(place.objects, key)
 	} else {
 		made.after = at(after, s.version)
+		place.unscoped = place.unscoped || key.Namespace == ""
 		place.objects[key] = made.after
 	}
 	s.history = append(s.history, made)
@@ -65,6 +66,7 @@ func (s *Server) commit(place *served, key types.NamespacedName, after *unstruct
 			watch.push(event)
 		}
 	}
+	s.deserve(made)
 	if after == nil {
 		return at(made.before, s.version)
 	}

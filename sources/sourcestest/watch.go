@@ -40,6 +40,8 @@ type watching struct {
 	number   int   // the number of events so far
 	held     *held
 	bookmark time.Time // when the next bookmark is due
+
+	collectAt time.Time // when the garbage collector is due, or zero
 }
 
 // held is an event that waits until another one has overtaken it.
@@ -144,6 +146,9 @@ func (w *watching) advance() {
 		if w.held != nil && w.held.until.Before(wake) {
 			wake = w.held.until
 		}
+		if !w.collectAt.IsZero() && w.collectAt.Before(wake) {
+			wake = w.collectAt
+		}
 		w.wait(time.Until(wake), w.pushed)
 	}
 }
@@ -166,6 +171,8 @@ func (w *watching) nextBookmark(now time.Time) time.Time {
 func (w *watching) next() (next event, found, ending bool) {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
+	w.server.collect()
+	w.collectAt = w.server.collectAt
 	switch {
 	case w.ctx.Err() != nil || isClosed(w.broken) || isClosed(w.silent):
 		return event{}, false, w.ending

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,10 +23,29 @@ const (
 	onlyStatus
 )
 
+// subresource returns the name of the part in a URL.
+func (p part) subresource() string {
+	if p == onlyStatus {
+		return "status"
+	}
+	return ""
+}
+
+// writing says how an object is written.
+type writing struct {
+	part    part
+	manager string // whom the managed fields name
+	applied bool   // the object has its managed fields already
+	dryRun  bool   // nothing is stored
+}
+
+// tests is how the functions of a Server write that tests call.
+var tests = writing{part: whole, manager: "sourcestest"}
+
 // The functions below write objects as an API server does. The caller holds the lock, and must not
 // keep a reference to the object.
 
-func (s *Server) create(place *served, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *Server) create(place *served, object *unstructured.Unstructured, how writing) (*unstructured.Unstructured, error) {
 	s.made++
 	if object.GetName() == "" && object.GetGenerateName() != "" {
 		object.SetName(fmt.Sprintf("%s%05d", object.GetGenerateName(), s.made))
@@ -37,22 +56,27 @@ func (s *Server) create(place *served, object *unstructured.Unstructured) (*unst
 		missing := field.Required(field.NewPath("metadata", "name"), "name or generateName is required")
 		return nil, apierrors.NewInvalid(place.kind.GroupKind(), "", field.ErrorList{missing})
 	case object.GetResourceVersion() != "":
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return nil, errors.New("resourceVersion should not be set on objects to be created")
 	case place.objects[key] != nil:
 		return nil, apierrors.NewAlreadyExists(place.GroupResource(), key.Name)
 	}
 	object.SetGroupVersionKind(place.kind)
+	dropEmpty(object)
+	s.record(place, nil, object, how)
 	object.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.made)))
 	object.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
 	object.SetDeletionTimestamp(nil)
-	object.SetManagedFields(nil)
-	if _, has := object.Object["spec"]; has {
+	object.SetDeletionGracePeriodSeconds(nil)
+	if _, has := object.Object["spec"]; has || !place.builtIn {
 		object.SetGeneration(1)
+	}
+	if how.dryRun {
+		return object, nil
 	}
 	return s.commit(place, key, object), nil
 }
 
-func (s *Server) update(place *served, key types.NamespacedName, object *unstructured.Unstructured, part part) (*unstructured.Unstructured, error) {
+func (s *Server) update(place *served, key types.NamespacedName, object *unstructured.Unstructured, how writing) (*unstructured.Unstructured, error) {
 	before := place.objects[key]
 	if before == nil {
 		return nil, apierrors.NewNotFound(place.GroupResource(), key.Name)
@@ -61,12 +85,15 @@ func (s *Server) update(place *served, key types.NamespacedName, object *unstruc
 		return nil, err
 	}
 	after := object
-	switch part {
+	switch how.part {
 	case allButStatus:
 		replace(after, before, "status")
 	case onlyStatus:
 		after = before.DeepCopy()
 		replace(after, object, "status")
+		if how.applied {
+			after.SetManagedFields(object.GetManagedFields())
+		}
 	}
 	after.SetGroupVersionKind(place.kind)
 	after.SetNamespace(key.Namespace)
@@ -75,19 +102,62 @@ func (s *Server) update(place *served, key types.NamespacedName, object *unstruc
 	after.SetResourceVersion(before.GetResourceVersion())
 	after.SetCreationTimestamp(before.GetCreationTimestamp())
 	after.SetDeletionTimestamp(before.GetDeletionTimestamp())
+	after.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
 	after.SetGeneration(before.GetGeneration())
-	after.SetManagedFields(nil)
-	if equality.Semantic.DeepEqual(before.Object, after.Object) {
+	dropEmpty(after)
+	s.record(place, before, after, how)
+	if changesNothing(before, after) {
 		return before, nil // A write that changes nothing causes no event.
 	}
-	if !equality.Semantic.DeepEqual(before.Object["spec"], after.Object["spec"]) {
+	if err := noNewFinalizers(place, before, after); err != nil {
+		return nil, err
+	}
+	if place.isNewGeneration(before, after) {
 		after.SetGeneration(before.GetGeneration() + 1)
 	}
-	stored := s.commit(place, key, after)
-	if after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0 {
-		return s.commit(place, key, nil), nil
+	switch {
+	case how.dryRun:
+		return after, nil
+	case after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0:
+		s.commit(place, key, nil) // The object goes without an event for its last update.
+		return after, nil
 	}
-	return stored, nil
+	return s.commit(place, key, after), nil
+}
+
+// isNewGeneration reports whether a write changes what the generation counts: the spec of a built-in kind, and all
+// but the metadata and the status of a custom resource.
+func (s *served) isNewGeneration(before, after *unstructured.Unstructured) bool {
+	if s.builtIn {
+		return !equality.Semantic.DeepEqual(before.Object["spec"], after.Object["spec"])
+	}
+	for _, pair := range [][2]*unstructured.Unstructured{{before, after}, {after, before}} {
+		for name, value := range pair[0].Object {
+			if name != "metadata" && name != "status" && !equality.Semantic.DeepEqual(value, pair[1].Object[name]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dropEmpty removes empty maps and lists from the metadata, which no API server stores.
+func dropEmpty(object *unstructured.Unstructured) {
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	for _, name := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+		switch value := metadata[name].(type) {
+		case nil:
+			delete(metadata, name)
+		case map[string]any:
+			if len(value) == 0 {
+				delete(metadata, name)
+			}
+		case []any:
+			if len(value) == 0 {
+				delete(metadata, name)
+			}
+		}
+	}
 }
 
 func replace(in, from *unstructured.Unstructured, name string) {
@@ -97,34 +167,23 @@ func replace(in, from *unstructured.Unstructured, name string) {
 	}
 }
 
-// remove deletes an object, or marks it for deletion while it has finalizers. It returns the last
-// state of the object.
-func (s *Server) remove(place *served, key types.NamespacedName, conditions metav1.Preconditions) (*unstructured.Unstructured, error) {
-	before := place.objects[key]
-	if before == nil {
-		return nil, apierrors.NewNotFound(place.GroupResource(), key.Name)
+// noNewFinalizers fails if a finalizer is added to an object that is being deleted.
+func noNewFinalizers(place *served, before, after *unstructured.Unstructured) error {
+	if before.GetDeletionTimestamp() == nil {
+		return nil
 	}
-	var uid types.UID
-	if conditions.UID != nil {
-		uid = *conditions.UID
+	var added []string
+	for _, finalizer := range after.GetFinalizers() {
+		if !slices.Contains(before.GetFinalizers(), finalizer) {
+			added = append(added, finalizer)
+		}
 	}
-	var version string
-	if conditions.ResourceVersion != nil {
-		version = *conditions.ResourceVersion
+	if len(added) == 0 {
+		return nil
 	}
-	if err := onCondition(place, before, uid, version); err != nil {
-		return nil, err
-	}
-	switch {
-	case len(before.GetFinalizers()) == 0:
-		return s.commit(place, key, nil), nil
-	case before.GetDeletionTimestamp() != nil:
-		return before, nil
-	}
-	after := before.DeepCopy()
-	now := metav1.NewTime(time.Now().Truncate(time.Second))
-	after.SetDeletionTimestamp(&now)
-	return s.commit(place, key, after), nil
+	forbidden := field.Forbidden(field.NewPath("metadata", "finalizers"),
+		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))
+	return apierrors.NewInvalid(place.kind.GroupKind(), after.GetName(), field.ErrorList{forbidden})
 }
 
 // onCondition fails if uid or version is set and the object has another one.

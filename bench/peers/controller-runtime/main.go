@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/processors"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
@@ -18,15 +21,23 @@ import (
 
 func main() {
 	tuned := flag.Bool("tuned", false, "use the options that the documentation offers for speed and memory")
+	equal := flag.Bool("equal", false, "do all that the public API offers of what Bellerophon does; includes -tuned")
 	flag.Parse()
 	ctrl.SetLogger(klog.NewKlogr())
-	if err := run(*tuned); err != nil {
+	ctx := ctrl.SetupSignalHandler()
+	var err error
+	if *equal {
+		err = processors.Govern(ctx, func(ctx context.Context) error { return run(ctx, true, true) })
+	} else {
+		err = run(ctx, *tuned, false)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(tuned bool) error {
+func run(ctx context.Context, tuned, equal bool) error {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return err
@@ -49,6 +60,9 @@ func run(tuned bool) error {
 	if tuned {
 		parallel = tune(&options)
 	}
+	if equal {
+		equalize(&options)
+	}
 	if workers := os.Getenv("WORKERS"); workers != "" {
 		if options.Controller.MaxConcurrentReconciles, err = strconv.Atoi(workers); err != nil {
 			return fmt.Errorf("WORKERS is %q; give a number", workers)
@@ -62,9 +76,21 @@ func run(tuned bool) error {
 	if err != nil {
 		return err
 	}
-	r := &reconciler{Client: manager.GetClient(), live: live, parallel: parallel, unsettled: map[client.ObjectKey]time.Time{}}
+	r := &reconciler{Client: manager.GetClient(), live: live, parallel: parallel, compares: equal, unsettled: map[client.ObjectKey]time.Time{}}
+	if equal {
+		r.started = make(chan struct{})
+	}
 	if err := r.setUp(manager); err != nil {
 		return err
 	}
-	return manager.Start(ctrl.SetupSignalHandler())
+	var group errgroup.Group
+	if equal {
+		group.Go(func() error {
+			defer close(r.started)
+			r.createFirst(ctx)
+			return nil
+		})
+	}
+	group.Go(func() error { return manager.Start(ctx) })
+	return group.Wait()
 }

@@ -41,6 +41,9 @@ type reconciler struct {
 	client.Client               // reads from the cache
 	live          client.Client // reads from the API server
 	parallel      int           // children to write concurrently
+	compares      bool          // the cache holds only a part of each child: see compare
+	creates       bool          // no child exists yet, most likely
+	started       chan struct{} // nil, or closed after createFirst
 
 	mu        sync.Mutex
 	unsettled map[client.ObjectKey]time.Time // since when a rollout is unfinished, or its last status write
@@ -79,6 +82,13 @@ func serversMatter() predicate.Predicate {
 
 // Reconcile creates and repairs the children of an object, and then writes its status.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if r.started != nil {
+		select {
+		case <-r.started:
+		case <-ctx.Done():
+			return ctrl.Result{}, ctx.Err()
+		}
+	}
 	hero := &v1.BellerophonSimple{}
 	if err := r.Get(ctx, request.NamespacedName, hero); err != nil {
 		r.settled(request.NamespacedName)
@@ -140,8 +150,16 @@ func ensure[T client.Object](ctx context.Context, r *reconciler, hero *v1.Beller
 		set(hero, child)
 		return setMeta(hero, child, r.Scheme())
 	}
-	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, child, mutate)
-	if apierrors.IsAlreadyExists(err) {
+	var err error
+	switch {
+	case r.creates:
+		err = create(ctx, r, child, mutate)
+	case r.compares:
+		err = compare(ctx, r, child, mutate)
+	default:
+		_, err = controllerutil.CreateOrUpdate(ctx, r.Client, child, mutate)
+	}
+	if apierrors.IsAlreadyExists(err) || errors.Is(err, errDiffers) {
 		// The child has another owner, or lost the labels that the cache selects by, or the cache
 		// is stale.
 		child = empty.DeepCopyObject().(T)

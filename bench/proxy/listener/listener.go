@@ -1,5 +1,5 @@
-// Package listener is the listener of a reverse proxy in front of the API server: a server on loopback,
-// and the kubeconfig file with which a contender connects to it.
+// Package listener is the core of a reverse proxy in front of the API server: a server on loopback, the
+// kubeconfig file with which a contender connects to it, and the forwarder to the API server.
 //
 // What it guarantees:
 //
@@ -31,9 +31,9 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Quiet discards what servers and forwarders log about calls that end early. Contenders may end a
+// quiet discards what servers and forwarders log about calls that end early. Contenders may end a
 // watch at any time, and a check may cut one.
-var Quiet = log.New(io.Discard, "", 0)
+var quiet = log.New(io.Discard, "", 0)
 
 // infos parses the paths of the API server.
 var infos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
@@ -48,6 +48,7 @@ type Listener struct {
 	server    *http.Server
 	group     *lifecycle.Group
 	serving   sync.RWMutex // read-locked by each request that is being served
+	idle      func()       // closes idle connections to the API server; nil without a forwarder
 }
 
 // Open starts a server on a free loopback port. The server calls serve for each request, each on
@@ -68,7 +69,7 @@ func Open(serve http.HandlerFunc) (*Listener, error) {
 	l := &Listener{address: "https://" + accepting.Addr().String(), group: lifecycle.New(context.Background())}
 	_, l.authority = pem.Decode(certificates) // The authority follows the certificate.
 	l.server = &http.Server{
-		Handler: l.watched(serve), ErrorLog: Quiet, ReadHeaderTimeout: time.Minute,
+		Handler: l.watched(serve), ErrorLog: quiet, ReadHeaderTimeout: time.Minute,
 		BaseContext: func(net.Listener) context.Context { return l.group.Context() },
 		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 	}
@@ -99,6 +100,9 @@ func (l *Listener) Close() error {
 	err := errors.Join(l.server.Close(), l.group.Wait())
 	l.serving.Lock()   // Wait until the last request is over.
 	l.serving.Unlock() //nolint:staticcheck // It was taken to wait.
+	if l.idle != nil {
+		l.idle()
+	}
 	if err != nil {
 		return fmt.Errorf("ending the proxy: %w", err)
 	}

@@ -1,22 +1,12 @@
 // Draws the charts of the report: the medians of each table, and the time series.
 "use strict";
 
-// looks has Okabe and Ito's colours, which colour-blind readers can distinguish. Lines also differ
-// in their dashes.
-const looks = {
-  "bellerophon": { light: "#0072B2", dark: "#56B4E9", dash: [], width: 2.5 },
-  "controller-runtime": { light: "#D55E00", dark: "#F07A2B", dash: [], width: 1.5 },
-  "controller-runtime-tuned": { light: "#B97900", dark: "#E69F00", dash: [8, 3], width: 1.5 },
-  "quarkus": { light: "#00805E", dark: "#16C79A", dash: [12, 4], width: 1.5 },
-  "kube-rs": { light: "#B0568C", dark: "#E19BC4", dash: [10, 3, 2, 3], width: 1.5 },
-  "tutorial": { light: "#7A7A7A", dark: "#A8A8A8", dash: [3, 3], width: 1.5 },
-  "ideal": { light: "#1b1f24", dark: "#e6edf3", dash: [5, 5], width: 1.5 },
-};
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 
+// look returns how a contender is drawn. Lines differ in their dashes too.
 function look(contender) {
-  const known = looks[contender] || { light: "#59636e", dark: "#9da7b3", dash: [2, 2], width: 1.5 };
-  return { ...known, colour: darkness.matches ? known.dark : known.light };
+  const known = page.looks[contender];
+  return { dash: known.dash || [], width: contender === "bellerophon" ? 2.5 : 1.5, colour: darkness.matches ? known.dark : known.light };
 }
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -13,3 +13,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "bellerophon-operator.serviceAccount" -}}
 {{ .Values.serviceAccount.name | default .Release.Name }}
 {{- end }}
+
+{{- define "bellerophon-operator.webhooks" -}}
+{{ .Release.Name }}-webhooks
+{{- end }}
+
+{{/* The ClusterRole for the webhooks, which owns their configuration. */}}
+{{- define "bellerophon-operator.webhooksRole" -}}
+{{- printf "bellerophon:%s:%s" .Release.Namespace (include "bellerophon-operator.webhooks" .) -}}
+{{- end }}

@@ -132,16 +132,18 @@ func TestManifestsOfTheFirstVersionApplyAsTheyAre(t *testing.T) {
 func TestEachLimitSaysWhatIsAllowed(t *testing.T) {
 	const label = "metadata.name must consist of a-z, 0-9 and '-', start with a letter"
 	for name, test := range map[string]struct{ manifest, field, want string }{
-		"name too long":           {`{metadata: {name: ` + strings.Repeat("a", 53) + `}}`, "<nil>", "metadata.name must have at most 52 characters"},
-		"name with a dot":         {`{metadata: {name: a.b}}`, "<nil>", label},
-		"name with a digit first": {`{metadata: {name: 1a}}`, "<nil>", label},
-		"no horse":                {`{metadata: {name: a}, spec: {winged_horse_name: ""}}`, "spec.winged_horse_name", "winged_horse_name must have 1 to 253 characters"},
-		"long horse":              {`{metadata: {name: a}, spec: {winged_horse_name: ` + strings.Repeat("p", 254) + `}}`, "spec.winged_horse_name", "winged_horse_name must have 1 to 253 characters"},
-		"no image":                {`{metadata: {name: a}, spec: {image: ""}}`, "spec.image", "image must have 1 to 1024 characters"},
-		"long image":              {`{metadata: {name: a}, spec: {image: ` + strings.Repeat("i", 1025) + `}}`, "spec.image", "image must have 1 to 1024 characters"},
-		"image with white space":  {`{metadata: {name: a}, spec: {image: "server :v1"}}`, "spec.image", "image must not contain white space"},
-		"too few replicas":        {`{metadata: {name: a}, spec: {replicas: -1}}`, "spec.replicas", "replicas must be between 0 and 1000"},
-		"too many replicas":       {`{metadata: {name: a}, spec: {replicas: 1001}}`, "spec.replicas", "replicas must be between 0 and 1000"},
+		"name too long":                 {`{metadata: {name: ` + strings.Repeat("a", 53) + `}}`, "<nil>", "metadata.name must have at most 52 characters"},
+		"name with a dot":               {`{metadata: {name: a.b}}`, "<nil>", label},
+		"name with a digit first":       {`{metadata: {name: 1a}}`, "<nil>", label},
+		"no horse":                      {`{metadata: {name: a}, spec: {winged_horse_name: ""}}`, "spec.winged_horse_name", "winged_horse_name must have 1 to 253 characters"},
+		"long horse":                    {`{metadata: {name: a}, spec: {winged_horse_name: ` + strings.Repeat("p", 254) + `}}`, "spec.winged_horse_name", "winged_horse_name must have 1 to 253 characters"},
+		"no image":                      {`{metadata: {name: a}, spec: {image: ""}}`, "spec.image", "image must have 1 to 1024 characters"},
+		"long image":                    {`{metadata: {name: a}, spec: {image: ` + strings.Repeat("i", 1025) + `}}`, "spec.image", "image must have 1 to 1024 characters"},
+		"image with a space of Unicode": {`{metadata: {name: a}, spec: {image: "\u00a0server:v1"}}`, "spec.image", "image must not contain white space"},
+		"image with a vertical tab":     {`{metadata: {name: a}, spec: {image: "\u000bserver:v1"}}`, "spec.image", "image must not contain white space"},
+		"image with white space":        {`{metadata: {name: a}, spec: {image: "server :v1"}}`, "spec.image", "image must not contain white space"},
+		"too few replicas":              {`{metadata: {name: a}, spec: {replicas: -1}}`, "spec.replicas", "replicas must be between 0 and 1000"},
+		"too many replicas":             {`{metadata: {name: a}, spec: {replicas: 1001}}`, "spec.replicas", "replicas must be between 0 and 1000"},
 	} {
 		for _, version := range []string{"v1", "v444beta989"} {
 			t.Run(name+" in "+version, func(t *testing.T) {

@@ -47,7 +47,7 @@ type BellerophonSimpleSpec struct {
 	// +optional
 	// +kubebuilder:default="bellerophon-io/bellerophon-server:v1"
 	// +kubebuilder:validation:XValidation:rule="size(self) >= 1 && size(self) <= 1024",message="image must have 1 to 1024 characters"
-	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'\s')`,message="image must not contain white space"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\s\v\x{85}\p{Z}]')`,message="image must not contain white space"
 	Image string `json:"image,omitempty"`
 
 	// Number of servers: 0 to 1000.

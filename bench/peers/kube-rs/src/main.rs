@@ -4,6 +4,7 @@
 mod adjust;
 mod cache;
 mod children;
+mod connection;
 mod desired;
 mod hero;
 mod metrics;
@@ -42,6 +43,9 @@ use crate::{
     reconcile::{Context, Progress, error_policy, reconcile},
 };
 
+/// The number of concurrent reconciles with `--equal`, as many as Bellerophon has by default.
+const EQUAL_WORKERS: u16 = 32;
+
 /// How long running reconciles may continue after a signal.
 const GRACE: Duration = Duration::from_secs(8);
 
@@ -59,12 +63,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         tokio::spawn(metrics.clone().serve(listener));
     }
+    let equal = env::args().any(|argument| argument == "--equal");
     let mut config = Config::default();
-    if let Some(workers) = number("WORKERS")? {
+    if let Some(workers) = number("WORKERS")?.or(equal.then_some(EQUAL_WORKERS)) {
         config = config.concurrency(workers);
     }
+    let client = if equal {
+        connection::connect(&kube::Config::infer().await?)?
+    } else {
+        Client::try_default().await?
+    };
     tokio::select! {
-        () = run(Client::try_default().await?, config, metrics) => {}
+        () = run(client, config, metrics) => {}
         result = overdue() => result?,
     }
     Ok(())

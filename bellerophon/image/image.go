@@ -1,0 +1,112 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+const (
+	// DefaultName is the name of the image in the chart's values.
+	DefaultName = "bellerophon-io/bellerophon:v1"
+
+	// user is the user of the operator's pod in the chart.
+	user = "65532:65532"
+	// programPath is the operator in the image.
+	programPath = "bellerophon-operator"
+)
+
+// Write writes an image with a static Linux program to an archive that Docker, containerd and Podman
+// load. It returns the digest of the image's configuration, which is the ID of the loaded image.
+func Write(program, imageName, archive string) (id string, err error) {
+	tag, err := name.NewTag(imageName)
+	if err != nil {
+		return "", fmt.Errorf("name of the image: %w", err)
+	}
+	if err := checkStatic(program); err != nil {
+		return "", err
+	}
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return "", fmt.Errorf("read the program: %w", err)
+	}
+	made, err := imageOf(content)
+	if err != nil {
+		return "", fmt.Errorf("make the image %s: %w", imageName, err)
+	}
+	digest, err := made.ConfigName()
+	if err != nil {
+		return "", fmt.Errorf("make the image %s: %w", imageName, err)
+	}
+	if err := tarball.WriteToFile(archive, tag, made); err != nil {
+		return "", fmt.Errorf("write the image: %w", err)
+	}
+	return digest.String(), nil
+}
+
+// imageOf returns an image whose only file is the program. It has no time of its creation, which
+// would differ each time.
+func imageOf(program []byte) (v1.Image, error) {
+	layer, err := layerOf(program)
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config.User = user
+	config.Config.Entrypoint = []string{"/" + programPath}
+	config.Config.Labels = map[string]string{"org.opencontainers.image.title": "Bellerophon operator"}
+	return mutate.ConfigFile(image, config)
+}
+
+func layerOf(program []byte) (v1.Layer, error) {
+	var files bytes.Buffer
+	writer := tar.NewWriter(&files)
+	// No time, and root as the owner: the operator cannot change its program.
+	header := &tar.Header{Name: programPath, Mode: 0o555, Size: int64(len(program)), Format: tar.FormatUSTAR}
+	if err := writer.WriteHeader(header); err != nil {
+		return nil, err
+	}
+	if _, err := writer.Write(program); err != nil {
+		return nil, err
+	}
+	if err := writer.Close(); err != nil {
+		return nil, err
+	}
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
+	})
+}
+
+// checkStatic returns an error if a program cannot run in an image without other files.
+func checkStatic(program string) error {
+	file, err := elf.Open(program)
+	if err != nil {
+		return fmt.Errorf("%s is not a program for Linux: %w", program, err)
+	}
+	defer file.Close()
+	for _, part := range file.Progs {
+		if part.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s needs a dynamic linker, which the image has not; build it with CGO_ENABLED=0", program)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
+)
+
+// Heat compares Bellerophon with the other contenders at a glance: default settings, the measures that
+// people ask for first, and no ideal client.
+type Heat struct {
+	Contenders []string  `json:"contenders"` // the columns, with "(warm)" if they were
+	Rows       []HeatRow `json:"rows"`
+	Wins       []string  `json:"wins"`   // the three largest decided ones
+	Losses     []string  `json:"losses"` // the three largest decided ones
+	Better     int       `json:"better"` // decided cells
+	Worse      int       `json:"worse"`
+	Undecided  int       `json:"undecided"`
+}
+
+// HeatRow has one measure in one scenario.
+type HeatRow struct {
+	Table   string     `json:"table"`
+	Measure string     `json:"measure"`
+	Cells   []HeatCell `json:"cells"` // one for each contender
+}
+
+// HeatCell is a ratio within turns, the contender's value divided by Bellerophon's. Above 1, Bellerophon is
+// better.
+type HeatCell struct {
+	Ratio float64 `json:"ratio"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	Turns int     `json:"turns"` // 0 without a ratio
+}
+
+// Class returns better or worse if the interval says so, undecided otherwise, or "" without a ratio.
+func (c HeatCell) Class() string {
+	switch {
+	case c.Turns == 0:
+		return ""
+	case c.Turns >= enough && c.Low > 1:
+		return "better"
+	case c.Turns >= enough && c.High < 1:
+		return "worse"
+	}
+	return "undecided"
+}
+
+// Mark returns a sign of the class, for a page without colours.
+func (c HeatCell) Mark() string {
+	return map[string]string{"better": "▲ ", "worse": "▼ "}[c.Class()]
+}
+
+// Words returns the ratio with its interval, and the turns if they are too few.
+func (c HeatCell) Words() string {
+	switch {
+	case c.Turns == 0:
+		return ""
+	case c.Turns < enough:
+		return fmt.Sprintf("%s (%s)", short(c.Ratio), interval{turns: c.Turns}.count())
+	}
+	return fmt.Sprintf("%s (%s to %s)", short(c.Ratio), short(c.Low), short(c.High))
+}
+
+// short formats a ratio with three digits.
+func short(ratio float64) string {
+	switch {
+	case ratio >= 100:
+		return fmt.Sprintf("%.0f", ratio)
+	case ratio >= 10:
+		return fmt.Sprintf("%.1f", ratio)
+	}
+	return fmt.Sprintf("%.2f", ratio)
+}
+
+// Sentence returns who wins how often.
+func (h Heat) Sentence() string {
+	all := h.Better + h.Worse + h.Undecided
+	if all == 0 {
+		return "No other contender has a value beside Bellerophon's."
+	}
+	return fmt.Sprintf("Of %d comparisons, Bellerophon is better in %d and worse in %d; %d are undecided.", all, h.Better, h.Worse, h.Undecided)
+}
+
+// firstAsked names the measures of the heat map, in their order.
+var firstAsked = []string{
+	string(rundir.Converge), string(rundir.ReadyMedian), string(rundir.Reaction99), string(rundir.FirstWrite),
+	"contender_cpu_seconds_per_1000", "server_cpu_seconds_per_object", string(rundir.PeakMemory), "writes_per_object",
+}
+
+// heatOf makes the heat map of a run from all complete rounds.
+func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
+	type side struct {
+		contender string
+		warm      bool
+	}
+	complete := slices.DeleteFunc(slices.Clone(rounds), func(round rundir.Round) bool {
+		return !round.IsComplete() || !isDefault(round.Setting) || round.Contender == "ideal"
+	})
+	taking := map[side]bool{}
+	for _, round := range complete {
+		if round.Contender != Ours {
+			taking[side{round.Contender, round.Warm}] = true
+		}
+	}
+	columns := slices.SortedFunc(maps.Keys(taking), func(a, b side) int {
+		return cmp.Or(byPlace(run.Contenders, a.contender, b.contender), byWarmth(a.warm, b.warm))
+	})
+	heat := Heat{}
+	for _, column := range columns {
+		heat.Contenders = append(heat.Contenders, label(column.contender, "", column.warm))
+	}
+	decided := map[string]HeatCell{}
+	for _, kind := range kindsOf(run, complete) {
+		of := ofKind(complete, kind)
+		for _, name := range firstAsked {
+			by := measureNamed(name)
+			row := HeatRow{Table: kind.String(), Measure: by.title}
+			for _, column := range columns {
+				cell := cellOf(turnsOf(by, of, column.contender, column.warm), turnsOf(by, of, Ours, column.warm))
+				row.Cells = append(row.Cells, cell)
+				switch cell.Class() {
+				case "better":
+					heat.Better++
+				case "worse":
+					heat.Worse++
+				case "undecided":
+					heat.Undecided++
+					continue
+				default:
+					continue
+				}
+				text := fmt.Sprintf("%s, %s: %s has %s times Bellerophon's value", kind, by.title, label(column.contender, "", column.warm), cell.Words())
+				decided[text] = cell
+			}
+			if slices.ContainsFunc(row.Cells, func(cell HeatCell) bool { return cell.Turns > 0 }) {
+				heat.Rows = append(heat.Rows, row)
+			}
+		}
+	}
+	heat.choose(decided)
+	return heat
+}
+
+// choose keeps the three largest wins and losses.
+func (h *Heat) choose(decided map[string]HeatCell) {
+	const most = 3
+	texts := slices.SortedFunc(maps.Keys(decided), func(a, b string) int {
+		return cmp.Or(cmp.Compare(math.Abs(math.Log(decided[b].Ratio)), math.Abs(math.Log(decided[a].Ratio))), cmp.Compare(a, b))
+	})
+	for _, text := range texts {
+		switch {
+		case decided[text].Ratio > 1 && len(h.Wins) < most:
+			h.Wins = append(h.Wins, text)
+		case decided[text].Ratio < 1 && len(h.Losses) < most:
+			h.Losses = append(h.Losses, text)
+		}
+	}
+}
+
+// turnsOf returns the values of one contender by turn.
+func turnsOf(by measure, rounds []rundir.Round, contender string, warm bool) map[int]float64 {
+	values := map[int]float64{}
+	for _, round := range rounds {
+		if value, is := by.of(round); is && round.Contender == contender && round.Warm == warm {
+			values[round.Turn] = value
+		}
+	}
+	return values
+}
+
+func cellOf(theirs, ours map[int]float64) HeatCell {
+	ratios := ratiosOf(theirs, ours)
+	if len(ratios) == 0 {
+		return HeatCell{}
+	}
+	is := intervalOf(ratios)
+	return HeatCell{is.median, is.low, is.high, is.turns}
+}

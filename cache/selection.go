@@ -1,0 +1,61 @@
+package cache
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Select restricts the kind to a selection: objects outside of it leave the store, and no longer enter it.
+// That an object leaves is no change, and no deletion. While the selection has grown and its source has not
+// emitted all of it, the level of the kind is [Listed] at best. A nil selection is no restriction. Select may
+// be called at any time, from any goroutine; the objects leave with the next event of the kind.
+func (s *Store) Select(selection *streams.Selection) {
+	s.selection.Store(selection)
+	s.changed()
+}
+
+// Selects reports whether an object belongs to the selection of the kind.
+func (s *Store) Selects(object streams.Object) bool { return s.selection.Load().Has(object) }
+
+// selected takes in that a source has emitted all of a selection.
+func (s *Store) selected(event *streams.Event) {
+	number, err := strconv.ParseInt(event.ResourceVersion, 10, 64)
+	if scope := s.scope(event.Key.Namespace); err == nil && number > scope.selected {
+		scope.selected = number
+		s.moved = true
+	}
+}
+
+// dropUnselected drops the objects that the current selection leaves out.
+func (s *Store) dropUnselected(to *batch) {
+	s.applied = s.selection.Load()
+	type unselected struct {
+		slot *slot
+		name types.NamespacedName
+	}
+	var dropped []unselected
+	s.working.scan("", func(held *slot) {
+		if !s.applied.Has(held.get()) {
+			dropped = append(dropped, unselected{held, held.name()})
+		}
+	})
+	for _, each := range dropped {
+		s.drop(each.slot, each.name, to)
+	}
+	for _, list := range s.relists {
+		list.objects = slices.DeleteFunc(list.objects, func(object streams.Object) bool { return !s.applied.Has(object) })
+	}
+}
+
+// isUnread reports whether an object belongs to a part of the selection that the source has not emitted
+// completely. That a list lacks the object then proves nothing: the list may be older than the selection.
+func (s *Store) isUnread(object streams.Object, in *scope) bool {
+	if s.applied == nil {
+		return false
+	}
+	since, _ := s.applied.Keeps(object)
+	return since > in.selected
+}

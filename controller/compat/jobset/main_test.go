@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/compat"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// These are the variables of the environment of a child process, which runs the operator.
+const (
+	runtimeVariable   = "JOBSET_RUNTIME"
+	namespaceVariable = "JOBSET_NAMESPACE"
+	bellerophon       = "Bellerophon"
+	controllerRuntime = "controller-runtime"
+)
+
+// TestMain runs the operator if the test has started this process for that.
+func TestMain(m *testing.M) {
+	if by := os.Getenv(runtimeVariable); by != "" {
+		if err := operate(by); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	ctrl.SetLogger(logr.Discard())
+	clustertest.Main(m)
+}
+
+// operate runs the operator by a runtime until the process is asked to end, and prints its requests.
+func operate(by string) error {
+	ctrl.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	config.UserAgent = "jobset"
+	sent := &requests{counts: map[string]int{}}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { sent.next = next; return sent })
+	given := options("")
+	given.Cache.DefaultNamespaces = map[string]cache.Config{os.Getenv(namespaceVariable): {}}
+	given.Metrics = metricsserver.Options{BindAddress: "0"}
+	mgr, err := managerOf(by, config, given)
+	if err != nil {
+		return err
+	}
+	if err := run(ctx, mgr, false); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(sent.counts)
+}
+
+// requests is a transport that counts requests by their verbs and resources.
+type requests struct {
+	next   http.RoundTripper
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
+	kind := "read"
+	if request.Method != http.MethodGet {
+		kind = "write"
+	}
+	if strings.HasSuffix(request.URL.Path, "/events") || strings.Contains(request.URL.Path, "/events/") {
+		kind = "event"
+	}
+	answer, err := r.next.RoundTrip(request)
+	if err == nil && answer.StatusCode == http.StatusConflict {
+		kind += " in vain"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[kind]++
+	return answer, err
+}
+
+// managerOf returns a manager of a runtime.
+func managerOf(by string, config *rest.Config, given ctrl.Options) (ctrl.Manager, error) {
+	switch by {
+	case bellerophon:
+		return compat.NewManager(config, given, controller.Options{})
+	case controllerRuntime:
+		return ctrl.NewManager(config, given)
+	}
+	return nil, fmt.Errorf("%s is %q; allowed are %s and %s", runtimeVariable, by, bellerophon, controllerRuntime)
+}

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/itchyny/gojq"
+	"github.com/robfig/cron/v3"
+	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	strictjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// mainQueue is the queue of bindings that name none.
+const mainQueue = "main"
+
+// Config is what a hook prints when it is run with --config.
+type Config struct {
+	ConfigVersion string              `json:"configVersion"`
+	OnStartup     *float64            `json:"onStartup"`
+	Schedule      []ScheduleBinding   `json:"schedule"`
+	Kubernetes    []KubernetesBinding `json:"kubernetes"`
+
+	Settings *Settings `json:"settings"`
+
+	// These are known fields of the protocol that this program does not support.
+	Validating any `json:"kubernetesValidating"`
+	Mutating   any `json:"kubernetesMutating"`
+	Conversion any `json:"kubernetesCustomResourceConversion"`
+
+	limit *rate.Limiter // nil for none
+}
+
+// Settings limits how often a hook runs: a token bucket.
+type Settings struct {
+	ExecutionMinInterval *metav1.Duration `json:"executionMinInterval"`
+	ExecutionBurst       *int             `json:"executionBurst"`
+}
+
+// limiter returns the limit of a hook's runs, or nil for none.
+func (s *Settings) limiter() (*rate.Limiter, error) {
+	switch {
+	case s == nil || s.ExecutionMinInterval == nil && s.ExecutionBurst == nil:
+		return nil, nil
+	case s.ExecutionMinInterval == nil || s.ExecutionMinInterval.Duration <= 0:
+		return nil, errors.New("settings.executionMinInterval is missing or not above 0; give a duration such as 3s")
+	case s.ExecutionBurst != nil && *s.ExecutionBurst < 1:
+		return nil, fmt.Errorf("settings.executionBurst is %d; allowed is 1 and above", *s.ExecutionBurst)
+	}
+	burst := 1
+	if s.ExecutionBurst != nil {
+		burst = *s.ExecutionBurst
+	}
+	return rate.NewLimiter(rate.Every(s.ExecutionMinInterval.Duration), burst), nil
+}
+
+// wait takes a token for a run of the hook. If there is none, it returns how long until there is one.
+func (c *Config) wait() time.Duration {
+	if c.limit == nil {
+		return 0
+	}
+	reserved := c.limit.Reserve()
+	wait := reserved.Delay()
+	if wait > 0 {
+		reserved.Cancel()
+	}
+	return wait
+}
+
+// CommonBinding holds the fields that bindings of both types have.
+type CommonBinding struct {
+	Name                 string `json:"name"`
+	AllowFailure         bool   `json:"allowFailure"`
+	Queue                string `json:"queue"`
+	Group                string `json:"group"`
+	IncludeSnapshotsFrom names  `json:"includeSnapshotsFrom"`
+}
+
+// ScheduleBinding runs the hook at the times of a crontab.
+type ScheduleBinding struct {
+	CommonBinding
+	Crontab string `json:"crontab"`
+
+	times cron.Schedule
+}
+
+// KubernetesBinding runs the hook when objects change.
+type KubernetesBinding struct {
+	CommonBinding
+	APIVersion                   string                `json:"apiVersion"`
+	Kind                         string                `json:"kind"`
+	ExecuteHookOnEvent           *[]string             `json:"executeHookOnEvent"`
+	ExecuteHookOnSynchronization *bool                 `json:"executeHookOnSynchronization"`
+	KeepFullObjectsInMemory      *bool                 `json:"keepFullObjectsInMemory"`
+	NameSelector                 *NameSelector         `json:"nameSelector"`
+	LabelSelector                *metav1.LabelSelector `json:"labelSelector"`
+	FieldSelector                *FieldSelector        `json:"fieldSelector"`
+	Namespace                    *NamespaceSelector    `json:"namespace"`
+	JQFilter                     string                `json:"jqFilter"`
+
+	// These are known fields of the protocol. Only the default of the first is supported.
+	WaitForSynchronization *bool `json:"waitForSynchronization"`
+	Resynchronization      any   `json:"resynchronizationPeriod"`
+
+	labels labels.Selector
+	fields fields.Selector
+	filter *gojq.Code
+}
+
+// NameSelector selects objects, or namespaces, by their names.
+type NameSelector struct {
+	MatchNames []string `json:"matchNames"`
+}
+
+// NamespaceSelector selects the namespaces of objects.
+type NamespaceSelector struct {
+	NameSelector  *NameSelector `json:"nameSelector"`
+	LabelSelector any           `json:"labelSelector"` // not supported
+}
+
+// FieldSelector selects objects for which all conditions on fields hold.
+type FieldSelector struct {
+	MatchExpressions []FieldExpression `json:"matchExpressions"`
+}
+
+// FieldExpression is a condition on one field.
+type FieldExpression struct {
+	Field    string `json:"field"`
+	Operator string `json:"operator"`
+	Value    string `json:"value"`
+}
+
+// names is a list of names, or a single name.
+type names []string
+
+// UnmarshalJSON reads a list of names, or a single name.
+func (n *names) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(data, []byte(`"`)) {
+		*n = make(names, 1)
+		return json.Unmarshal(data, &(*n)[0])
+	}
+	return json.Unmarshal(data, (*[]string)(n))
+}
+
+// UnmarshalJSON reads a selector, or a plain list of names.
+func (s *NameSelector) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(data, []byte("[")) {
+		return json.Unmarshal(data, &s.MatchNames)
+	}
+	type plain NameSelector
+	return decodeStrictly(data, (*plain)(s)) // The outer decoder is not strict within this method.
+}
+
+// parseConfig reads and checks what a hook printed. Errors name the field.
+func parseConfig(printed []byte) (*Config, error) {
+	config := &Config{}
+	text, err := yaml.YAMLToJSONStrict(printed)
+	if err == nil {
+		err = decodeStrictly(text, config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what --config printed: %w", err)
+	}
+	if config.ConfigVersion != "v1" {
+		return nil, fmt.Errorf("configVersion is %q; allowed is v1", config.ConfigVersion)
+	}
+	for field, value := range map[string]any{
+		"kubernetesValidating": config.Validating,
+		"kubernetesMutating":   config.Mutating, "kubernetesCustomResourceConversion": config.Conversion,
+	} {
+		if value != nil {
+			return nil, unsupported(field)
+		}
+	}
+	if config.limit, err = config.Settings.limiter(); err != nil {
+		return nil, err
+	}
+	if config.OnStartup == nil && len(config.Schedule)+len(config.Kubernetes) == 0 {
+		return nil, errors.New("there is no binding; give onStartup, schedule or kubernetes")
+	}
+	known := map[string]bool{}
+	for i := range config.Kubernetes {
+		binding := &config.Kubernetes[i]
+		binding.setDefaults("kubernetes")
+		if err := binding.check(); err != nil {
+			return nil, fmt.Errorf("kubernetes[%d].%w", i, err)
+		}
+		if known[binding.Name] {
+			return nil, fmt.Errorf("kubernetes[%d].name: %q is taken; give each binding a name of its own", i, binding.Name)
+		}
+		known[binding.Name] = true
+	}
+	for i := range config.Schedule {
+		binding := &config.Schedule[i]
+		binding.setDefaults("schedule")
+		var err error
+		if binding.times, err = crontab.Parse(binding.Crontab); err != nil {
+			return nil, fmt.Errorf("schedule[%d].crontab is %q: %w", i, binding.Crontab, err)
+		}
+		if binding.times.Next(time.Now()).IsZero() {
+			return nil, fmt.Errorf("schedule[%d].crontab is %q, which never comes", i, binding.Crontab)
+		}
+	}
+	return config, config.checkSnapshots(known)
+}
+
+// decodeStrictly decodes JSON, and fails for an unknown field with the path of that field.
+func decodeStrictly(text []byte, into any) error {
+	unknown, err := strictjson.UnmarshalStrict(text, into)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unknown...)
+}
+
+// checkSnapshots returns an error for a snapshot of a binding that the hook does not have.
+func (c *Config) checkSnapshots(known map[string]bool) error {
+	check := func(field string, i int, of CommonBinding) error {
+		for _, name := range of.IncludeSnapshotsFrom {
+			if !known[name] {
+				return fmt.Errorf("%s[%d].includeSnapshotsFrom names %q, which is no kubernetes binding of the hook", field, i, name)
+			}
+		}
+		return nil
+	}
+	var errs []error
+	for i, binding := range c.Kubernetes {
+		errs = append(errs, check("kubernetes", i, binding.CommonBinding))
+	}
+	for i, binding := range c.Schedule {
+		errs = append(errs, check("schedule", i, binding.CommonBinding))
+	}
+	return errors.Join(errs...)
+}
+
+// crontab reads crontabs of five fields, or of six fields that begin with the seconds.
+var crontab = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
+func unsupported(field string) error {
+	return fmt.Errorf("%s is not supported by this program; leave it out", field)
+}
+
+func (b *CommonBinding) setDefaults(name string) {
+	if b.Name == "" {
+		b.Name = name
+	}
+	if b.Queue == "" {
+		b.Queue = mainQueue
+	}
+}
+
+// check checks the fields of a binding, and prepares its selectors and its filter.
+func (b *KubernetesBinding) check() error {
+	switch {
+	case b.Kind == "":
+		return errors.New("kind is missing")
+	case b.WaitForSynchronization != nil && !*b.WaitForSynchronization:
+		return errors.New("waitForSynchronization is false; allowed is true")
+	case b.Resynchronization != nil:
+		return unsupported("resynchronizationPeriod")
+	case b.Namespace != nil && b.Namespace.LabelSelector != nil:
+		return unsupported("namespace.labelSelector")
+	}
+	if b.ExecuteHookOnEvent != nil {
+		for _, event := range *b.ExecuteHookOnEvent {
+			if !slices.Contains(allEvents, event) {
+				return fmt.Errorf("executeHookOnEvent has %q; allowed are Added, Modified and Deleted", event)
+			}
+		}
+	}
+	b.labels = labels.Everything()
+	if b.LabelSelector != nil {
+		var err error
+		if b.labels, err = metav1.LabelSelectorAsSelector(b.LabelSelector); err != nil {
+			return fmt.Errorf("labelSelector: %w", err)
+		}
+	}
+	if err := b.checkFields(); err != nil {
+		return err
+	}
+	var err error
+	if b.JQFilter != "" {
+		if b.filter, err = compileJQ(b.JQFilter); err != nil {
+			return fmt.Errorf("jqFilter is %q: %w", b.JQFilter, err)
+		}
+	}
+	return nil
+}
+
+func (b *KubernetesBinding) checkFields() error {
+	b.fields = fields.Everything()
+	if b.FieldSelector == nil {
+		return nil
+	}
+	for i, expression := range b.FieldSelector.MatchExpressions {
+		var term fields.Selector
+		switch expression.Operator {
+		case "Equals", "=", "==":
+			term = fields.OneTermEqualSelector(expression.Field, expression.Value)
+		case "NotEquals", "!=":
+			term = fields.OneTermNotEqualSelector(expression.Field, expression.Value)
+		default:
+			return fmt.Errorf("fieldSelector.matchExpressions[%d].operator is %q; allowed are Equals and NotEquals", i, expression.Operator)
+		}
+		if expression.Field == "" {
+			return fmt.Errorf("fieldSelector.matchExpressions[%d].field is missing", i)
+		}
+		if expression.Field == metav1.ObjectNameField && b.NameSelector != nil {
+			return fmt.Errorf("fieldSelector.matchExpressions[%d].field is metadata.name, and nameSelector is set; use one of them", i)
+		}
+		b.fields = fields.AndSelectors(b.fields, term)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+// Package v2 is the second version of the custom resource of the example webhooks, in which it is stored.
+//
+// +kubebuilder:object:generate=true
+// +groupName=quests.example.com
+// +versionName=v2
+package v2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Version is the group and the version of the kinds of this package.
+var Version = schema.GroupVersion{Group: "quests.example.com", Version: "v2"}
+
+// AddToScheme adds the kinds of this package to a scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(Version, &Quest{}, &QuestList{})
+	metav1.AddToGroupVersion(scheme, Version)
+	return nil
+}
+
+// Quest is a task for a hero.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+type Quest struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec QuestSpec `json:"spec"`
+}
+
+// QuestSpec is what the hero has to do.
+type QuestSpec struct {
+	// The monster to defeat.
+	//
+	// +kubebuilder:validation:MinLength=1
+	Monster string `json:"monster"`
+
+	Reward Reward `json:"reward"`
+}
+
+// Reward is what the hero gets.
+type Reward struct {
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=999999999
+	Amount int32 `json:"amount"`
+
+	// The default is drachmas.
+	//
+	// +kubebuilder:validation:Pattern=`^[a-z]*$`
+	Currency string `json:"currency,omitempty"`
+}
+
+// QuestList is a list of quests.
+//
+// +kubebuilder:object:root=true
+type QuestList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Quest `json:"items"`
+}

@@ -1,0 +1,19 @@
+package election_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+// TestMain runs a replica instead of the tests if the environment says so: see processes_test.go. It turns
+// client-go's error handlers off, because they slow down by a clock that means nothing between bubbles.
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = nil
+	if settings := os.Getenv(replicaVariable); settings != "" {
+		os.Exit(runReplica(settings))
+	}
+	clustertest.Main(m)
+}

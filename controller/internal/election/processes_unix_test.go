@@ -1,0 +1,316 @@
+//go:build unix
+
+package election_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+var (
+	rounds  = flag.Int("failovers", 4, "kills, freezes and stops of the leader on the real API server")
+	longest = flag.Duration("freeze", 5*time.Second, "the longest SIGSTOP of a leader, 1s and above")
+)
+
+const (
+	processes    = 3
+	processLease = 3 * time.Second
+)
+
+// version is a version of an object, in the history of the API server.
+type version struct {
+	revision uint64
+	by       string // the writer of a ConfigMap, or empty
+	holder   string // of the Lease
+	isLease  bool
+	came     time.Time // when the watch delivered it
+}
+
+// stage is the processes of an operator on a real API server, with the history of what they write.
+type stage struct {
+	t         *testing.T
+	client    kubernetes.Interface
+	namespace string
+	settings  string
+	running   map[int]*exec.Cmd
+	inputs    map[int]io.Closer
+	watching  *lifecycle.Group
+	mu        sync.Mutex
+	history   []version
+	changed   chan struct{} // closed at each change of history
+}
+
+func newStage(t *testing.T) *stage {
+	cluster := clustertest.Shared(t)
+	client, err := kubernetes.NewForConfig(cluster.AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{
+		t: t, client: client, namespace: clustertest.Namespace(t), running: map[int]*exec.Cmd{}, inputs: map[int]io.Closer{},
+		watching: lifecycle.New(t.Context()), changed: make(chan struct{}),
+	}
+	settings, err := json.Marshal(replicaSettings{
+		Kubeconfig: cluster.Kubeconfig(), Namespace: s.namespace, Every: 20 * time.Millisecond,
+		Election: controller.LeaderElection{
+			Lease: s.namespace + "/operator", LeaseDuration: processLease, RenewDeadline: 2 * time.Second, RetryPeriod: 250 * time.Millisecond,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.settings = string(settings)
+	for i := range 4 {
+		made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("object-", i), Labels: map[string]string{"written": "yes"}}}
+		if _, err := client.CoreV1().ConfigMaps(s.namespace).Create(t.Context(), made, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configs, err := client.CoreV1().ConfigMaps(s.namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: "written=yes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases, err := client.CoordinationV1().Leases(s.namespace).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range []watch.Interface{configs, leases} {
+		s.watching.Go("watch", func(ctx context.Context) error {
+			context.AfterFunc(ctx, each.Stop)
+			for event := range each.ResultChan() {
+				s.note(event)
+			}
+			if ctx.Err() == nil {
+				return fmt.Errorf("the watch has ended, and the history has a gap")
+			}
+			return nil
+		})
+	}
+	t.Cleanup(s.end)
+	return s
+}
+
+// note adds an event to the history.
+func (s *stage) note(event watch.Event) {
+	made := version{came: time.Now()}
+	switch object := event.Object.(type) {
+	case *corev1.ConfigMap:
+		made.by = object.Annotations["by"]
+		made.revision, _ = strconv.ParseUint(object.ResourceVersion, 10, 64)
+	case *coordinationv1.Lease:
+		made.isLease = true
+		if object.Spec.HolderIdentity != nil {
+			made.holder, _, _ = strings.Cut(*object.Spec.HolderIdentity, "_")
+		}
+		made.revision, _ = strconv.ParseUint(object.ResourceVersion, 10, 64)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history = append(s.history, made)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// await waits for a version for which match returns true, and returns it. It looks at the history from a
+// position on.
+func (s *stage) await(what string, from int, match func(version) bool) version {
+	s.t.Helper()
+	limit := time.NewTimer(30 * time.Second)
+	defer limit.Stop()
+	for {
+		s.mu.Lock()
+		seen, changed := s.history[from:], s.changed
+		s.mu.Unlock()
+		if at := slices.IndexFunc(seen, match); at >= 0 {
+			return seen[at]
+		}
+		from += len(seen)
+		select {
+		case <-changed:
+		case <-limit.C:
+			s.t.Fatalf("%s: it has not happened within 30 s", what)
+		}
+	}
+}
+
+func (s *stage) position() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.history)
+}
+
+// start starts a replica.
+func (s *stage) start() {
+	s.t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), replicaVariable+"="+s.settings)
+	command.Stderr = os.Stderr
+	if !testing.Verbose() {
+		command.Stderr = nil
+	}
+	input, err := command.StdinPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.running[command.Process.Pid], s.inputs[command.Process.Pid] = command, input
+}
+
+// kill ends a replica with kill -9.
+func (s *stage) kill(pid int) {
+	s.t.Helper()
+	_ = s.running[pid].Process.Kill()
+	_ = s.running[pid].Wait() // The error is the signal.
+	_ = s.inputs[pid].Close()
+	delete(s.running, pid)
+	delete(s.inputs, pid)
+}
+
+// end ends all replicas.
+func (s *stage) end() {
+	for pid := range s.running {
+		s.kill(pid)
+	}
+	s.watching.Stop()
+	if err := s.watching.Wait(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// leader returns the process that leads, once it writes.
+func (s *stage) leader() int {
+	s.t.Helper()
+	for {
+		from := s.position()
+		wrote := s.await("a replica writes", from, func(v version) bool { return v.by != "" })
+		for pid := range s.running {
+			if identityOf(pid) == wrote.by {
+				return pid
+			}
+		}
+	}
+}
+
+// violations returns the writes of replicas that the Lease did not name at their revision.
+func (s *stage) violations() (found []string, writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sorted := slices.SortedFunc(slices.Values(s.history), func(a, b version) int { return int(a.revision) - int(b.revision) })
+	holder := ""
+	for _, each := range sorted {
+		switch {
+		case each.isLease:
+			holder = each.holder
+		case each.by != "":
+			if writes++; each.by != holder {
+				found = append(found, fmt.Sprintf("revision %d was written by %s while %q held the Lease", each.revision, each.by, holder))
+			}
+		}
+	}
+	return found, writes
+}
+
+// TestTheProcessThatLeadsIsKilledFrozenAndStopped kills the leader with kill -9, freezes it with SIGSTOP, and stops
+// it with SIGTERM. All replicas write to the same objects without a condition.
+func TestTheProcessThatLeadsIsKilledFrozenAndStopped(t *testing.T) {
+	if *longest < time.Second {
+		t.Fatalf("-freeze is %v; allowed is 1s and above", *longest)
+	}
+	s := newStage(t)
+	for range processes {
+		s.start()
+	}
+	var crashed, stopped time.Duration // the longest failovers
+	counts := map[string]int{}
+	for round := range *rounds {
+		leader := s.leader()
+		<-time.After(time.Duration(rand.Int64N(int64(time.Second))))
+		from, begun := s.position(), time.Now()
+		failover := func() time.Duration {
+			next := s.await("another replica writes", from, func(v version) bool { return v.by != "" && v.by != identityOf(leader) })
+			return next.came.Sub(begun)
+		}
+		switch round % 3 {
+		case 0:
+			counts["kills"]++
+			s.kill(leader)
+			crashed = max(crashed, failover())
+			s.start()
+		case 1:
+			counts["freezes"]++
+			frozen := time.Duration(float64(time.Second) * math.Pow(longest.Seconds(), rand.Float64()))
+			if *longest < 2*processLease {
+				frozen = *longest // Each one is a failover.
+			}
+			s.signal(leader, syscall.SIGSTOP)
+			if frozen > processLease+time.Second {
+				crashed = max(crashed, failover())
+			}
+			<-time.After(time.Until(begun.Add(frozen)))
+			s.signal(leader, syscall.SIGCONT)
+			s.leader()
+			<-time.After(500 * time.Millisecond) // What the old leader may still send arrives within this time.
+			s.signal(leader, syscall.Signal(0))  // It is alive, and stands by.
+		case 2:
+			counts["stops"]++
+			s.signal(leader, syscall.SIGTERM)
+			stopped = max(stopped, failover())
+			if err := s.running[leader].Wait(); err != nil {
+				t.Errorf("the leader ended with %v", err)
+			}
+			s.kill(leader)
+			s.start()
+		}
+	}
+	found, writes := s.violations()
+	for _, violation := range found {
+		t.Error(violation)
+	}
+	if most := processLease + time.Second; crashed > most {
+		t.Errorf("a failover took %v, want %v at most", crashed, most)
+	}
+	goal := func(name, measured, target string, met bool) {
+		verdict := "missed"
+		if met {
+			verdict = "met"
+		}
+		fmt.Printf("goal\t%s\t%s\t%s\t%s\n", name, measured, target, verdict)
+	}
+	goal(fmt.Sprintf("failover to first write, worst of %d kills and %d freezes", counts["kills"], counts["freezes"]),
+		fmt.Sprintf("%.2f s", crashed.Seconds()), fmt.Sprintf("lease of %v + 1 s", processLease), crashed <= processLease+time.Second)
+	goal(fmt.Sprintf("failover to first write, worst of %d clean ends", counts["stops"]),
+		fmt.Sprintf("%.2f s", stopped.Seconds()), "1 s", stopped <= time.Second)
+	goal("writes of a deposed leader over its successor's", fmt.Sprintf("%d of %d", len(found), writes), "0", len(found) == 0 && writes > 0)
+}
+
+func (s *stage) signal(pid int, signal syscall.Signal) {
+	s.t.Helper()
+	if err := s.running[pid].Process.Signal(signal); err != nil {
+		s.t.Fatalf("sending %v to the leader: %v", signal, err)
+	}
+}

@@ -1,0 +1,59 @@
+package controller
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"hash/fnv"
+	"log/slog"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+type managerKey struct{}
+
+// Logger returns the logger of the manager that ctx belongs to, or slog.Default() outside of a manager.
+// Within a reconcile its records have the attributes controller, namespace, name, reconcileID and causes.
+// reconcileID is the same in all records of one attempt, also in the records of the manager itself. The
+// attributes cost nothing unless Logger is called.
+func Logger(ctx context.Context) *slog.Logger {
+	log := slog.Default()
+	if of, managed := ctx.Value(managerKey{}).(*Manager); managed {
+		log = of.log
+	}
+	request, started, within := operators.AttemptOf(ctx)
+	if !within {
+		return log
+	}
+	return log.With("controller", request.Controller, "namespace", request.Namespace, "name", request.Name,
+		"reconcileID", reconcileID(request.Controller, request.NamespacedName, started), "causes", causes(request.Causes))
+}
+
+// reconcileID returns an identifier of an attempt. No two attempts for one object start at the same time.
+func reconcileID(controller string, object types.NamespacedName, started time.Time) string {
+	hash := fnv.New64a()
+	for _, part := range []string{controller, object.Namespace, object.Name} {
+		_, _ = hash.Write([]byte(part)) // A hash never fails.
+		_, _ = hash.Write([]byte{0})
+	}
+	_, _ = hash.Write(binary.BigEndian.AppendUint64(nil, uint64(started.UnixNano())))
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// loggedCauses bounds the causes in a record.
+const loggedCauses = 10
+
+// causes is a list of causes that becomes text only in a record that is written.
+type causes []streams.Cause
+
+// LogValue implements slog.LogValuer.
+func (c causes) LogValue() slog.Value {
+	texts := make([]string, 0, min(len(c), loggedCauses))
+	for _, cause := range c[max(0, len(c)-loggedCauses):] {
+		texts = append(texts, cause.Type.String()+" "+cause.Key.String()+" @"+cause.ResourceVersion)
+	}
+	return slog.AnyValue(texts)
+}

@@ -1,0 +1,104 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrLost is the cause with which the contexts of work end, and the error of [Allowed], when the member could
+// not renew its Lease in time. Another member may then work on the same keys.
+var ErrLost = errors.New("the Lease of this replica was not renewed in time, so another replica may own the key")
+
+// term is the time from a member's first renewal to the end of its Lease. A member that could not renew in
+// time begins anew, without slots.
+type term struct {
+	ctx    context.Context // ends with ErrLost
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex
+	deadline time.Time
+	timer    *time.Timer // ends the term at the deadline, also while a request of the member hangs
+
+	busy [Slots]int // units of work in flight; guarded by the lock of the member
+}
+
+// newTerm begins a term. over is called when it has ended.
+func newTerm(deadline time.Time, over func()) *term {
+	made := &term{deadline: deadline}
+	made.ctx, made.cancel = context.WithCancelCause(context.Background())
+	made.mu.Lock() // The timer may fire at once.
+	defer made.mu.Unlock()
+	made.timer = time.AfterFunc(time.Until(deadline), func() {
+		if !made.allows(time.Now()) {
+			over()
+		}
+	})
+	return made
+}
+
+// allows reports whether work may go on at a time. It ends a term whose time is over.
+func (t *term) allows(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !now.Before(t.deadline) {
+		t.cancel(ErrLost)
+	}
+	return t.ctx.Err() == nil
+}
+
+// extend moves the deadline, and returns false if the term has ended before.
+func (t *term) extend(deadline time.Time) bool {
+	if !t.allows(time.Now()) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.deadline = deadline
+	t.timer.Reset(time.Until(deadline))
+	return true
+}
+
+// end ends the term.
+func (t *term) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timer.Stop()
+	t.cancel(ErrLost)
+}
+
+type termKey struct{}
+
+// Begin begins a unit of work in a slot. It returns false if the member does not own the slot now. Otherwise
+// the caller calls end when the work and its requests have ended. The context of the work ends with [ErrLost]
+// if the member fails.
+func (m *Member) Begin(ctx context.Context, slot int) (work context.Context, end func(), owned bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.term
+	if of == nil || m.states[slot] != owning || !of.allows(time.Now()) {
+		return ctx, func() {}, false
+	}
+	of.busy[slot]++
+	work, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, of))
+	stop := context.AfterFunc(of.ctx, func() { cancel(ErrLost) })
+	return work, func() {
+		stop()
+		cancel(nil)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if of.busy[slot]--; of.busy[slot] == 0 && m.term == of && m.states[slot] == draining {
+			m.poke()
+		}
+	}, true
+}
+
+// Allowed returns [ErrLost] if the work that ctx belongs to must not write any more. It returns nil for a
+// context that belongs to no work. It needs no request.
+func Allowed(ctx context.Context) error {
+	if of, is := ctx.Value(termKey{}).(*term); is && !of.allows(time.Now()) {
+		return ErrLost
+	}
+	return nil
+}

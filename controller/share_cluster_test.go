@@ -1,0 +1,167 @@
+package controller_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+var shareKills = flag.Int("share-kills", 2, "how often replicas that share objects are killed and joined by others; 200 for the goals")
+
+const (
+	hotObjects    = 120
+	sharedObjects = 1000
+)
+
+// Replicas in processes of their own share objects on a real API server, while they are killed and others join.
+// The lines that begin with goal are the measurements of the goals.
+func TestReplicasAsProcessesShareObjectsThroughKillsAndJoins(t *testing.T) {
+	config := clustertest.Shared(t).AdminConfig()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := clustertest.Namespace(t)
+	createShared(t, client, namespace)
+	p := &processes{
+		t: t, group: lifecycle.New(t.Context()), inside: map[string]*process{}, last: map[string]time.Time{},
+		config: replicaConfig{Host: config.Host, TLS: config.TLSClientConfig, Namespace: namespace, Workers: 8, Lease: 2 * time.Second},
+	}
+	defer func() {
+		p.stop()
+		if err := p.group.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	first := p.start()
+	p.await(sharedObjects)
+	one := p.rate(2 * time.Second)
+	memory := first.memory
+	p.start()
+	p.start()
+	p.await(sharedObjects)
+	three := p.rate(2 * time.Second)
+	<-time.After(1500 * time.Millisecond) // Each reports its memory once a second.
+	var most int64
+	p.mu.Lock()
+	for _, each := range p.all {
+		most = max(most, each.memory)
+	}
+	p.longest = 0
+	p.mu.Unlock()
+
+	// What remains is read at once, so that a pause shows how long an object has no owner.
+	if err := client.CoreV1().ConfigMaps(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "cold=yes"}); err != nil {
+		t.Fatal(err)
+	}
+	churn := lifecycle.New(t.Context())
+	churn.Go("churn", func(ctx context.Context) error { return changeShared(ctx, client, namespace) })
+	random := rand.New(rand.NewPCG(1, 1))
+	for range *shareKills {
+		var living []*process
+		for _, each := range p.all {
+			if !each.killed {
+				living = append(living, each)
+			}
+		}
+		p.kill(living[random.IntN(len(living))])
+		if random.IntN(2) == 0 { // Otherwise the others take over, and then hand over.
+			p.start()
+			<-time.After(p.config.Lease + time.Second)
+			continue
+		}
+		<-time.After(p.config.Lease + time.Second)
+		p.start()
+	}
+	<-time.After(p.config.Lease + time.Second)
+	churn.Stop()
+	if err := churn.Wait(); err != nil {
+		t.Error(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	orphaned := 0
+	for _, last := range p.last {
+		if time.Since(last) > p.config.Lease+time.Second {
+			orphaned++
+		}
+	}
+	// Between two reconciles, an object also waits for the others of its replica.
+	turn := time.Duration(float64(hotObjects) / (float64(p.config.Workers) / outside.Seconds()) * float64(time.Second))
+	if p.longest > p.config.Lease+time.Second+turn {
+		orphaned++
+	}
+	goal(t, "keys reconciled by two replicas at once", fmt.Sprint(p.twice), "0", p.twice == 0)
+	goal(t, "keys without an owner for longer than a Lease and a second", fmt.Sprint(orphaned), "0", orphaned == 0)
+	goal(t, "memory of each of 3 replicas over that of one", fmt.Sprintf("%.2f", float64(most)/float64(memory)), "<= 0.45", float64(most) <= 0.45*float64(memory))
+	goal(t, "throughput of 3 replicas over that of one", fmt.Sprintf("%.2f", three/one), ">= 2.4", three >= 2.4*one)
+	t.Logf("%d kills, %d reconciles, %.0f/s of one and %.0f/s of three, %d and %d bytes, longest pause %v", *shareKills, p.ends, one, three, memory, most, p.longest)
+}
+
+// goal prints the line of a goal, and fails the test if the goal is missed.
+func goal(t *testing.T, name, measured, target string, met bool) {
+	t.Helper()
+	verdict := "met"
+	if !met {
+		verdict = "missed"
+		t.Errorf("%s: %s, want %s", name, measured, target)
+	}
+	fmt.Fprintln(os.Stdout, strings.Join([]string{"goal", name, measured, target, verdict}, "\t"))
+}
+
+// createShared creates the objects that replicas share.
+func createShared(t *testing.T, client kubernetes.Interface, namespace string) {
+	t.Helper()
+	group := lifecycle.New(t.Context())
+	const each = 16
+	for worker := range each {
+		group.Go("create", func(ctx context.Context) error {
+			for i := worker; i < sharedObjects; i += each {
+				name, labels := fmt.Sprintf("cold-%04d", i), map[string]string{"shared": "yes", "cold": "yes"}
+				if i < hotObjects {
+					name, labels = fmt.Sprintf("hot-%04d", i), map[string]string{"shared": "yes"}
+				}
+				made := &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+					Data:       map[string]string{"payload": strings.Repeat("x", 20_000)},
+				}
+				if _, err := client.CoreV1().ConfigMaps(namespace).Create(ctx, made, metav1.CreateOptions{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changeShared changes objects in turn until ctx ends.
+func changeShared(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	random := rand.New(rand.NewPCG(2, 2))
+	for ctx.Err() == nil {
+		name := fmt.Sprintf("hot-%04d", random.IntN(hotObjects))
+		patch := fmt.Sprintf(`{"data":{"changed":"%d"}}`, time.Now().UnixNano())
+		_, err := client.CoreV1().ConfigMaps(namespace).Patch(ctx, name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
