@@ -178,3 +178,35 @@ func TestARowThatShowsNothingIsFound(t *testing.T) {
 		t.Errorf("read %+v", rows)
 	}
 }
+
+const featuresFile = "docs/features.md"
+
+// TestTheTableOfFeaturesNamesTestsThatExist checks the tests that the page names, and that each feature which
+// Bellerophon has names one.
+func TestTheTableOfFeaturesNamesTestsThatExist(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(featuresFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	existing := map[string]bool{}
+	for _, source := range moduleFiles(t) {
+		if isTest(source.path) {
+			for _, name := range functionsIn(t, source) {
+				existing[path.Base(path.Dir(source.path))+"."+name] = true
+			}
+		}
+	}
+	named := regexp.MustCompile("`(\\w+\\.(?:Test|Example)\\w*)`")
+	for number, line := range strings.Split(string(page), "\n") {
+		tests := named.FindAllStringSubmatch(line, -1)
+		for _, test := range tests {
+			if !existing[test[1]] {
+				t.Errorf("%s:%d: there is no %s", featuresFile, number+1, test[1])
+			}
+		}
+		cells := strings.Split(line, "|")
+		if len(cells) == 13 && strings.TrimSpace(cells[10]) == "Y" && len(tests) == 0 {
+			t.Errorf("%s:%d: the feature names no test", featuresFile, number+1)
+		}
+	}
+}

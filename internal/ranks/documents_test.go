@@ -76,7 +76,7 @@ func TestCodeThatNoFileHasIsFound(t *testing.T) {
 var (
 	pageLink    = regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
 	inlineCode  = regexp.MustCompile("`([^`\n]+)`")
-	plainPath   = regexp.MustCompile(`^(\.ci|bellerophon|bench|cache|charts|controller|docs|internal|operators|sources|streams|tools)(/[\w.-]+)+/?$`)
+	plainPath   = regexp.MustCompile(`^(\.ci|bellerophon|bench|cache|charts|controller|docs|faults|internal|operators|sources|streams|tools)(/[\w.-]+)+/?$`)
 	exportedUse = regexp.MustCompile(`\b(streams|sources|operators|cache|controller|pipeline)\.([A-Z]\w*)`)
 )
 
@@ -165,8 +165,8 @@ func declaredNames(declared ast.Decl) (names []string) {
 func TestTheNamesOfThePagesAreExported(t *testing.T) {
 	names := exportedNames(t)
 	for _, page := range documented(t) {
-		if page.path == behavioursFile {
-			continue // Its names are tests: see TestTheTableOfBehavioursNamesTestsThatExist.
+		if page.path == behavioursFile || page.path == featuresFile {
+			continue // Their names are tests: see TestTheTableOfBehavioursNamesTestsThatExist.
 		}
 		for _, match := range inlineCode.FindAllStringSubmatch(page.content, -1) {
 			for _, use := range exportedUse.FindAllString(match[1], -1) {

@@ -33,20 +33,21 @@ var rank = map[string]int{
 	"sources":        1,
 	"controller":     2,
 	"bellerophon":    3,
+	"faults":         3,
 	"bench":          4,
 	"":               5, // the module's root, which documents the others
 	"internal/ranks": 5,
 }
 
-// guests are the folders that not all higher ones import, with those that do. Tests may
+// guests are the folders that not all higher ones import, with the folders and packages that do. Tests may
 // import them, whatever their rank.
 var guests = map[string][]string{
 	"charts":     {"bellerophon"},
-	localcluster: {"bellerophon", "bench"},
+	localcluster: {"bellerophon", "bench", "controller/controllertest"},
 }
 
 // forTests are the packages that tests of any rank import.
-var forTests = []string{"sources/sourcestest", "sources/faultproxy"}
+var forTests = []string{"sources/sourcestest", "sources/faultproxy", "faults/states"}
 
 // namesThatSayNothing may not be the names of packages.
 var namesThatSayNothing = []string{"common", "helper", "helpers", "misc", "util", "utils"}
@@ -76,6 +77,7 @@ func violations(sources []source) []string {
 		if isTest(source.path) {
 			continue
 		}
+		checkClocks(source.path, file, report)
 		if lines := strings.Count(source.content, "\n"); lines > longestFile && !ast.IsGenerated(file) {
 			found = append(found, fmt.Sprintf("%s:%d: the longest file may have %d lines", source.path, lines, longestFile))
 		}
@@ -115,6 +117,62 @@ func checkGoroutines(name string, file *ast.File, report reporter) {
 	})
 }
 
+// wallTimes are the files of the runtime that may take the time of the system clock, which can jump, and what
+// for. All other times keep the reading of the monotonic clock, so a jump changes no duration.
+var wallTimes = map[string]string{
+	"sources/sourcestest/delete.go":           "the deletion timestamp of an object",
+	"controller/attempts.go":                  "shown to people",
+	"controller/introspect.go":                "shown to people",
+	"controller/logger.go":                    "a part of the identifier of an attempt",
+	"controller/conditions.go":                "the transition time of a condition",
+	"controller/dependents/deadline.go":       "stored in a status, so that a deadline outlasts the process",
+	"controller/plans/status.go":              "stored in a status, and shown to people",
+	"controller/webhook/keeper.go":            "the end of a certificate, which is a time of the system clock",
+	"controller/webhook/metrics.go":           "the end of a certificate, which is a time of the system clock",
+	"controller/webhook/pair.go":              "the end of a certificate, which is a time of the system clock",
+	"controller/webhook/server.go":            "the end of a certificate, which is a time of the system clock",
+	"controller/webhook/store.go":             "the end of a certificate, which is a time of the system clock",
+	"controller/internal/election/compete.go": "written to the Lease for people",
+}
+
+// checkClocks finds times of the system clock in the runtime. It knows the methods that drop the reading of the
+// monotonic clock: time.Unix, Unix and its like, UTC, Local, Round(0), and Truncate to a unit of time.
+func checkClocks(name string, file *ast.File, report reporter) {
+	folder := folderOf(path.Dir(name))
+	if !slices.Contains([]string{"streams", "cache", "sources", "operators", "controller"}, folder) || wallTimes[name] != "" {
+		return
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		call, isCall := node.(*ast.CallExpr)
+		if !isCall {
+			return true
+		}
+		if called, is := call.Fun.(*ast.SelectorExpr); is && dropsClock(called.Sel.Name, call.Args) {
+			report(called.Sel.Pos(), "%s drops the reading of the monotonic clock: keep it, or name the file in wallTimes of internal/ranks", called.Sel.Name)
+		}
+		return true
+	})
+}
+
+// dropsClock reports whether a method, if it is one of a time, drops the reading of the monotonic clock.
+func dropsClock(method string, arguments []ast.Expr) bool {
+	switch method {
+	case "Unix", "UnixMilli", "UnixMicro", "UnixNano", "UTC", "Local":
+		return true
+	case "Round":
+		digit, is := arguments[0].(*ast.BasicLit)
+		return is && digit.Value == "0"
+	case "Truncate":
+		unit, is := arguments[0].(*ast.SelectorExpr)
+		if !is {
+			return false
+		}
+		of, is := unit.X.(*ast.Ident)
+		return is && of.Name == "time"
+	}
+	return false
+}
+
 func checkImports(name string, file *ast.File, report reporter) {
 	from := path.Dir(name)
 	if _, known := rank[folderOf(from)]; !known {
@@ -140,7 +198,7 @@ func brokenBy(from, to string, inTest bool) string {
 	switch {
 	case importer == imported, imported == lifecycle, inTest && (guest || slices.Contains(forTests, to)):
 		return ""
-	case guest && slices.Contains(importers, importer):
+	case guest && (slices.Contains(importers, importer) || slices.Contains(importers, from)):
 		return ""
 	case guest:
 		return fmt.Sprintf("only %s and tests import %s", strings.Join(importers, ", "), imported)
