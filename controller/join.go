@@ -109,17 +109,24 @@ func (m *Manager) joinNow(ctx context.Context, added *member) bool {
 	if m.awaitCurrent(ctx, added) != nil {
 		return false
 	}
-	if !m.installUnlessLeaving(added) {
+	// Between batches: otherwise the batch that makes the kinds current could make requests by the new rules,
+	// for the same objects that are requested below.
+	var present []streams.Change
+	installed := false
+	if !m.pipeline.Between(ctx, func() {
+		if installed = m.installUnlessLeaving(added); installed {
+			present = existing(added)
+		}
+	}) || !installed {
 		return false
 	}
-	m.requestExisting(ctx, added)
+	m.request(ctx, added, present)
 	return ctx.Err() == nil
 }
 
-// requestExisting requests all objects of the cache that concern a controller, after install: a later change
-// of the cache makes requests by the rules.
-func (m *Manager) requestExisting(ctx context.Context, added *member) {
-	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(existing(added)...), m.rules.ForController(added.name)))
+// request makes the requests of a controller for changes, outside of the pipeline.
+func (m *Manager) request(ctx context.Context, added *member, changes []streams.Change) {
+	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(changes...), m.rules.ForController(added.name)))
 	for _, err := range errs {
 		m.pipeline.ReportError(ctx, err)
 	}
@@ -136,10 +143,11 @@ func (m *Manager) awaitCurrent(ctx context.Context, of *member) error {
 	return m.cache.Wait(ctx, cache.Current, kindsOf(of.watches)...)
 }
 
-// installUnlessLeaving installs a controller, and returns false if it is being removed.
+// installUnlessLeaving installs a controller, and returns false if it is being removed. It does not lock
+// changing, which a call to the API server may hold for long.
 func (m *Manager) installUnlessLeaving(added *member) bool {
-	m.changing.Lock()
-	defer m.changing.Unlock()
+	added.installing.Lock()
+	defer added.installing.Unlock()
 	if !added.leaving {
 		m.install(added)
 	}

@@ -174,7 +174,7 @@ func (m *Manager) lead(ctx context.Context, epoch *election.Epoch, of *member) {
 	if !m.installUnlessLeaving(of) {
 		return
 	}
-	m.requestExisting(bound, of)
+	m.request(bound, of, existing(of))
 	of.joins.Store(false)
 	m.cache.MarkActive()
 	if m.cache.Wait(bound, cache.Current, kindsOf(of.watches)...) == nil && bound.Err() == nil {
@@ -189,8 +189,8 @@ func (m *Manager) lead(ctx context.Context, epoch *election.Epoch, of *member) {
 
 // withdraw prevents further attempts of a controller until this replica leads again.
 func (m *Manager) withdraw(of *member) {
-	m.changing.Lock()
-	defer m.changing.Unlock()
+	of.installing.Lock()
+	defer of.installing.Unlock()
 	if of.leaving {
 		return
 	}

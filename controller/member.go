@@ -44,10 +44,12 @@ type member struct {
 	from         int64       // the number of the share with which the controller came
 	elected      bool        // the controller reconciles only while this replica leads
 
-	leaving bool          // the controller is being removed
-	leave   func()        // ends the wait for its kinds, and its feeds
-	gone    chan struct{} // closed when the removal has ended
-	err     error         // the error of the removal, once gone is closed
+	installing sync.Mutex // held while leaving changes, and while the controller is installed or withdrawn
+	leaving    bool       // the controller is being removed; whoever holds changing may read it too
+
+	leave func()        // ends the wait for its kinds, and its feeds
+	gone  chan struct{} // closed when the removal has ended
+	err   error         // the error of the removal, once gone is closed
 }
 
 // watched is a kind that the manager watches for one or more controllers. The watch starts with the

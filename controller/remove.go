@@ -70,10 +70,12 @@ func (m *Manager) dismiss(name string) (*member, error) {
 	case leaving.leaving:
 		return leaving, errBeingRemoved
 	}
-	leaving.leaving = true
 	leaving.leave()
+	leaving.installing.Lock()
+	leaving.leaving = true
 	m.rules.Remove(name)
 	m.controllers.Remove(name)
+	leaving.installing.Unlock()
 	idle := leaving.attempts.close()
 	m.cache.MarkActive() // TrackQuiet has to check again what the pipeline holds.
 	if m.group == nil {

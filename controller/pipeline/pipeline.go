@@ -44,6 +44,7 @@ type Pipeline struct {
 	sent       func() int64                     // how many items the last stage in the list has sent; used while stages are added
 	attempts   streams.Stream[operators.Result] // all stages, from the events to the results
 	asked      *streams.Queue[operators.Request]
+	steps      *streams.Queue[func()] // see Between
 	intake     intake
 	reconciles operators.StageStats
 	handled    atomic.Int64 // results that were handled
@@ -64,6 +65,7 @@ func New(events streams.Stream[streams.Event], options Options) (*Pipeline, erro
 	p := &Pipeline{
 		options: options,
 		asked:   streams.NewQueue[operators.Request](),
+		steps:   streams.NewQueue[func()](),
 		active:  make(chan struct{}, 1),
 		events:  streams.NewSubject[streams.Event](0),
 		changes: streams.NewSubject[streams.Change](0),
@@ -150,6 +152,22 @@ func (p *Pipeline) Enqueue(ctx context.Context, requests ...operators.Request) b
 	}
 	p.intake.asking.Add(-int64(len(requests)))
 	return false
+}
+
+// Between calls a function between two batches of events: what the earlier batch changed in the cache has made its
+// requests, and the later one has changed nothing so far. Between waits for the call, and returns false if ctx ends
+// first; the function may then be called later. The function must be fast, because the pipeline waits for it.
+func (p *Pipeline) Between(ctx context.Context, step func()) bool {
+	called := make(chan struct{})
+	if !p.steps.Put(ctx, func() { defer close(called); step() }) {
+		return false
+	}
+	select {
+	case <-called:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // ReportError adds a failure, which Run passes to its onError. It waits, and returns false, as Enqueue does.

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,7 +89,12 @@ func runRig(t *testing.T, run func(*rig), stages ...Stage) {
 
 // send sends one event for each of the named objects, in one batch, and waits until all is idle.
 func (l *rig) send(names ...string) {
-	var batch []streams.Event
+	l.in <- l.batch(names...)
+	synctest.Wait()
+}
+
+// batch returns one event for each of the named objects.
+func (l *rig) batch(names ...string) (batch []streams.Event) {
 	for _, name := range names {
 		l.events++
 		version := strconv.Itoa(l.events)
@@ -97,8 +103,7 @@ func (l *rig) send(names ...string) {
 			Type: streams.Applied, Source: "test", Key: streams.KeyOf(kind, object), Object: object, ResourceVersion: version, Received: time.Now(),
 		})
 	}
-	l.in <- batch
-	synctest.Wait()
+	return batch
 }
 
 // reconciled checks the names of all objects that were reconciled so far, in order.
@@ -232,6 +237,65 @@ func TestRequestsOfAskHoldThePipelineUpUntilTheyAreDone(t *testing.T) {
 		if l.Busy() {
 			t.Errorf("the pipeline waits for %v", l.Pending(cache.Settled))
 		}
+	})
+}
+
+func TestAStepBetweenBatchesComesAfterAllRequestsOfTheEarlierOne(t *testing.T) {
+	runRig(t, func(l *rig) {
+		during, goOn := make(chan struct{}), make(chan struct{})
+		l.options.Cache.OnEcho(func(schema.GroupKind, time.Duration) { // It is called after readers see the batch.
+			close(during)
+			<-goOn
+		})
+		store := l.options.Cache.Store(kind)
+		written := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", ResourceVersion: "1"}}
+		store.RecordWrite(written, time.Now(), time.Now())
+		l.group.Go("events", func(context.Context) error {
+			l.in <- l.batch("a", "b")
+			return nil
+		})
+		<-during
+		if store.Len() != 2 {
+			t.Fatalf("the batch is not visible: there are %d objects", store.Len())
+		}
+		added := false
+		l.group.Go("step", func(ctx context.Context) error {
+			l.Between(ctx, func() {
+				added = true
+				l.options.Rules.Add(operators.Rule{Controller: "c", Kind: kind, Map: func(object streams.Object) []types.NamespacedName {
+					return []types.NamespacedName{{Name: "later " + object.GetName()}}
+				}})
+			})
+			return nil
+		})
+		synctest.Wait()
+		if added {
+			t.Error("the step does not wait for the requests of the batch")
+		}
+		close(goOn)
+		l.reconciled("a", "b")
+		if !added {
+			t.Error("the step is not called after the batch")
+		}
+		l.send("c")
+		l.reconciled("a", "b", "c", "later c")
+	})
+}
+
+func TestAStepWaitsNoLongerThanItsContext(t *testing.T) {
+	runRig(t, func(l *rig) {
+		ctx, cancel := context.WithCancel(l.t.Context())
+		cancel()
+		blocked := make(chan struct{})
+		l.group.Go("step", func(ctx context.Context) error {
+			l.Between(ctx, func() { <-blocked })
+			return nil
+		})
+		synctest.Wait()
+		if l.Between(ctx, func() {}) {
+			t.Error("Between returns true before its function is called")
+		}
+		close(blocked)
 	})
 }
 

@@ -31,5 +31,11 @@ func (p *Pipeline) trigger(changes streams.Stream[streams.Change]) streams.Strea
 	}
 	asked := count(streams.Create(p.asked.Drain), &p.intake.asked)
 	retried := count(operators.Retries(rules, p.options.Reconcile.Backoff), &p.intake.retried)
-	return streams.MergeWith(operators.Trigger(changes, rules), streams.Merge(asked, retried))
+	between := streams.MapOnReceive(streams.Create(p.steps.Drain), func(steps []func()) ([]operators.Request, error) {
+		for _, step := range steps {
+			step()
+		}
+		return nil, nil
+	})
+	return streams.MergeWith(operators.Trigger(changes, rules), streams.Merge(asked, retried, between))
 }
