@@ -45,7 +45,7 @@ type member struct {
 	elected      bool        // the controller reconciles only while this replica leads
 
 	installing sync.Mutex // held while leaving changes, and while the controller is installed or withdrawn
-	leaving    bool       // the controller is being removed; whoever holds changing may read it too
+	leaving    bool       // the controller is being removed; it may be read while changing is held
 
 	leave func()        // ends the wait for its kinds, and its feeds
 	gone  chan struct{} // closed when the removal has ended
