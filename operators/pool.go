@@ -33,6 +33,7 @@ type pool struct {
 	schedule *schedule
 	stopped  bool // no further attempt starts
 	results  []Result
+	room     int // a guess for the results of the next batch: see streams.RoomAfter
 	sending  int // results that were taken from results, and have not been received yet
 	waiting  int // schedule.waiting, as stats last counted it
 	running  int // schedule.running, as stats last counted it
@@ -232,7 +233,8 @@ func (p *pool) takeResults(next *[]Result) (due time.Time, over bool) {
 	if *next == nil {
 		p.sending = len(p.results)
 		if p.sending > 0 {
-			*next, p.results = p.results, streams.NewBatch[Result](p.sending)
+			p.room = streams.RoomAfter(p.room, p.sending)
+			*next, p.results = p.results, streams.NewBatch[Result](p.room)
 		}
 	}
 	p.update()
