@@ -24,7 +24,8 @@ type lie struct {
 	targets string // a pattern of further tests that catch it; empty if the random schedules do
 }
 
-// edit replaces the text old, which must occur exactly once in the file, with new.
+// edit replaces the text old, which must occur exactly once in the file, with new. The file is absolute, or relative
+// to the root of the repository.
 type edit struct{ file, old, new string }
 
 // unbounded lets levels outlast MaxStaleness. It is part of several lies.
@@ -120,7 +121,13 @@ var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 // tell builds the tests with the lie, runs them, and returns the names of the tests that failed.
 func (l lie) tell(t *testing.T) (caught []string, output string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	return l.tellAmong(t, lieSchedules, lieTime)
+}
+
+// tellAmong does what tell does, with a number of random schedules and a bound of their time, or 0.
+func (l lie) tellAmong(t *testing.T, schedules int, within time.Duration) (caught []string, output string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+10*within)
 	defer cancel()
 	directory := t.TempDir()
 	binary := filepath.Join(directory, "lying.test")
@@ -132,8 +139,8 @@ func (l lie) tell(t *testing.T) (caught []string, output string) {
 	if l.targets != "" {
 		tests += "|" + l.targets
 	}
-	run := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout=2m", "-rapid.nofailfile", "-rapid.shrinktime=0s", "-rapid.seed=1",
-		"-oracle=20000", "-oracle-time="+lieTime.String())
+	run := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout="+(within+time.Minute).String(), "-rapid.nofailfile", "-rapid.shrinktime=0s", "-rapid.seed=1",
+		fmt.Sprint("-oracle=", schedules), "-oracle-time="+within.String())
 	told, err := run.CombinedOutput()
 	for _, match := range failedTest.FindAllSubmatch(told, -1) {
 		caught = append(caught, string(match[1]))
@@ -144,8 +151,11 @@ func (l lie) tell(t *testing.T) (caught []string, output string) {
 	return caught, string(told)
 }
 
-// lieTime bounds how long the random schedules run against a lie.
-const lieTime = time.Minute
+// lieSchedules and lieTime bound the random schedules that run against a lie.
+const (
+	lieSchedules = 20_000
+	lieTime      = time.Minute
+)
 
 // overlay writes the edited files, and the file that lists them for the -overlay flag of the
 // compiler. It returns the path of the list.
@@ -157,7 +167,10 @@ func (l lie) overlay(t *testing.T, directory string) string {
 	}
 	replaced := map[string]string{}
 	for i, edit := range l.edits {
-		file := filepath.Join(root, filepath.FromSlash(edit.file))
+		file := filepath.FromSlash(edit.file)
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(root, file)
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -244,7 +244,9 @@ func (o *oracle) pass(step rune) time.Duration {
 // play does all steps, and checks the promises after each. It returns early if the manager has
 // ended.
 func (o *oracle) play(steps string) error {
+	defer jumpClock(0)
 	for at, step := range steps {
+		jumpClock(clockOffsets[at%len(clockOffsets)])
 		wait := o.pass(step)
 		done, err := o.controllers(step)
 		switch {

@@ -30,11 +30,24 @@ type attempt struct {
 	request Request
 	task    *task // only fields that do not change during an attempt may be read
 
-	mu     sync.Mutex
+	mu    sync.Mutex
+	ended bool
+	use   *attemptUse // nil until the context is used or a write is recorded; most attempts do neither
+}
+
+// attemptUse is the part of an attempt that only some attempts need.
+type attemptUse struct {
 	inner  context.Context // nil until first use
 	cancel func()
-	ended  bool
 	writes []Write
+}
+
+// used returns the part of the attempt that only some attempts need. The caller holds the lock.
+func (a *attempt) used() *attemptUse {
+	if a.use == nil {
+		a.use = &attemptUse{}
+	}
+	return a.use
 }
 
 // newAttempt creates the attempt for a task that was started at a time.
@@ -80,10 +93,10 @@ func (a *attempt) conclude(requeueAfter time.Duration, err error) (Result, time.
 func (a *attempt) timedOut(after time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.inner == nil {
+	if a.use == nil || a.use.inner == nil {
 		return after >= a.timeout
 	}
-	return errors.Is(context.Cause(a.inner), errTimeout)
+	return errors.Is(context.Cause(a.use.inner), errTimeout)
 }
 
 // end ends the context and returns the writes of the attempt.
@@ -91,10 +104,13 @@ func (a *attempt) end() []Write {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
-	if a.cancel != nil {
-		a.cancel()
+	if a.use == nil {
+		return nil
 	}
-	return a.writes
+	if a.use.cancel != nil {
+		a.use.cancel()
+	}
+	return a.use.writes
 }
 
 // context returns the context behind the attempt, which it creates on first use. Contexts that are
@@ -103,13 +119,14 @@ func (a *attempt) end() []Write {
 func (a *attempt) context() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.inner == nil {
-		a.inner, a.cancel = context.WithDeadlineCause(a.parent, a.started.Add(a.timeout), errTimeout)
+	use := a.used()
+	if use.inner == nil {
+		use.inner, use.cancel = context.WithDeadlineCause(a.parent, a.started.Add(a.timeout), errTimeout)
 		if a.ended {
-			a.cancel()
+			use.cancel()
 		}
 	}
-	return a.inner
+	return use.inner
 }
 
 // Deadline implements context.Context.
@@ -149,7 +166,8 @@ func RecordWrite(ctx context.Context, write Write) {
 	defer current.mu.Unlock()
 	if !current.ended {
 		write.Answered = time.Now()
-		current.writes = append(current.writes, write)
+		use := current.used()
+		use.writes = append(use.writes, write)
 	}
 }
 

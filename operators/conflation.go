@@ -189,9 +189,10 @@ func (c *conflation) newKey(from *origin, of streams.Key) *keyState {
 	spare := c.spare[last]
 	c.spare[last] = nil
 	c.spare = c.spare[:last]
-	events := spare.own.events[:0]
-	*spare = keyState{origin: from, key: of}
-	spare.own = entry{kind: ofKey, origin: from, key: spare, events: events}
+	// Everything else is as in a new state: see dropIfIdle. To write only what differs saves the write barriers of
+	// the rest while the garbage collector runs.
+	spare.origin, spare.own.origin = from, from
+	spare.key, spare.passes = of, 0
 	return spare
 }
 
@@ -328,7 +329,8 @@ const maxSpare = 4096
 // maxSpareEvents bounds the number of events for which such a key keeps memory.
 const maxSpareEvents = 2
 
-// dropIfIdle drops a key if its window is closed and no event waits. It keeps the memory for reuse.
+// dropIfIdle drops a key if its window is closed and no event waits. It keeps the memory for newKey, if nothing refers
+// to it.
 func (c *conflation) dropIfIdle(key *keyState) {
 	if key.waiting != nil || key.inWindow {
 		return

@@ -67,7 +67,11 @@ func prepare(ctx context.Context, options options, program program, base, change
 		return nil, err
 	}
 	var common []benchmark
+	only := regexp.MustCompile(options.only)
 	for _, trial := range trials {
+		if program.rounds && !only.MatchString(trial.name) {
+			continue // The name of another trial is not that of its benchmarks.
+		}
 		options.progress.show("trying " + program.pkg + " " + trial.name)
 		before, err := base.try(ctx, options, program, trial)
 		if err != nil {
@@ -105,6 +109,9 @@ type trial struct {
 // trials returns the trials of a program. A test binary has one trial for each benchmark function,
 // so that a function that fails or never ends does not hide the others.
 func (s side) trials(ctx context.Context, p program, benchtime time.Duration) ([]trial, error) {
+	if p.rounds {
+		return roundTrials(), nil
+	}
 	if p.command {
 		return []trial{{"all", []string{"-repeat", "1", "-only", coreSides}}}, nil
 	}
@@ -140,6 +147,9 @@ const coreSides = `^(Throughput|Paced/rate=100k).*/impl=bellerophon`
 
 // arguments returns the command line that runs only this benchmark.
 func (b benchmark) arguments() []string {
+	if b.program.rounds {
+		return []string{b.name}
+	}
 	if b.program.command {
 		return []string{"-repeat", "1", "-only", "^" + regexp.QuoteMeta(b.name) + "$"}
 	}
@@ -155,8 +165,18 @@ const (
 
 // measure runs a program of a side once.
 func (s side) measure(ctx context.Context, p program, arguments []string, limit time.Duration) ([]sample, time.Duration, error) {
+	if p.rounds {
+		limit = roundLimit
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not end within %v", limit))
 	defer cancel()
+	if p.rounds {
+		samples, err := s.round(ctx, p, arguments[0])
+		if err != nil {
+			err = fmt.Errorf("measure %s of %s: %w", p.pkg, s.name, err)
+		}
+		return samples, 0, err
+	}
 	folder := s.worktree
 	if !p.command {
 		folder += strings.TrimPrefix(s.folder(p), ".") // go test runs a test binary in the folder of its package, too.

@@ -51,6 +51,7 @@ type program struct {
 	pkg     string // path from the root of the module, such as ./streams
 	former  string // the path in revisions from before a rename, or ""
 	command bool   // a command that prints the benchmark format, not a test binary
+	rounds  bool   // the command of the comparison of operators, which runs scenarios
 	about   string
 }
 
@@ -60,7 +61,11 @@ var programs = []program{
 	{bench: "core", pkg: "./bench/corebench", former: "./bench/core", command: true, about: "the core on a synthetic watch: its throughput and paced measurements"},
 	{bench: "operators", pkg: "./operators", about: "the Rx operators"},
 	{bench: "operators", pkg: "./streams", about: "the streams below the Rx operators"},
+	{bench: operatorBench, pkg: "./bench", rounds: true, about: "the operator on local clusters: its writes and CPU time in scenarios"},
 }
+
+// operatorBench takes about half a minute for a round of a scenario, so it runs only if --bench names it.
+const operatorBench = "operator"
 
 // names returns the names by which programs are selected.
 func names(of []program) []string {
@@ -71,6 +76,11 @@ func names(of []program) []string {
 		}
 	}
 	return found
+}
+
+// defaults returns the names of the programs that are compared unless --bench is given.
+func defaults() []string {
+	return slices.DeleteFunc(names(programs), func(name string) bool { return name == operatorBench })
 }
 
 // selectPrograms returns the programs that a list of names, separated by commas, selects.

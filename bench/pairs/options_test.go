@@ -1,10 +1,13 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 func TestOptionsOutOfRangeAreRefusedByName(t *testing.T) {
@@ -44,5 +47,27 @@ func TestProgramsAreSelectedByTheirNames(t *testing.T) {
 		if got, err := selectPrograms(programs, list); err == nil {
 			t.Errorf("selectPrograms(%q) = %v, want an error", list, got)
 		}
+	}
+}
+
+func TestOperatorsAreComparedOnlyOnDemand(t *testing.T) {
+	if got := defaults(); slices.Contains(got, operatorBench) || len(got) == 0 {
+		t.Errorf("without --bench %v are compared", got)
+	}
+	if got, err := selectPrograms(programs, operatorBench); err != nil || len(got) != 1 || !got[0].rounds {
+		t.Errorf("selectPrograms(%s) = %v, %v", operatorBench, got, err)
+	}
+}
+
+func TestTheValuesOfARoundAreItsWritesAndItsCPUTime(t *testing.T) {
+	round := rundir.Round{Measured: rundir.Measured{rundir.Writes: 500, rundir.ContenderCPU: 0.25}}
+	got, err := sampleOf("burst:n=100", round)
+	want := sample{"burst:n=100", 1, map[string]float64{"writes/round": 500, "cpu-ns/op": 250e6}}
+	if err != nil || got.name != want.name || !maps.Equal(got.values, want.values) {
+		t.Errorf("sampleOf() = %v, %v, want %v", got, err, want)
+	}
+	round.Failed = "it did not converge"
+	if got, err := sampleOf("burst:n=100", round); err == nil || !strings.Contains(err.Error(), round.Failed) {
+		t.Errorf("sampleOf() of a failed round = %v, %v", got, err)
 	}
 }

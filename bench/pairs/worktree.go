@@ -104,7 +104,7 @@ func (s side) folder(p program) string {
 // code makes equal binaries.
 func (s side) build(ctx context.Context, p program) error {
 	arguments := []string{"test", "-c", "-vet=off"}
-	if p.command {
+	if p.command || p.rounds {
 		arguments = []string{"build"}
 	}
 	arguments = append(arguments, "-trimpath", "-buildvcs=false", "-o", s.binary(p), s.folder(p))
