@@ -81,7 +81,11 @@ func (s *Status) RecordWrite(namespace, version string) {
 // Silence returns how long ago the last event or bookmark came, or false if none has come. It uses
 // the monotonic clock, so setting the system clock has no effect.
 func (s *Status) Silence() (since time.Duration, came bool) {
-	return ago(max(s.lastEvent.Load(), s.lastBookmark.Load()))
+	last, mark := s.lastEvent.Load(), s.lastBookmark.Load()
+	if last == 0 || mark != 0 && mark > last { // In virtual time, both are before epoch.
+		last = mark
+	}
+	return ago(last)
 }
 
 // Quiet returns how long ago the last event came, or false if none has come. Unlike
