@@ -46,7 +46,7 @@ lint: ## Check the code with golangci-lint.
 	cd bench && $(LINT)
 	cd controller/tracing && $(LINT)
 	cd controller/compat && $(LINT)
-	cd controller/compat/jobset && $(LINT)
+	for operator in controller/compat/*/go.mod; do (cd "$$(dirname "$$operator")" && $(LINT)); done
 	cd controller/examples/hooks && $(LINT)
 	@# A peer imports its framework, and starts goroutines as that recommends.
 	for peer in bench/peers/*/go.mod; do (cd "$$(dirname "$$peer")" && $(LINT) --disable=depguard,forbidigo); done

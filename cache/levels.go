@@ -123,8 +123,8 @@ func (c *Cache) Pending(level Level) []string {
 	return pending
 }
 
-// Uncounted returns the kinds that do not count for the level at the moment: see [Store.IsCounted].
-func (c *Cache) Uncounted() []string {
+// NotCounted returns the kinds that do not count for the level at the moment: see [Store.IsCounted].
+func (c *Cache) NotCounted() []string {
 	var kinds []string
 	for _, store := range c.Stores() {
 		if !store.IsCounted() {

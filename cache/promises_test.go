@@ -156,7 +156,7 @@ func TestAKindThatIsRefusedDoesNotCountBeforeItsFirstList(t *testing.T) {
 	if level := c.Level(); level != cache.OwnWritesVisible {
 		t.Errorf("beside a kind that is refused the level is %v", level)
 	}
-	same(t, "not counted", c.Uncounted(), []string{jobs.Kind().String()})
+	same(t, "not counted", c.NotCounted(), []string{jobs.Kind().String()})
 	store.SetRefused(true)
 	if level := c.Level(); level != cache.OwnWritesVisible {
 		t.Errorf("a kind that was listed does not count: the level is %v", level)

@@ -106,7 +106,7 @@ func Transform(transform func(streams.Object)) InputOption {
 	return inputOption(func(i *input) { i.options.Transform = transform })
 }
 
-// Indexed adds indexes to the cache of the kind, in addition to names and owners: see [ByIndex]. The
+// Indexed adds indexes to the cache of the kind, in addition to names and owners: see [InIndex]. The
 // first controller that names the kind must give all indexes. A later controller may only give
 // indexes that exist.
 func Indexed(indexers ...cache.Indexer) InputOption {
@@ -202,10 +202,10 @@ func Project[From, To streams.Object](project func(whole From) To) InputOption {
 type Metadata[T any] = sources.Metadata[T]
 
 // For sets the kind of the objects that the controller reconciles. A controller without it gets requests of
-// [Watches] with a map function and of [From], whose names mean what the reconciler takes them for. It has no
+// [Watches] with a map function and of [From], and its reconciler interprets their names. It has no
 // [Owns], [Finalizer], [PausedBy] and [Resync].
 //
-// The cache keeps objects of the kind as the Go type of object, and [Get], [List] and [ByIndex] read
+// The cache keeps objects of the kind as the Go type of object, and [Get] and [List] read
 // that type: see [sources.KindOf]. This also holds for Owns and Watches.
 //
 // The controllers of a manager share one watch and one cache of a kind. So whenever For, Owns or

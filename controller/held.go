@@ -77,11 +77,11 @@ func (m *Manager) recount() {
 	}
 }
 
-// notes returns text for people about what the level leaves out: kinds that do not count, controllers
-// that wait for refused kinds, and keys that fail. It also says whether this replica leads.
+// notes returns text for people about kinds that do not count, controllers that wait for refused kinds, keys
+// that fail, and whether this replica leads.
 func (m *Manager) notes() (notes []string) {
 	notes = append(notes, m.leader.notes()...)
-	if kinds := m.cache.Uncounted(); len(kinds) > 0 {
+	if kinds := m.cache.NotCounted(); len(kinds) > 0 {
 		notes = append(notes, "not counted: "+strings.Join(kinds, ", "))
 	}
 	for name, kinds := range m.waits() {

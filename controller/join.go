@@ -113,7 +113,7 @@ func (m *Manager) joinNow(ctx context.Context, added *member) bool {
 	// for the same objects that are requested below.
 	var present []streams.Change
 	installed := false
-	if !m.pipeline.Between(ctx, func() {
+	if !m.pipeline.RunBetweenBatches(ctx, func() {
 		if installed = m.installUnlessLeaving(added); installed {
 			present = existing(added)
 		}

@@ -42,14 +42,14 @@ func TestAKindThatTheServerRefusesHoldsUpOnlyTheControllerThatNeedsIt(t *testing
 				if both.count() != 0 {
 					t.Error("a controller reconciled without one of its kinds")
 				}
-				if uncounted := w.manager.Cache().Uncounted(); len(uncounted) != 1 || uncounted[0] != "Secret" {
+				if uncounted := w.manager.Cache().NotCounted(); len(uncounted) != 1 || uncounted[0] != "Secret" {
 					t.Errorf("not counted are %q", uncounted)
 				}
 				w.server.Heal()
 				w.wait(time.Minute)
 				w.reach(cache.Converged, time.Minute)
-				if both.count() != 1 || len(w.manager.Cache().Uncounted()) != 0 {
-					t.Errorf("when it is served there were %d attempts, and not counted are %q", both.count(), w.manager.Cache().Uncounted())
+				if both.count() != 1 || len(w.manager.Cache().NotCounted()) != 0 {
+					t.Errorf("when it is served there were %d attempts, and not counted are %q", both.count(), w.manager.Cache().NotCounted())
 				}
 			})
 		})

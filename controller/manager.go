@@ -24,30 +24,46 @@ import (
 // once. Controllers may be added and removed while it runs.
 type Manager struct {
 	options Options
-	scheme  *runtime.Scheme
-	config  *rest.Config
-	http    *http.Client
 	log     *slog.Logger
+	metrics *metrics
+	guard   *guard // nil if the HTTP servers are open
 
+	access
+	stages
+	lifetime
+	replica
+	membership
+}
+
+// access is how a manager reads and writes objects of the API server.
+type access struct {
+	scheme   *runtime.Scheme
+	config   *rest.Config
+	http     *http.Client
 	cache    *cache.Cache
 	client   *Client
 	recorder *Recorder
-	metrics  *metrics
-	guard    *guard  // nil if the HTTP servers are open
-	leader   *leader // nil without leader election
+}
 
+// stages are the pipeline of a manager, and what changes in it as controllers come and go.
+type stages struct {
 	inputs      *streams.MergeHub[streams.Event]
 	rules       *operators.Rules
 	controllers *operators.Controllers
 	pipeline    *pipeline.Pipeline
+}
 
-	demanded chan struct{}   // holds a token when a demand has changed
-	over     context.Context // ends when the pipeline has ended
-	finish   func()
-	running  atomic.Pointer[context.Context]
-	standbys standbys
-	share    *share // nil unless the work is shared: see Options.Shards
-	membership
+// lifetime is set by Run.
+type lifetime struct {
+	over    context.Context // ends when the pipeline has ended
+	finish  func()
+	running atomic.Pointer[context.Context]
+}
+
+// replica is the part of a manager among other replicas.
+type replica struct {
+	leader *leader // nil without leader election
+	share  *share  // nil unless the work is shared: see Options.Shards
 }
 
 // NewManager creates a manager for the API server of a configuration. The scheme must have the types of
@@ -80,17 +96,16 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	}
 	held.SetMaxStaleness(options.MaxStaleness)
 	m := &Manager{
-		options:     options,
-		scheme:      scheme,
-		config:      config,
-		log:         options.Logger,
-		cache:       held,
-		recorder:    &Recorder{},
-		inputs:      streams.NewMergeHub[streams.Event](),
-		rules:       operators.NewRules(),
-		controllers: operators.NewControllers(nil),
-		demanded:    make(chan struct{}, 1),
+		options: options,
+		log:     options.Logger,
+		access:  access{scheme: scheme, config: config, cache: held, recorder: &Recorder{}},
+		stages: stages{
+			inputs:      streams.NewMergeHub[streams.Event](),
+			rules:       operators.NewRules(),
+			controllers: operators.NewControllers(nil),
+		},
 	}
+	m.demanded = make(chan struct{}, 1)
 	m.over, m.finish = context.WithCancel(context.Background())
 	m.present.Store(&present{members: map[string]*member{}})
 	if m.pipeline, err = m.assemble(); err != nil {

@@ -25,6 +25,8 @@ type membership struct {
 	ended    bool
 
 	runnables []Runnable
+	standbys  standbys
+	demanded  chan struct{} // holds a token when a demand has changed
 }
 
 // member is a controller of a manager.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -10,6 +11,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Stage is a stage that the user adds between the debounce and the cache: see [Options].
@@ -47,8 +49,9 @@ func (m *Manager) Levels() streams.Stream[cache.Level] {
 //
 // The stream is observed as soon as the manager runs and the kinds of the controller are
 // [cache.Current]. The observation ends when the controller is removed, the manager ends, or the stream
-// ends by itself. Errors of the stream are reported like failures of a source, and do not end it. While
-// the pipeline is full, the stream waits. From may be given several times.
+// ends by itself. Errors of the stream are reported like failures of a source, and do not end it. A stream
+// that panics is observed again after a backoff of a second to a minute. While the pipeline is full, the
+// stream waits. From may be given several times.
 func From(name string, objects streams.Stream[types.NamespacedName]) Option {
 	return option(func(d *definition) { d.feeds = append(d.feeds, feed{name: name, objects: objects}) })
 }
@@ -66,23 +69,32 @@ func (m *Manager) followFeeds(ctx context.Context, of *member) {
 	for _, feed := range of.feeds {
 		group.Go("feed "+feed.name, func(ctx context.Context) error { return m.follow(ctx, of, feed) })
 	}
-	_ = group.Wait() // ForEach fails only if one of the callbacks below panics.
+	_ = group.Wait() // ForEach fails only if one of the callbacks in follow panics.
 }
 
-// follow requests the objects that a feed names, until ctx or the feed ends.
+// follow requests the objects that a feed names, until ctx or the feed ends. A feed that ends by a panic is observed
+// again after a backoff.
 func (m *Manager) follow(ctx context.Context, of *member, feed feed) error {
-	return streams.ForEach(ctx, feed.objects, func(objects []types.NamespacedName) {
-		if ctx.Err() != nil {
-			return // The controller is removed, and another one may soon have its name.
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.25, Steps: 6, Cap: time.Minute}
+	for {
+		panicked := false
+		err := streams.ForEach(ctx, feed.objects, func(objects []types.NamespacedName) {
+			if ctx.Err() != nil {
+				return // The controller is removed, and another one may soon have its name.
+			}
+			now := time.Now()
+			requests := streams.NewBatch[operators.Request](len(objects))
+			for _, object := range objects {
+				requests = append(requests, operators.Request{Controller: of.name, NamespacedName: object, Received: now, Routine: feed.routine})
+			}
+			m.pipeline.Enqueue(ctx, requests...)
+			streams.Recycle(requests) // Enqueue has copied them.
+		}, func(err error) {
+			panicked = panicked || errors.As(err, new(*lifecycle.PanicError)) || errors.Is(err, streams.ErrExited)
+			m.pipeline.ReportError(ctx, &streams.Error{Source: "From " + feed.name, Key: streams.Key{}, Err: err})
+		})
+		if !panicked || pause(ctx, backoff.Step()) != nil {
+			return err
 		}
-		now := time.Now()
-		requests := streams.NewBatch[operators.Request](len(objects))
-		for _, object := range objects {
-			requests = append(requests, operators.Request{Controller: of.name, NamespacedName: object, Received: now, Routine: feed.routine})
-		}
-		m.pipeline.Enqueue(ctx, requests...)
-		streams.Recycle(requests) // Ask has copied them.
-	}, func(err error) {
-		m.pipeline.ReportError(ctx, &streams.Error{Source: "From " + feed.name, Key: streams.Key{}, Err: err})
-	})
+	}
 }

@@ -25,9 +25,9 @@ type Options struct {
 	UserAgent  string   // of requests, and the reporter of Events; default "bellerophon"
 
 	// FieldManager is the field manager of writes: the name under which the API server records who set
-	// which fields. At most 128 printable characters. By default each controller's name is the one of
-	// its writes, so that server-side applies of two controllers do not remove each other's fields; and
-	// UserAgent is the one of writes outside of reconciles.
+	// which fields. At most 128 printable characters. The default is the controller's name in a reconcile,
+	// and UserAgent elsewhere. Separate names keep server-side applies of two controllers from removing
+	// each other's fields.
 	FieldManager string
 
 	// QPS bounds the requests a second of all controllers together, with bursts of up to Burst requests: 0,

@@ -25,7 +25,7 @@ func (o *oracle) check() error {
 	o.follow()
 	o.endQuarantine()
 	now := time.Now()
-	uncounted := o.manager.Cache().Uncounted()
+	uncounted := o.manager.Cache().NotCounted()
 	o.checkUncounted(uncounted)
 	if level >= cache.Listed {
 		o.checkKinds(level, uncounted, now)

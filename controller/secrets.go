@@ -51,6 +51,10 @@ func withoutValues(of schema.GroupKind, err error) error {
 	return &secretError{err, answer.Status()}
 }
 
+// HideSecretValues returns the error of a request for an object of a kind. For a Secret, the text of the returned
+// error quotes no values; the error that it wraps does. The functions of this package do that by themselves.
+func HideSecretValues(of schema.GroupKind, err error) error { return withoutValues(of, err) }
+
 // quotable are the reasons whose messages name the object and the user, and no content.
 var quotable = []metav1.StatusReason{
 	metav1.StatusReasonNotFound, metav1.StatusReasonAlreadyExists, metav1.StatusReasonConflict, metav1.StatusReasonGone,

@@ -182,6 +182,7 @@ func (m *Manager) startServed(ctx context.Context, of *standby) bool {
 // returns false if ctx ends.
 func (m *Manager) awaitServed(ctx context.Context, of *standby, served bool) bool {
 	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.25, Steps: 6, Cap: 8 * time.Second}
+	logged := false
 	for {
 		if !served { // The watches notice the loss.
 			select {
@@ -194,6 +195,10 @@ func (m *Manager) awaitServed(ctx context.Context, of *standby, served bool) boo
 		m.standbys.set(of, waits)
 		if err == nil && served == (len(waits) == 0) {
 			return ctx.Err() == nil
+		}
+		if served && !logged {
+			logged = true
+			m.log.Info("the controller waits until the API server serves its kinds", "controller", of.name, "kinds", strings.Join(waits, ", "))
 		}
 		if pause(ctx, backoff.Step()) != nil {
 			return false

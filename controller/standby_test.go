@@ -3,18 +3,22 @@ package controller_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // secrets is a controller of secrets that stands by, and records what it reconciles.
@@ -152,4 +156,42 @@ func TestAControllerThatCannotStartWhenItIsServedTriesAgain(t *testing.T) {
 			t.Errorf("the attempts are %v", of.reconciled)
 		}
 	})
+}
+
+func TestAControllerWithIfServedLogsThatItWaits(t *testing.T) {
+	var written strings.Builder
+	logger := slog.New(slog.NewTextHandler(&written, nil))
+	synctest.Test(t, func(t *testing.T) {
+		server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Uninstall(secret("")); err != nil {
+			t.Fatal(err)
+		}
+		manager, err := controller.NewManager(server.Config(), scheme.Scheme, controller.Options{Logger: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var of secrets
+		if err := manager.Add("secrets", of.reconcile, controller.For(&corev1.Secret{}), controller.IfServed()); err != nil {
+			t.Fatal(err)
+		}
+		group := lifecycle.New(t.Context())
+		group.Go("manager", manager.Run)
+		<-time.After(time.Hour)
+		if err := server.Install(secret("")); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		group.Stop()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, want := range []string{"waits until the API server serves its kinds\" controller=secrets kinds=Secret", "serves the kinds of the controller, which starts\" controller=secrets"} {
+		if strings.Count(written.String(), want) != 1 {
+			t.Errorf("the log does not have %q once:\n%s", want, written.String())
+		}
+	}
 }

@@ -20,10 +20,13 @@ const (
 	together = 8
 )
 
-// Stale runs the workload for each event that the operator receives, with the patterns of stale and
-// unobserved state: the event's object stays at its old revision while the world goes on; the event
-// is never seen, because only a later event or a relist follows; and the operator restarts on the
-// view of the cluster before the event. The end state must be as without a fault, and no write may
+// Stale runs the workload for each event that the operator receives, with three patterns:
+//
+//   - The object of the event stays at its old revision while the world goes on.
+//   - The event is never seen, because only a later event or a relist follows.
+//   - The operator restarts on the view of the cluster before the event.
+//
+// The end state must be as without a fault, and no write may
 // go to an object that the operator has seen in an older state only.
 //
 // The older view is what the API server's storage has of that revision: lists at the exact revision,

@@ -33,7 +33,7 @@ type pool struct {
 	schedule *schedule
 	stopped  bool // no further attempt starts
 	results  []Result
-	room     int // a guess for the results of the next batch: see streams.RoomAfter
+	room     int // a guess for the results of the next batch: see streams.NextRoom
 	sending  int // results that were taken from results, and have not been received yet
 	waiting  int // schedule.waiting, as stats last counted it
 	running  int // schedule.running, as stats last counted it
@@ -233,7 +233,7 @@ func (p *pool) takeResults(next *[]Result) (due time.Time, over bool) {
 	if *next == nil {
 		p.sending = len(p.results)
 		if p.sending > 0 {
-			p.room = streams.RoomAfter(p.room, p.sending)
+			p.room = streams.NextRoom(p.room, p.sending)
 			*next, p.results = p.results, streams.NewBatch[Result](p.room)
 		}
 	}

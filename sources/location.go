@@ -46,8 +46,8 @@ func (k Kind) ScopeKnown() bool { return k.at.scopeKnown.Load() }
 // made. Locate may be called from any goroutine.
 //
 // A watch needs no such request in the common case: a list confirms the plural, and the first object
-// shows the scope. It calls Locate if the server does not know the plural. If the server does not tell
-// where it serves a kind whose list it has answered, the assumptions become final.
+// shows the scope. It calls Locate if the server does not know the plural. If discovery fails after a list
+// was answered, the assumptions become final.
 func (k Kind) Locate(ctx context.Context, client rest.Interface) error {
 	if k.at.served.Load() && k.at.scopeKnown.Load() {
 		return nil
@@ -122,7 +122,7 @@ func (k Kind) isRegular() bool {
 	return own || k.plural != "" || k.at.served.Load()
 }
 
-// LocatedAs makes the kind share what is known about where the API server serves another kind. It is for
+// LocatedAs makes the kind share the plural and the scope of another kind, as far as they are known. It is for
 // two Go types of one kind.
 func LocatedAs(other Kind) KindOption { return func(k *Kind) { k.at = other.at } }
 

@@ -26,7 +26,7 @@ type Queue[T any] struct {
 	mu    sync.Mutex
 	parts []part[T] // each has one item in flight while the queue is drained
 	held  int       // values and errors in parts
-	size  int       // a guess for the next part: see RoomAfter
+	size  int       // a guess for the next part: see NextRoom
 	out   *Sink[T]  // nil unless the queue is drained
 	sends sync.WaitGroup
 	room  chan struct{} // closed when there is room; nil while no Put waits for room
@@ -125,7 +125,7 @@ func (p partOf[T]) take() ([]T, error) {
 	if q.parts = q.parts[1:]; len(q.parts) == 0 {
 		q.parts = nil
 	}
-	q.size = RoomAfter(q.size, len(first.values))
+	q.size = NextRoom(q.size, len(first.values))
 	held := len(first.values)
 	if first.err != nil {
 		held++

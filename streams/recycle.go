@@ -40,9 +40,9 @@ func NewBatch[T any](room int) []T {
 	return make([]T, 0, 1<<class)
 }
 
-// RoomAfter returns a guess for the room of the next batch, from the guess for a batch and its length. The guess falls
+// NextRoom returns a guess for the room of the next batch, from the guess for a batch and its length. The guess falls
 // slowly: a batch that outgrows its room is copied, and one that is too large costs little.
-func RoomAfter(guess, length int) int { return max(length, guess-guess/8) }
+func NextRoom(guess, length int) int { return max(length, guess-guess/8) }
 
 // Recycle gives a batch back to [NewBatch]. The receiver of a batch may call it once, when the
 // slice is no longer in use; the values may live on. Recycling halves the allocations of a busy

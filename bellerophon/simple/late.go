@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Servers are late when they took the patience since their pods exist. The patience is twice as long
+// Servers are late once the patience has passed since their pods were created. The patience is twice as long
 // as servers take now, because a busy cluster is slow for all: a watch of pods would tell nothing, and
 // make it slower. It has bounds, because people ask sooner or later.
 const (

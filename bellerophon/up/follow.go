@@ -235,7 +235,7 @@ func (b *board) show() {
 	if b.level >= cache.Settled {
 		level = s.Paint(screen.Green, b.level.String())
 	}
-	if kinds := b.run.manager.Cache().Uncounted(); len(kinds) > 0 {
+	if kinds := b.run.manager.Cache().NotCounted(); len(kinds) > 0 {
 		level += " without " + strings.Join(kinds, ", ")
 	}
 	lines = append(lines, "", fmt.Sprintf("%d of %d Ready · cache %s · %s · Ctrl-C ends and cleans up", b.ready(), b.run.options.Sheroes, level, b.loop()))
@@ -248,7 +248,7 @@ func (b *board) finish() {
 	report := &b.run.report
 	report.Objects = b.sorted()
 	report.Level = b.level
-	report.Uncounted = b.run.manager.Cache().Uncounted()
+	report.Uncounted = b.run.manager.Cache().NotCounted()
 	report.LoopSeconds = b.run.manager.Cache().Loop().Duration().Seconds()
 	report.QuietSeconds = b.run.manager.Cache().Loop().QuietPeriod().Seconds()
 }

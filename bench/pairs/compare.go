@@ -70,7 +70,7 @@ func prepare(ctx context.Context, options options, program program, base, change
 	only := regexp.MustCompile(options.only)
 	for _, trial := range trials {
 		if program.rounds && !only.MatchString(trial.name) {
-			continue // The name of another trial is not that of its benchmarks.
+			continue // Trials of test binaries match once they are tried: their names are of functions.
 		}
 		options.progress.show("trying " + program.pkg + " " + trial.name)
 		before, err := base.try(ctx, options, program, trial)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -41,6 +43,10 @@ func Client(c *controller.Client) (client.Client, error) {
 // newClient creates a client. mapper may be nil.
 func newClient(c *controller.Client, mapper meta.RESTMapper) (*both, error) {
 	config, requests := c.Manager().Connection()
+	if config.WarningHandler == nil && config.WarningHandlerWithContext == nil {
+		config = rest.CopyConfig(config)
+		config.WarningHandler = rest.NoWarnings{} // A handler does not know the kind, and a warning may quote a Secret.
+	}
 	live, err := client.New(config, client.Options{HTTPClient: requests, Scheme: c.Manager().Scheme(), Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("making a client of controller-runtime for %s: %w", config.Host, err)
@@ -81,11 +87,27 @@ func undeclared(err error) bool {
 
 // plain returns the error of the API server alone, as controller-runtime does. Some programs look at its
 // type instead of using errors.As.
+//
+// The manager's client leaves a message out of the text of an error if it may quote values of a Secret. Then
+// plain leaves it out too.
 func plain(err error) error {
-	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+	status := (*apierrors.StatusError)(nil)
+	if !errors.As(err, &status) {
+		return err
+	}
+	text := err.Error()
+	if strings.Contains(text, status.ErrStatus.Message) {
 		return status
 	}
-	return err
+	hiding := &apierrors.StatusError{ErrStatus: *status.ErrStatus.DeepCopy()}
+	hiding.ErrStatus.Message = text
+	if details := hiding.ErrStatus.Details; details != nil {
+		for i := range details.Causes {
+			details.Causes[i].Message = ""
+			details.Causes[i].Field, _, _ = strings.Cut(details.Causes[i].Field, "[") // It may name an item by its values.
+		}
+	}
+	return hiding
 }
 
 // assign copies an object into the object of the caller.
@@ -119,12 +141,14 @@ func answered(object, answer streams.Object, err error) error {
 
 // recorded records a write of controller-runtime's client for the attempt that ctx belongs to.
 func (c *both) recorded(ctx context.Context, verb string, object client.Object, dryRun []string, err error) error {
-	if err != nil || len(dryRun) > 0 {
-		return err
-	}
-	kind, err := apiutil.GVKForObject(object, c.Scheme())
-	if err != nil {
-		return err
+	kind, unknown := apiutil.GVKForObject(object, c.Scheme())
+	switch {
+	case err != nil:
+		return plain(controller.HideSecretValues(kind.GroupKind(), err))
+	case len(dryRun) > 0:
+		return nil
+	case unknown != nil:
+		return unknown
 	}
 	write := operators.Write{Verb: verb, Key: streams.KeyOf(kind.GroupKind(), object), ResourceVersion: object.GetResourceVersion()}
 	if verb == "delete" {

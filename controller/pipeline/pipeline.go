@@ -44,7 +44,7 @@ type Pipeline struct {
 	sent       func() int64                     // how many items the last stage in the list has sent; used while stages are added
 	attempts   streams.Stream[operators.Result] // all stages, from the events to the results
 	asked      *streams.Queue[operators.Request]
-	steps      *streams.Queue[func()] // see Between
+	steps      *streams.Queue[func()] // see RunBetweenBatches
 	intake     intake
 	reconciles operators.StageStats
 	handled    atomic.Int64 // results that were handled
@@ -154,10 +154,10 @@ func (p *Pipeline) Enqueue(ctx context.Context, requests ...operators.Request) b
 	return false
 }
 
-// Between calls a function between two batches of events: what the earlier batch changed in the cache has made its
-// requests, and the later one has changed nothing so far. Between waits for the call, and returns false if ctx ends
+// RunBetweenBatches calls a function between two batches of events: what the earlier batch changed in the cache has made its
+// requests, and the later one has changed nothing so far. RunBetweenBatches waits for the call, and returns false if ctx ends
 // first; the function may then be called later. The function must be fast, because the pipeline waits for it.
-func (p *Pipeline) Between(ctx context.Context, step func()) bool {
+func (p *Pipeline) RunBetweenBatches(ctx context.Context, step func()) bool {
 	called := make(chan struct{})
 	if !p.steps.Put(ctx, func() { defer close(called); step() }) {
 		return false

@@ -260,7 +260,7 @@ func TestAStepBetweenBatchesComesAfterAllRequestsOfTheEarlierOne(t *testing.T) {
 		}
 		added := false
 		l.group.Go("step", func(ctx context.Context) error {
-			l.Between(ctx, func() {
+			l.RunBetweenBatches(ctx, func() {
 				added = true
 				l.options.Rules.Add(operators.Rule{Controller: "c", Kind: kind, Map: func(object streams.Object) []types.NamespacedName {
 					return []types.NamespacedName{{Name: "later " + object.GetName()}}
@@ -288,12 +288,12 @@ func TestAStepWaitsNoLongerThanItsContext(t *testing.T) {
 		cancel()
 		blocked := make(chan struct{})
 		l.group.Go("step", func(ctx context.Context) error {
-			l.Between(ctx, func() { <-blocked })
+			l.RunBetweenBatches(ctx, func() { <-blocked })
 			return nil
 		})
 		synctest.Wait()
-		if l.Between(ctx, func() {}) {
-			t.Error("Between returns true before its function is called")
+		if l.RunBetweenBatches(ctx, func() {}) {
+			t.Error("RunBetweenBatches returns true before its function is called")
 		}
 		close(blocked)
 	})

@@ -94,7 +94,7 @@ func TestEachRuleFindsItsViolation(t *testing.T) {
 		"sourcestest in a program":        {"cache/a.go", imports("sources/sourcestest"), "cache/a.go:3: cache (rank 1) may not import sources/sourcestest (rank 1): imports only point to a lower rank"},
 		"local cluster in bench":          {"bench/a.go", imports("internal/localcluster"), ""},
 		"local cluster in a test":         {"streams/a_test.go", imports("internal/localcluster/clustertest"), ""},
-		"local cluster in the controller": {"controller/a.go", imports("internal/localcluster"), "controller/a.go:3: only bellerophon, bench, controller/controllertest and tests import internal/localcluster"},
+		"local cluster in the controller": {"controller/a.go", imports("internal/localcluster"), "controller/a.go:3: only bellerophon, bench, controller/controllertest, controller/compat/internal/porttest and tests import internal/localcluster"},
 		"charts in the product":           {"bellerophon/simple/a.go", imports("charts"), ""},
 		"charts in bench":                 {"bench/a.go", imports("charts"), "bench/a.go:3: only bellerophon and tests import charts"},
 		"charts in a test":                {"bench/a_test.go", imports("charts"), ""},

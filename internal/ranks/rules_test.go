@@ -43,7 +43,7 @@ var rank = map[string]int{
 // import them, whatever their rank.
 var guests = map[string][]string{
 	"charts":     {"bellerophon"},
-	localcluster: {"bellerophon", "bench", "controller/controllertest"},
+	localcluster: {"bellerophon", "bench", "controller/controllertest", "controller/compat/internal/porttest"},
 }
 
 // forTests are the packages that tests of any rank import.

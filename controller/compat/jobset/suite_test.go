@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bellerophon-io/bellerophon/controller/compat/internal/porttest"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 )
 
@@ -33,34 +34,34 @@ func TestItsOwnSuitePassesAsFarOnBothRuntimes(t *testing.T) {
 		// CI has 45 minutes. TestTheOperatorEndsInTheSameStateOnBothRuntimes runs there.
 		t.Skip("it takes twelve minutes; run it with -args -suite=.")
 	}
-	f := &field{t: t}
+	f := &porttest.Field{T: t}
 	assets := filepath.Dir(clustertest.Shared(t).Kubectl())
-	module := f.module()
+	module := f.Module(jobSetModule)
 	failed := map[string][]string{}
-	for _, by := range []string{controllerRuntime, bellerophon} {
+	for _, by := range []string{porttest.ControllerRuntime, porttest.Bellerophon} {
 		folder := t.TempDir()
 		overlay := struct{ Replace map[string]string }{map[string]string{}}
 		here, err := os.Getwd()
-		f.must(err)
+		f.Must(err)
 		for _, name := range []string{"suite_test.go", "jobset_controller_test.go"} {
 			content, err := os.ReadFile(filepath.Join(module, "test/integration/controller", name))
-			f.must(err)
+			f.Must(err)
 			text := strings.ReplaceAll(string(content), `filepath.Join("..", "..", "..", "config"`, `filepath.Join("`+module+`", "config"`)
-			if by == bellerophon && name == "suite_test.go" {
+			if by == porttest.Bellerophon && name == "suite_test.go" {
 				if text = construction.Replace(text); !strings.Contains(text, "compat.NewManager") {
 					t.Fatal("the suite makes its manager in another way now")
 				}
 			}
-			f.must(os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+			f.Must(os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 			overlay.Replace[filepath.Join(here, "suite", name)] = filepath.Join(folder, name)
 		}
 		encoded, err := json.Marshal(overlay)
-		f.must(err)
-		f.must(os.WriteFile(filepath.Join(folder, "overlay.json"), encoded, 0o600))
+		f.Must(err)
+		f.Must(os.WriteFile(filepath.Join(folder, "overlay.json"), encoded, 0o600))
 		for _, name := range []string{"go.mod", "go.sum"} { // The suite needs modules that nothing else needs.
 			content, err := os.ReadFile(name)
-			f.must(err)
-			f.must(os.WriteFile(filepath.Join(folder, name), content, 0o600))
+			f.Must(err)
+			f.Must(os.WriteFile(filepath.Join(folder, name), content, 0o600))
 		}
 		program := filepath.Join(folder, "suite.test")
 		build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-o", program, "-mod=mod", "-modfile="+filepath.Join(folder, "go.mod"),
@@ -85,7 +86,7 @@ func TestItsOwnSuitePassesAsFarOnBothRuntimes(t *testing.T) {
 		}
 		slices.Sort(failed[by])
 	}
-	if !slices.Equal(failed[bellerophon], failed[controllerRuntime]) {
-		t.Errorf("on Bellerophon these specs fail: %q; on controller-runtime: %q", failed[bellerophon], failed[controllerRuntime])
+	if !slices.Equal(failed[porttest.Bellerophon], failed[porttest.ControllerRuntime]) {
+		t.Errorf("on Bellerophon these specs fail: %q; on controller-runtime: %q", failed[porttest.Bellerophon], failed[porttest.ControllerRuntime])
 	}
 }

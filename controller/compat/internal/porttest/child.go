@@ -1,4 +1,4 @@
-package main
+package porttest
 
 import (
 	"context"
@@ -25,16 +25,21 @@ import (
 
 // These are the variables of the environment of a child process, which runs the operator.
 const (
-	runtimeVariable   = "JOBSET_RUNTIME"
-	namespaceVariable = "JOBSET_NAMESPACE"
-	bellerophon       = "Bellerophon"
-	controllerRuntime = "controller-runtime"
+	runtimeVariable   = "PORT_RUNTIME"
+	namespaceVariable = "PORT_NAMESPACE"
 )
 
-// TestMain runs the operator if the test has started this process for that.
-func TestMain(m *testing.M) {
+// The names of the runtimes.
+const (
+	Bellerophon       = "Bellerophon"
+	ControllerRuntime = "controller-runtime"
+)
+
+// Main runs the tests of an operator. In a process that Compare has started, it runs the operator
+// instead, with a manager of the requested runtime. run adds the controllers, and runs the manager.
+func Main(m *testing.M, options ctrl.Options, run func(ctx context.Context, mgr ctrl.Manager) error) {
 	if by := os.Getenv(runtimeVariable); by != "" {
-		if err := operate(by); err != nil {
+		if err := operate(by, options, run); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -44,8 +49,8 @@ func TestMain(m *testing.M) {
 	clustertest.Main(m)
 }
 
-// operate runs the operator by a runtime until the process is asked to end, and prints its requests.
-func operate(by string) error {
+// operate runs the operator until the process is asked to end, and prints its requests.
+func operate(by string, options ctrl.Options, run func(ctx context.Context, mgr ctrl.Manager) error) error {
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -54,23 +59,33 @@ func operate(by string) error {
 		return err
 	}
 	config.QPS = -1
-	config.UserAgent = "jobset"
+	config.UserAgent = "port"
 	sent := &requests{counts: map[string]int{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { sent.next = next; return sent })
-	given := options("")
-	given.Cache.DefaultNamespaces = map[string]cache.Config{os.Getenv(namespaceVariable): {}}
-	given.Metrics = metricsserver.Options{BindAddress: "0"}
-	mgr, err := managerOf(by, config, given)
+	options.Cache.DefaultNamespaces = map[string]cache.Config{os.Getenv(namespaceVariable): {}}
+	options.Metrics = metricsserver.Options{BindAddress: "0"}
+	mgr, err := managerOf(by, config, options)
 	if err != nil {
 		return err
 	}
-	if err := run(ctx, mgr, false); err != nil {
+	if err := run(ctx, mgr); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(sent.counts)
 }
 
-// requests is a transport that counts requests by their verbs and resources.
+// managerOf returns a manager of a runtime.
+func managerOf(by string, config *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
+	switch by {
+	case Bellerophon:
+		return compat.NewManager(config, options, controller.Options{})
+	case ControllerRuntime:
+		return ctrl.NewManager(config, options)
+	}
+	return nil, fmt.Errorf("%s is %q; allowed are %s and %s", runtimeVariable, by, Bellerophon, ControllerRuntime)
+}
+
+// requests is a transport that counts requests by their kind.
 type requests struct {
 	next   http.RoundTripper
 	mu     sync.Mutex
@@ -93,15 +108,4 @@ func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	defer r.mu.Unlock()
 	r.counts[kind]++
 	return answer, err
-}
-
-// managerOf returns a manager of a runtime.
-func managerOf(by string, config *rest.Config, given ctrl.Options) (ctrl.Manager, error) {
-	switch by {
-	case bellerophon:
-		return compat.NewManager(config, given, controller.Options{})
-	case controllerRuntime:
-		return ctrl.NewManager(config, given)
-	}
-	return nil, fmt.Errorf("%s is %q; allowed are %s and %s", runtimeVariable, by, bellerophon, controllerRuntime)
 }
