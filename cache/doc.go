@@ -48,7 +48,7 @@
 // counts. If the server sends no bookmarks, three quarters of the bound of [Cache.SetMaxStaleness]
 // take the place of the bookmark interval. A hanging request adds up to 70 s, until it times out. A
 // source backs off for up to 10 s before it reconnects, and for up to 10 s before it lists after a
-// probe.
+// probe. A server that sends Retry-After is asked again only after that time.
 //
 // The loop duration measures loops: the time from an event to the echo of the last write that it
 // led to. It leaves out a loop during which the source lost the server, and an echo that a list or

@@ -78,9 +78,8 @@ func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.O
 
 // RecordWrite makes an own write visible to readers. object is the API server's answer. Later reads
 // see it, until the watch has passed it. since is when the event that led to the write was
-// received, or zero; the loop duration is measured from it. asked is when the write was sent, or zero: a
-// write that the server answers with a version from before a version that it confirmed earlier shows that
-// its versions went back.
+// received, or zero; the loop duration is measured from it. asked is when the write was sent, or zero. An answer
+// that is older than a version that the server had confirmed before asked means that its versions went back.
 //
 // It may be called from any goroutine, in any order. It returns true if the watch was faster than
 // the answer. A write to a namespace that no source covers stays invisible.

@@ -62,7 +62,7 @@ type lived struct {
 	running  map[target]bool
 	read     map[target][]streams.Object // what the last reconcile that succeeded read
 
-	// What follows belongs to the one who plays the schedule.
+	// Only the goroutine that plays the schedule uses the fields below.
 	selected *teller  // whose steps they are
 	prefixes string   // of the next change
 	late     []func() // answers

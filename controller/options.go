@@ -49,7 +49,8 @@ type Options struct {
 	// cache.Current. 1 s to 24 h; default 90 s, which suits servers that send a bookmark a minute;
 	// negative for no bound. A watch that confirms nothing for three quarters of MaxStaleness is
 	// probed by a request. That is about 54 requests an hour for each kind if the server sends no
-	// bookmarks, and none if it sends one a minute.
+	// bookmarks, and none if it sends one a minute. A watch that begins again also asks for the current
+	// version: up to 12 times an hour, as watches end after 5 to 10 minutes.
 	MaxStaleness time.Duration
 
 	// LeaderElection lets one of several replicas act. By default there is no election, and the program must

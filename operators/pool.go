@@ -150,8 +150,8 @@ func either(first, second time.Duration) time.Duration {
 	return second
 }
 
-// record notes the result of a task. It is called with the lock held, and before update: a worker
-// that goes on with the next task wakes no other worker for it.
+// record notes the result of a task. The caller holds the lock, and calls update afterwards, when it has taken
+// its next task. Otherwise it would wake another worker for that task.
 func (p *pool) record(task *task, result *Result, ended time.Time) {
 	p.schedule.finish(task, result, ended)
 	p.results = append(p.results, *result)

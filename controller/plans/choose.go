@@ -157,8 +157,8 @@ func (e *engine[O]) end(state State, message string) {
 	}
 }
 
-// align makes the phases and the steps of the status the ones of the plan, which another version of the
-// program may have declared differently. Known steps keep their state.
+// align copies the phases and the steps of the plan into the status. Another version of the program may have
+// declared other ones. Known steps keep their state.
 func (e *engine[O]) align(plan *Plan[O]) {
 	known := map[[2]string]StepStatus{}
 	for _, phase := range e.status.Phases {

@@ -24,9 +24,9 @@ type step struct {
 	next   time.Time // when the Lease of another member expires, or zero
 }
 
-// advance moves each slot to its next state. If checked is not zero, the Leases were listed at that time: claims
-// that were stored before are then confirmed, unless the list shows the claim of another member that was living
-// at that time. A Lease that has expired since may have been renewed after the list.
+// advance moves each slot to its next state. checked is when the Leases were listed, or zero. Claims that were
+// stored before are then confirmed, unless the list shows the same claim of another member that was living at
+// that time. A Lease that has expired since may have been renewed after the list.
 func (m *Member) advance(now time.Time, leaving bool, checked time.Time) (next step) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
