@@ -31,16 +31,20 @@ func commandLines(t *testing.T, command string, documents ...string) []string {
 // documents returns the pages with commands.
 func documents(t *testing.T) []string {
 	t.Helper()
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("docs has no pages (%v)", err)
+	pages := []string{"../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md"}
+	for _, pattern := range []string{"../docs/*.md", "../docs/guides/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s has no pages (%v)", pattern, err)
+		}
+		pages = append(pages, found...)
 	}
-	return append(pages, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md")
+	return pages
 }
 
-func TestTheCommandsOfTheReadmeAreUnderstood(t *testing.T) {
-	for _, line := range commandLines(t, "bin/bellerophon", "../README.md") {
-		command, args, err := newRoot().Find(strings.Fields(line)[1:])
+func TestTheCommandsOfTheDocumentsAreUnderstood(t *testing.T) {
+	for _, line := range commandLines(t, `(?:sudo )?(?:bin/|/tmp/)?bellerophon`, documents(t)...) {
+		command, args, err := newRoot().Find(strings.Fields(strings.TrimPrefix(line, "sudo "))[1:])
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue

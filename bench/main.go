@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func main() {
+func main() { os.Exit(command.Run(newRoot())) }
+
+func newRoot() *cobra.Command {
 	root := &cobra.Command{Use: "bench", Short: "Compare operators on real API servers"}
 	root.AddCommand(newRun())
 	root.AddCommand(report.Commands()...)
-	os.Exit(command.Run(root))
+	return root
 }
