@@ -28,7 +28,7 @@ test: build ## Run all tests.
 	@bin/bellerophon cluster --build-only
 	go test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) work
 	@# The go command does not notice when a test's files outside of its module change.
-	go test -count=1 $(TEST_FLAGS) -run OfTheDocuments ./bellerophon
+	go test -count=1 $(TEST_FLAGS) -run 'OfTheDocuments|OfThePage' ./bellerophon ./bench ./bench/pairs
 
 build: ## Build the command, bin/bellerophon.
 	@echo 'building bin/bellerophon (the first time takes a few minutes)'
