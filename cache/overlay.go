@@ -82,14 +82,15 @@ func (o *ownView) get(name types.NamespacedName, held streams.Object) (streams.O
 // that is older than a version that the server had confirmed before asked means that its versions went back.
 //
 // It may be called from any goroutine, in any order. It returns true if the watch was faster than
-// the answer. A write to a namespace that no source covers stays invisible.
+// the answer. A write to a namespace that no source covers stays invisible, and so does a write outside of the
+// selection.
 func (s *Store) RecordWrite(object streams.Object, since, asked time.Time) (passed bool) {
 	name, version := nameOf(object), object.GetResourceVersion()
 	o := &s.overlay
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case !s.covers(name.Namespace):
+	case !s.covers(name.Namespace), !s.Selects(object):
 		return false // No source will ever report that the watch has passed it.
 	case s.passed(name, version) && !s.wentBack(name, version, asked):
 		s.echoed(0)

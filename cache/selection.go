@@ -11,10 +11,33 @@ import (
 // Select restricts the kind to a selection: objects outside of it leave the store, and no longer enter it.
 // That an object leaves is no change, and no deletion. While the selection has grown and its source has not
 // emitted all of it, the level of the kind is [Listed] at best. A nil selection is no restriction. Select may
-// be called at any time, from any goroutine; the objects leave with the next event of the kind.
+// be called at any time, from any goroutine. Own writes of objects outside of it leave at once, because the
+// source will not report them; the objects leave with the next event of the kind.
 func (s *Store) Select(selection *streams.Selection) {
 	s.selection.Store(selection)
+	s.dropUnselectedWrites(selection)
 	s.changed()
+}
+
+// dropUnselectedWrites drops the own writes of objects that a selection leaves out.
+func (s *Store) dropUnselectedWrites(selection *streams.Selection) {
+	o := &s.overlay
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	dropped := false
+	for name, pending := range o.pending {
+		own := pending.slot.get()
+		if selection.Has(own) {
+			continue
+		}
+		delete(o.pending, name)
+		o.working.remove(pending.slot)
+		s.mutations.untrack(own)
+		dropped = true
+	}
+	if dropped {
+		o.publish()
+	}
 }
 
 // Selects reports whether an object belongs to the selection of the kind.

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -66,4 +67,28 @@ func TestAListFromBeforeTheSelectionHasGrownDeletesNothing(t *testing.T) {
 	same(t, "changes by the list", formatted(changes), nil)
 	c.Apply([]streams.Event{applied("a/y1", "2@2"), event(streams.Selected, "2")})
 	same(t, "objects", held(store.List("")), []string{"a/x1 1@1", "a/y1 2@2"})
+}
+
+// The source reports no objects outside of the selection, so no event would ever pass such a write.
+func TestOwnWritesOutsideOfTheSelectionDoNotHoldTheLevelDown(t *testing.T) {
+	c, store := newCache(t)
+	store.Select(selection("x", "y"))
+	c.Apply(append(list("", "5", object("a/x1", "1@1"), object("a/y1", "2@2")), event(streams.Selected, "2")))
+	now := time.Now()
+	store.RecordWrite(object("a/z1", "3@6"), now, now)
+	if level := store.Level(); level < cache.OwnWritesVisible {
+		t.Errorf("after a write outside of the selection, the level is %v", level)
+	}
+	store.RecordWrite(object("a/x1", "1@7"), now, now)
+	store.RecordWrite(object("a/y1", "2@8"), now, now)
+	store.Select(selection("x"))
+	same(t, "objects after y was given away", held(store.List("")), []string{"a/x1 1@7", "a/y1 2@2"})
+	if level := store.Level(); level != cache.Current {
+		t.Errorf("while a write inside of the selection is not reported, the level is %v", level)
+	}
+	c.Apply([]streams.Event{applied("a/x1", "1@7")})
+	same(t, "objects after the next event", held(store.List("")), []string{"a/x1 1@7"})
+	if level := store.Level(); level < cache.OwnWritesVisible {
+		t.Errorf("when the write inside of the selection is reported, the level is %v", level)
+	}
 }

@@ -51,7 +51,7 @@ var lies = []lie{
 	{"without bookmarks, an event after a failure does not count as one", []edit{
 		{"sources/freshness.go", "mark = !streams.IsOlderVersion(version, f.required)", "mark = false"}}, "MakesAServerWithoutBookmarksCurrentAtOnce"},
 	{"an own write outside the watched namespaces stays in the overlay", []edit{
-		{"cache/overlay.go", "case !s.covers(name.Namespace):", "case false:"}}, ""},
+		{"cache/overlay.go", "case !s.covers(name.Namespace), ", "case "}}, ""},
 	{"results do not count", []edit{
 		{"controller/pipeline/reconcile.go", "between(sent(), p.handled.Load())", "0*between(sent(), p.handled.Load())"}}, ""},
 	{"a key that backs off after its first failure does not count", []edit{

@@ -147,10 +147,10 @@ func TestAnObservableFeedsAControllerThatIsAddedLater(t *testing.T) {
 }
 
 func TestAFeedThatPanicsIsObservedAgainAfterABackoff(t *testing.T) {
-	observed := 0
+	var observed atomic.Int64
 	feed := streams.Create(func(ctx context.Context, out streams.Sink[types.NamespacedName]) {
-		if observed++; observed < 4 {
-			panic(fmt.Sprint("bus ", observed))
+		if times := observed.Add(1); times < 4 {
+			panic(fmt.Sprint("bus ", times))
 		}
 		out.Send([]types.NamespacedName{object("x")})
 		<-ctx.Done()
@@ -159,18 +159,18 @@ func TestAFeedThatPanicsIsObservedAgainAfterABackoff(t *testing.T) {
 		w.must(w.manager.Add("configs", w.noting, controller.For(&corev1.ConfigMap{}), controller.From("bus", feed)))
 		w.run()
 		w.wait(5 * time.Second)
-		if w.count() != 0 || observed > 3 {
-			t.Errorf("there are %d attempts after %d observations: the backoff is too short", w.count(), observed)
+		if w.count() != 0 || observed.Load() > 3 {
+			t.Errorf("there are %d attempts after %d observations: the backoff is too short", w.count(), observed.Load())
 		}
 		w.wait(15 * time.Second)
 		w.reach(cache.Converged, time.Minute)
-		if w.count() != 1 || observed != 4 || len(w.failed) != 3 || !strings.Contains(w.failed[2].Error(), "bus 3") {
-			t.Errorf("there are %d attempts and the failures %v after %d observations", w.count(), w.failed, observed)
+		if w.count() != 1 || observed.Load() != 4 || len(w.failed) != 3 || !strings.Contains(w.failed[2].Error(), "bus 3") {
+			t.Errorf("there are %d attempts and the failures %v after %d observations", w.count(), w.failed, observed.Load())
 		}
 		w.must(w.manager.Remove(w.t.Context(), "configs"))
 		w.wait(time.Hour)
-		if observed != 4 {
-			t.Errorf("the feed of a controller that was removed is observed %d times", observed)
+		if observed.Load() != 4 {
+			t.Errorf("the feed of a controller that was removed is observed %d times", observed.Load())
 		}
 	})
 }

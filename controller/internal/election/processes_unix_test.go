@@ -28,6 +28,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 )
 
 var (
@@ -89,18 +91,26 @@ func newStage(t *testing.T) *stage {
 			t.Fatal(err)
 		}
 	}
-	configs, err := client.CoreV1().ConfigMaps(s.namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: "written=yes"})
+	list, err := client.CoreV1().ConfigMaps(s.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	leases, err := client.CoordinationV1().Leases(s.namespace).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, each := range []watch.Interface{configs, leases} {
+	// An API server ends watches that are too slow for it, as on a busy machine. Each goes on where it ended.
+	for _, open := range []cache.WatchFuncWithContext{
+		func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = "written=yes"
+			return client.CoreV1().ConfigMaps(s.namespace).Watch(ctx, options)
+		},
+		func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return client.CoordinationV1().Leases(s.namespace).Watch(ctx, options)
+		},
+	} {
 		s.watching.Go("watch", func(ctx context.Context) error {
-			context.AfterFunc(ctx, each.Stop)
-			for event := range each.ResultChan() {
+			resumed, err := toolswatch.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{WatchFuncWithContext: open})
+			if err != nil {
+				return err
+			}
+			for event := range resumed.ResultChan() {
 				s.note(event)
 			}
 			if ctx.Err() == nil {
