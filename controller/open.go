@@ -75,14 +75,16 @@ func (m *Manager) followFeeds(ctx context.Context, of *member) {
 // follow requests the objects that a feed names, until ctx or the feed ends. A feed that ends by a panic is observed
 // again after a backoff.
 func (m *Manager) follow(ctx context.Context, of *member, feed feed) error {
-	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.25, Steps: 6, Cap: time.Minute}
+	first := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.25, Steps: 6, Cap: time.Minute}
+	backoff := first
 	for {
-		panicked := false
+		began, panicked := time.Now(), false
 		err := streams.ForEach(ctx, feed.objects, func(objects []types.NamespacedName) {
 			if ctx.Err() != nil {
 				return // The controller is removed, and another one may soon have its name.
 			}
 			now := time.Now()
+			panicked = false // It was a panic within the stream, which goes on.
 			requests := streams.NewBatch[operators.Request](len(objects))
 			for _, object := range objects {
 				requests = append(requests, operators.Request{Controller: of.name, NamespacedName: object, Received: now, Routine: feed.routine})
@@ -90,9 +92,12 @@ func (m *Manager) follow(ctx context.Context, of *member, feed feed) error {
 			m.pipeline.Enqueue(ctx, requests...)
 			streams.Recycle(requests) // Enqueue has copied them.
 		}, func(err error) {
-			panicked = panicked || errors.As(err, new(*lifecycle.PanicError)) || errors.Is(err, streams.ErrExited)
+			panicked = errors.As(err, new(*lifecycle.PanicError)) || errors.Is(err, streams.ErrExited)
 			m.pipeline.ReportError(ctx, &streams.Error{Source: "From " + feed.name, Key: streams.Key{}, Err: err})
 		})
+		if time.Since(began) > first.Cap {
+			backoff = first
+		}
 		if !panicked || pause(ctx, backoff.Step()) != nil {
 			return err
 		}

@@ -139,16 +139,23 @@ func answered(object, answer streams.Object, err error) error {
 	return nil
 }
 
+// hidden returns an error of controller-runtime's client, for a Secret without what may quote its values.
+func (c *both) hidden(object client.Object, err error) error {
+	kind, unknown := apiutil.GVKForObject(object, c.Scheme())
+	if err == nil || unknown != nil || kind.GroupKind() != (schema.GroupKind{Kind: "Secret"}) {
+		return err
+	}
+	return plain(controller.HideSecretValues(kind.GroupKind(), err))
+}
+
 // recorded records a write of controller-runtime's client for the attempt that ctx belongs to.
 func (c *both) recorded(ctx context.Context, verb string, object client.Object, dryRun []string, err error) error {
-	kind, unknown := apiutil.GVKForObject(object, c.Scheme())
-	switch {
-	case err != nil:
-		return plain(controller.HideSecretValues(kind.GroupKind(), err))
-	case len(dryRun) > 0:
-		return nil
-	case unknown != nil:
-		return unknown
+	if err != nil || len(dryRun) > 0 {
+		return c.hidden(object, err)
+	}
+	kind, err := apiutil.GVKForObject(object, c.Scheme())
+	if err != nil {
+		return err
 	}
 	write := operators.Write{Verb: verb, Key: streams.KeyOf(kind.GroupKind(), object), ResourceVersion: object.GetResourceVersion()}
 	if verb == "delete" {

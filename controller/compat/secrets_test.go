@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -35,6 +36,7 @@ func TestErrorsAboutSecretsQuoteNoValues(t *testing.T) {
 			for what, err := range map[string]error{
 				"update": d.ours.Update(t.Context(), changed),
 				"patch":  d.ours.Patch(t.Context(), made.DeepCopy(), patch),
+				"apply":  d.ours.Apply(t.Context(), applycorev1.Secret("x", d.namespace).WithType(value), client.ForceOwnership, client.FieldOwner("x")),
 			} {
 				if reflect.TypeOf(err) != reflect.TypeOf(&apierrors.StatusError{}) || !apierrors.IsInvalid(err) { // Some programs look at the type.
 					t.Errorf("%s: the error is %T, %v; want an invalid *StatusError", what, err, err)

@@ -100,8 +100,5 @@ func (s *subresource) Apply(ctx context.Context, configuration runtime.ApplyConf
 			return plain(err)
 		}
 	}
-	if err := s.live.Apply(ctx, configuration, options...); err != nil {
-		return err
-	}
-	return s.both.recordedApply(ctx, configuration, as.DryRun)
+	return s.both.recordedApply(ctx, configuration, as.DryRun, s.live.Apply(ctx, configuration, options...))
 }

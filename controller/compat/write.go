@@ -106,22 +106,22 @@ func (c *both) Apply(ctx context.Context, configuration runtime.ApplyConfigurati
 	as := given.AsPatchOptions()
 	err := c.applied(ctx, configuration, as)
 	if undeclared(err) {
-		if err := c.live.Apply(ctx, configuration, options...); err != nil {
-			return err
-		}
-		return c.recordedApply(ctx, configuration, as.DryRun)
+		return c.recordedApply(ctx, configuration, as.DryRun, c.live.Apply(ctx, configuration, options...))
 	}
 	return plain(err)
 }
 
 // recordedApply records an apply of controller-runtime's client. The configuration has the answer.
-func (c *both) recordedApply(ctx context.Context, configuration runtime.ApplyConfiguration, dryRun []string) error {
+func (c *both) recordedApply(ctx context.Context, configuration runtime.ApplyConfiguration, dryRun []string, sent error) error {
 	body, err := json.Marshal(configuration)
 	object := &metav1.PartialObjectMetadata{}
 	if err == nil {
 		err = json.Unmarshal(body, object)
 	}
-	return c.recorded(ctx, "apply", object, dryRun, err)
+	if sent == nil {
+		sent = err
+	}
+	return c.recorded(ctx, "apply", object, dryRun, sent)
 }
 
 // applied applies a configuration with the manager's client, and decodes the answer into it.
@@ -188,7 +188,7 @@ func (c *both) DeleteAllOf(ctx context.Context, object client.Object, options ..
 		return nil // The API server would take an empty selector for one that selects everything.
 	}
 	if given.ListOptions.Raw != nil || given.Limit != 0 || given.Continue != "" {
-		return c.live.DeleteAllOf(ctx, object, options...)
+		return c.hidden(object, c.live.DeleteAllOf(ctx, object, options...))
 	}
 	as := given.AsListOptions()
 	selected := []controller.ReadOption{controller.Like(object), controller.InNamespace(given.Namespace)}
@@ -200,7 +200,7 @@ func (c *both) DeleteAllOf(ctx context.Context, object client.Object, options ..
 	}
 	err := controller.DeleteAllOf[streams.Object](ctx, c.ours, selected, deleted(given.AsDeleteOptions())...)
 	if undeclared(err) {
-		return c.live.DeleteAllOf(ctx, object, options...)
+		return c.hidden(object, c.live.DeleteAllOf(ctx, object, options...))
 	}
 	return plain(err)
 }
