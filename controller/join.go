@@ -124,15 +124,21 @@ func (m *Manager) joinNow(ctx context.Context, added *member) bool {
 	return ctx.Err() == nil
 }
 
-// request makes the requests of a controller for changes, outside of the pipeline.
+// request adds the requests of a controller for changes.
 func (m *Manager) request(ctx context.Context, added *member, changes []streams.Change) {
-	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(changes...), m.rules.ForController(added.name)))
+	if requests := m.requestsFor(ctx, added, changes); len(requests) > 0 {
+		m.pipeline.Enqueue(ctx, requests...)
+	}
+}
+
+// requestsFor returns the requests of a controller for changes, by its rules. It runs the rules outside of the
+// pipeline, and reports the failures of rules.
+func (m *Manager) requestsFor(ctx context.Context, of *member, changes []streams.Change) []operators.Request {
+	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(changes...), m.rules.ForController(of.name)))
 	for _, err := range errs {
 		m.pipeline.ReportError(ctx, err)
 	}
-	if len(requests) > 0 {
-		m.pipeline.Enqueue(ctx, requests...)
-	}
+	return requests
 }
 
 // awaitCurrent waits until the kinds of a controller are current.

@@ -9,7 +9,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
-	"github.com/bellerophon-io/bellerophon/streams"
 )
 
 // locateAgain is the time between requests for the scope of a kind that the server does not serve.
@@ -118,11 +117,7 @@ func (s *share) take(ctx context.Context, of *member, slots shards.Set, since [s
 	}
 	s.mu.Unlock()
 	// After ready is set: what changes from here on makes requests by the rules.
-	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(existing(of)...), s.manager.rules.ForController(of.name)))
-	for _, err := range errs {
-		s.manager.pipeline.ReportError(ctx, err)
-	}
-	requests = slices.DeleteFunc(requests, func(request operators.Request) bool {
+	requests := slices.DeleteFunc(s.manager.requestsFor(ctx, of, existing(of)), func(request operators.Request) bool {
 		return !slots.Has(s.slotOf(request.NamespacedName))
 	})
 	if len(requests) > 0 {

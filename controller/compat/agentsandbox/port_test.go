@@ -42,7 +42,7 @@ func newField(t *testing.T) field {
 		&extensions.SandboxClaim{}, &extensions.SandboxWarmPool{}, &extensions.SandboxTemplate{}, &sandboxes.Sandbox{},
 		&corev1.Service{}, &networkingv1.NetworkPolicy{}, &corev1.Pod{},
 	}
-	f.Unequal = regexp.MustCompile(`warm-[a-z0-9]{5}\b`) // the pods of the pool, some of which claims have adopted
+	f.Unequal = regexp.MustCompile(`warm-[a-z0-9]{5}\b`) // Names of pods of the pool are random, also after a claim has adopted the pod.
 	f.Install("sigs.k8s.io/agent-sandbox", "k8s/crds/*.yaml",
 		&sandboxes.SandboxList{}, &extensions.SandboxClaimList{}, &extensions.SandboxTemplateList{}, &extensions.SandboxWarmPoolList{})
 	return f
