@@ -10,3 +10,6 @@ import "syscall"
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
+
+// awaitStopped returns at once, as only Linux can wait for a stop without taking the exit status.
+func awaitStopped(int) error { return nil }

@@ -12,23 +12,28 @@ import (
 )
 
 // Pause suspends the process of a component, such as "kube-apiserver". Its connections stay open,
-// but requests on them get no answer. Continue resumes the process. Stop works on a paused
-// component.
+// but requests on them get no answer. On Linux, it returns when all threads of the process have
+// stopped. Continue resumes the process. Stop works on a paused component.
 func (c *Cluster) Pause(component string) error {
-	return c.signal("pause", component, syscall.SIGSTOP)
+	return c.signal("pause", component, syscall.SIGSTOP, awaitStopped)
 }
 
 // Continue resumes a paused component. It does nothing if the component is not paused.
 func (c *Cluster) Continue(component string) error {
-	return c.signal("continue", component, syscall.SIGCONT)
+	return c.signal("continue", component, syscall.SIGCONT, func(int) error { return nil })
 }
 
-func (c *Cluster) signal(verb, component string, signal syscall.Signal) error {
+// signal sends a signal to a component, and then calls await with its pid.
+func (c *Cluster) signal(verb, component string, signal syscall.Signal, await func(pid int) error) error {
 	child := c.children.find(component)
 	if child == nil {
 		return fmt.Errorf("localcluster: %s %s: the cluster has no such component", verb, component)
 	}
-	if err := child.command.Process.Signal(signal); err != nil {
+	err := child.command.Process.Signal(signal)
+	if err == nil {
+		err = await(child.command.Process.Pid)
+	}
+	if err != nil {
 		return fmt.Errorf("localcluster: %s %s: %w", verb, component, err)
 	}
 	return nil

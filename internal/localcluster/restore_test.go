@@ -3,6 +3,8 @@ package localcluster
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -30,6 +32,9 @@ func TestAPausedAPIServerAnswersWhenItContinues(t *testing.T) {
 	if err := errors.Join(get(time.Minute), c.Pause("kube-apiserver")); err != nil {
 		t.Fatal(err)
 	}
+	if running := runningThreads(t, c.children.find("kube-apiserver").command.Process.Pid); len(running) > 0 {
+		t.Errorf("threads that run when Pause has returned: %v", running)
+	}
 	if err := get(300 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while it is paused: %v", err)
 	}
@@ -54,6 +59,27 @@ func TestAPausedAPIServerAnswersWhenItContinues(t *testing.T) {
 			t.Errorf("process %d outlives Stop", pid)
 		}
 	}
+}
+
+// runningThreads returns the states of the threads of a process that are not stopped. It finds
+// none on systems without /proc.
+func runningThreads(t *testing.T, pid int) (running []string) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, state, _ := strings.Cut(string(stat), ") ") // After the name of the program.
+		if !strings.HasPrefix(state, "T") {
+			running = append(running, file+": "+state[:1])
+		}
+	}
+	return running
 }
 
 // stateOf returns the names of the namespaces that a test created, and the resource version of
