@@ -86,7 +86,7 @@ func (o *oracle) listed(kind *oracleKind) bool {
 
 // checkUncounted checks that a kind does not count if the server refuses it, and that every other
 // kind counts, except for a kind on demand. While a map function or a result is in progress it
-// checks nothing, as a refusal or the first list after one may wait behind it.
+// checks nothing. A refusal, or the first list after one, may wait behind it.
 func (o *oracle) checkUncounted(uncounted []string) {
 	if o.mapping > 0 || o.handling > 0 {
 		return

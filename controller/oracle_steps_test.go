@@ -86,7 +86,10 @@ const (
 	oracleStepSlowReads      = '/' // the next list and the next watch take 5 s
 	oracleStepLoseAnswers    = '<' // the next patch and the next creation lose their answers
 	oracleStepSlowWrite      = '>' // the next write takes 5 s
-	oracleStepHeal           = '+' // all faults end
+	oracleStepGoAway         = 'Y' // the connection of all watches ends by a GOAWAY, and the next 2 requests lose their answers
+	oracleStepRotate         = 'P' // the server accepts another token only, and the manager's file has it
+	oracleStepExpireToken    = ',' // the same, and the file has the old token until the next rotation
+	oracleStepHeal           = '+' // all faults end, but for an expired token
 
 	// Controllers.
 	oracleStepAddNodes       = '('
@@ -104,11 +107,12 @@ const (
 const (
 	oraclePlans    = "12:349!5678=0" // the steps that say what the next attempt does
 	oracleMapModes = "mMp"           // the steps that say what map functions do
+	oracleTokens   = "P,"            // the steps for which the server demands a token
 	oracleHangs    = "nqst"          // the steps after which requests hang
 	oraclePatience = "wy"            // the steps after which the server sends Retry-After
 
 	// oracleSteps holds all steps. Fuzz inputs select unknown steps by their index, so the order stays.
-	oracleSteps = "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMpor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#X"
+	oracleSteps = "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMpor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#XYP,"
 )
 
 // step does one step. It does not wait.
@@ -162,6 +166,15 @@ func (o *oracle) disturb(step rune) {
 		}
 	case oracleStepSlowWrite:
 		o.slowWrites.Store(true)
+	case oracleStepGoAway:
+		o.goAway()
+	case oracleStepRotate, oracleStepExpireToken:
+		o.credentials.expire()
+		if step == oracleStepRotate {
+			if err := o.credentials.write(); err != nil {
+				o.broken("writing the token: %w", err)
+			}
+		}
 	case oracleStepHeal:
 		o.server.Heal()
 	default:

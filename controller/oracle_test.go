@@ -37,6 +37,7 @@ type oracleOptions struct {
 	selects       bool // config maps are selected by a label
 	ignoresEchoes bool
 	deadline      time.Duration
+	tokens        bool // the server demands a token
 }
 
 // oracleDigits holds the number of values of each digit.
@@ -76,6 +77,7 @@ func consult(t *testing.T, text string) (err error) {
 	if strings.ContainsRune(steps, oracleStepDelay) {
 		options.slack = sourcestest.DefaultWait
 	}
+	options.tokens = strings.ContainsAny(steps, oracleTokens)
 	synctest.Test(t, func(t *testing.T) {
 		o, failed := newOracle(t, options)
 		if err = failed; err != nil {
@@ -107,6 +109,9 @@ func (o *oracle) recover(steps string) error {
 	o.ending = true
 	o.release()
 	o.server.Heal()
+	if err := o.credentials.write(); err != nil {
+		o.broken("writing the token: %w", err)
+	}
 	for _, kind := range o.kinds {
 		o.install(kind, true)
 	}
@@ -229,7 +234,7 @@ func drawnOracle(rt *rapid.T) string {
 }
 
 // oracleLikely holds the steps to draw from, the likely ones several times.
-const oracleLikely = "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMpor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#" + "aaabbbeeeiiAE112!..........-------____~+++rrrrNR"
+const oracleLikely = "abcdefghijklABCDEFGHIJKL'12:349!5678=0mMpor.-_~^NQOSRUuZTVW\";nqstvzwxy$%&*/<>+()[]{}@#YP," + "aaabbbeeeiiAE112!..........-------____~+++rrrrNR"
 
 func TestNoLevelPromisesTooMuchWhateverHappens(t *testing.T) {
 	klog.SetSlogLogger(noLog) // All log messages are expected here.

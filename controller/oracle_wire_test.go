@@ -37,7 +37,7 @@ func (o *oracleWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	kind, name := o.parse(request.URL.Path)
 	switch query := request.URL.Query(); {
 	case kind == nil:
-		return o.server.RoundTrip(request)
+		return o.forward(request)
 	case request.Method != http.MethodGet:
 		return o.write(request, kind, name)
 	case query.Get("watch") != "":
@@ -82,7 +82,7 @@ func (o *oracleWire) write(request *http.Request, kind *oracleKind, name types.N
 	if refused {
 		return refusal(http.StatusInternalServerError, metav1.StatusReasonInternalError, "the server is being restored"), nil
 	}
-	answer, err := o.server.RoundTrip(request)
+	answer, err := o.forward(request)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, thing := range o.things {
@@ -95,7 +95,7 @@ func (o *oracleWire) write(request *http.Request, kind *oracleKind, name types.N
 
 // probe forwards a request for the current version.
 func (o *oracleWire) probe(request *http.Request, kind *oracleKind) (*http.Response, error) {
-	answer, err := o.server.RoundTrip(request)
+	answer, err := o.forward(request)
 	if err == nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -107,7 +107,7 @@ func (o *oracleWire) probe(request *http.Request, kind *oracleKind) (*http.Respo
 // list forwards a list, or a page of one, and records when a list is complete.
 func (o *oracleWire) list(request *http.Request, kind *oracleKind, namespace string, next bool) (*http.Response, error) {
 	asked := time.Now()
-	answer, err := o.server.RoundTrip(request)
+	answer, err := o.forward(request)
 	if err != nil {
 		return answer, err
 	}
@@ -139,7 +139,7 @@ func (o *oracleWire) note(kind *oracleKind, answer *http.Response, final bool) {
 // watch forwards a watch, which may begin with a list.
 func (o *oracleWire) watch(request *http.Request, kind *oracleKind, namespace string, lists bool) (*http.Response, error) {
 	asked := time.Now()
-	answer, err := o.server.RoundTrip(request)
+	answer, err := o.forward(request)
 	if err != nil {
 		return answer, err
 	}
@@ -148,7 +148,9 @@ func (o *oracleWire) watch(request *http.Request, kind *oracleKind, namespace st
 	if lists {
 		o.note(kind, answer, false) // The source falls back to a plain list.
 	}
-	answer.Body = &oracleBody{ReadCloser: answer.Body, wire: o, kind: kind, path: kind.path(namespace), asked: asked}
+	answer.Body = &oracleBody{
+		ReadCloser: answer.Body, wire: o, kind: kind, path: kind.path(namespace), asked: asked, goAways: o.goAways.ended.Load(),
+	}
 	return answer, nil
 }
 
@@ -160,11 +162,16 @@ type oracleBody struct {
 	path  *oraclePath
 	asked time.Time
 	line  []byte // an incomplete line
+
+	goAways int64 // the number of connections that had ended by a GOAWAY when the watch began
 }
 
 // Read reads, and records the event in each complete line.
 func (b *oracleBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
+	if err != nil && b.wire.goAways.ended.Load() > b.goAways {
+		err = errGoAway
+	}
 	b.line = append(b.line, into[:n]...)
 	for {
 		line, rest, whole := bytes.Cut(b.line, []byte("\n"))

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The oracle of the levels runs a whole manager over a fake API server, in virtual time, and records
+// The oracle of the levels runs a whole manager over a fake API server, in virtual time. It records
 // what the server held at which time. After each step of a schedule it compares the promises of the
 // level with that record: see oracle_promises_test.go.
 
@@ -63,6 +63,7 @@ type oracle struct {
 	claim   *controller.Claim
 
 	slowWrites atomic.Bool
+	goAways    oracleGoAways
 
 	mu           sync.Mutex // guards the fields below, and kinds, things and members
 	wrong        error      // the first promise that was broken
@@ -72,6 +73,7 @@ type oracle struct {
 	demanded     *oracleKind
 	members      map[string]*oracleMember
 	tokens       int
+	credentials  oracleCredentials
 	snapshot     *sourcestest.Snapshot
 	snapshotGone []bool
 	plans        []rune        // what the next attempts do
@@ -108,6 +110,11 @@ func newOracle(t *testing.T, options oracleOptions) (*oracle, error) {
 	}
 	config := o.server.Config()
 	config.Transport = &oracleWire{o}
+	if options.tokens {
+		if config.BearerTokenFile, err = o.useTokens(t.TempDir()); err != nil {
+			return nil, err
+		}
+	}
 	o.manager, err = controller.NewManager(config, oracleScheme, controller.Options{
 		Namespaces: options.namespaces, PageSize: options.pages, Window: options.window, MaxStaleness: options.staleness,
 		Workers: 3, Backoff: operators.Backoff{First: time.Second, Max: oracleBackoff}, Timeout: oracleTimeout, Grace: oracleGrace,
