@@ -76,8 +76,8 @@ func newLoop(options LoopOptions) (*Loop, error) {
 	return &Loop{options: options}, nil
 }
 
-// Observe adds a measurement.
-func (l *Loop) Observe(measurement time.Duration) {
+// observe adds a measurement. Only ObserveLoop and observeEcho call it: one for each end of a loop.
+func (l *Loop) observe(measurement time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	measurement = min(measurement, l.options.Ceiling)
@@ -91,12 +91,13 @@ func (l *Loop) Observe(measurement time.Duration) {
 // disturbed records that a source lost the server, or had it back, at a time.
 func (l *Loop) disturbed(at time.Time) { l.lastLoss.Store(&at) }
 
-// ObserveLoop adds a measurement of a loop that began with causes, the oldest received at since, and
-// ended at a time. It leaves out a loop during which the source of one of the causes lost the server.
+// ObserveLoop adds a measurement of a loop that began with causes, the oldest received at since. The loop
+// ended at a time, with an attempt that wrote nothing. ObserveLoop leaves out a loop during which the source of one of
+// the causes lost the server.
 func (c *Cache) ObserveLoop(causes []streams.Cause, since, ended time.Time) {
 	loss := c.loop.lastLoss.Load()
 	if loss == nil || since.After(*loss) { // Most of the time. It saves a look-up for each attempt.
-		c.loop.Observe(ended.Sub(since))
+		c.loop.observe(ended.Sub(since))
 		return
 	}
 	stores := c.registry.Load().stores
@@ -109,7 +110,15 @@ func (c *Cache) ObserveLoop(causes []streams.Cause, since, ended time.Time) {
 			return
 		}
 	}
-	c.loop.Observe(ended.Sub(since))
+	c.loop.observe(ended.Sub(since))
+}
+
+// observeEcho adds a measurement of a loop that began with an event received at since, and ends now with
+// the echo of its last write. It leaves out a loop during which the source lost the server.
+func (s *Store) observeEcho(namespace string, since time.Time) {
+	if scope := s.published.Load().scopes.of(namespace); scope != nil && scope.measures(since) {
+		s.loop.observe(time.Since(since))
+	}
 }
 
 // Duration returns the smoothed duration: 0 before the first measurement.

@@ -94,7 +94,7 @@ func (s *Store) RecordWrite(object streams.Object, since, asked time.Time) (pass
 		return false // No source will ever report that the watch has passed it.
 	case s.passed(name, version) && !s.wentBack(name, version, asked):
 		s.echoed(0)
-		s.measure(name.Namespace, since)
+		s.observeEcho(name.Namespace, since)
 		return true
 	}
 	before := o.pending[name].slot
@@ -159,8 +159,8 @@ func (s *Store) wentBack(name types.NamespacedName, version string, asked time.T
 }
 
 // ends reports whether an own write leaves the overlay, since the watch has passed it. The event of its
-// object, if there is one, passes a write without a version, and so does a list that was requested after
-// the answer.
+// object, if there is one, passes a write without a version. A list that was requested after the answer
+// does, too.
 func (s *Store) ends(pending pendingWrite, event *streams.Event) bool {
 	name, version := pending.slot.name(), pending.slot.get().GetResourceVersion()
 	if version != "" || event != nil {
@@ -183,13 +183,6 @@ func (s *Store) shows(name types.NamespacedName, uid types.UID) bool {
 // covers reports whether a source covers a namespace.
 func (s *Store) covers(namespace string) bool {
 	return !s.limited || s.published.Load().scopes.of(namespace) != nil
-}
-
-// measure adds the time since an event to the loop duration, if it measures a loop.
-func (s *Store) measure(namespace string, since time.Time) {
-	if scope := s.published.Load().scopes.of(namespace); scope != nil && scope.measures(since) {
-		s.loop.Observe(time.Since(since))
-	}
 }
 
 // settleWrites drops the own writes that the published state has passed. It looks at the names of
@@ -261,7 +254,7 @@ func (s *Store) dropPassed(name types.NamespacedName, event *streams.Event, to *
 		}
 		s.mutations.untrack(pending.slot.get())
 		if dropped = true; event != nil {
-			s.measure(name.Namespace, pending.since)
+			s.observeEcho(name.Namespace, pending.since)
 		}
 		s.echoed(time.Since(pending.answered))
 	}
@@ -271,7 +264,7 @@ func (s *Store) dropPassed(name types.NamespacedName, event *streams.Event, to *
 		}
 		o.hidden.Delete(deletion)
 		if dropped = true; event != nil {
-			s.measure(name.Namespace, deletion.since)
+			s.observeEcho(name.Namespace, deletion.since)
 		}
 	}
 	return dropped
