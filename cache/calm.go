@@ -98,8 +98,8 @@ func (c *Cache) Settle(quiet time.Duration) bool {
 	return settled
 }
 
-// Recheck wakes the goroutines that wait for a level. The pipeline calls it at the end of work
-// that does not restart the quiet period, such as an event that repeats what the cache holds.
+// Recheck wakes the goroutines that wait for a level. The pipeline calls it at the end of work that
+// does not restart the quiet period. An event that repeats what the cache holds is such work.
 func (c *Cache) Recheck() { c.sync.changed() }
 
 // settledLevel returns the highest level that the quiet period and the pipeline allow.

@@ -43,8 +43,8 @@
 //     not count. Neither does a routine check, or another failure of a key that failed before.
 //   - Converged: Settled, and the last attempt of every key succeeded and asked for nothing more.
 //
-// Liveness: once faults have ended and the cluster is quiet, Settled returns within
-// [Loop.QuietPeriod], one bookmark interval, and the longest remaining backoff of a key that
+// Liveness: once faults have ended and the cluster is quiet, Settled returns within a bound. It is the
+// sum of [Loop.QuietPeriod], one bookmark interval, and the longest remaining backoff of a key that
 // counts. If the server sends no bookmarks, three quarters of the bound of [Cache.SetMaxStaleness]
 // take the place of the bookmark interval. A hanging request adds up to 70 s, until it times out. A
 // source backs off for up to 10 s before it reconnects, and for up to 10 s before it lists after a

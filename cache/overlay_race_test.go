@@ -75,8 +75,8 @@ func TestAListHasAnOwnWriteAlthoughTheWatchPassesItDuringTheList(t *testing.T) {
 	}
 }
 
-// The scopes of a store say up to which version it has everything. Whatever a reader learns from them, by
-// the level or by an own write that the watch has passed, it must then find, at every moment.
+// The scopes of a store say up to which version it has everything. A reader learns from them by the
+// level, or by an own write that the watch has passed. What it learns it must then find, at every moment.
 func TestWhatAScopePromisesIsVisibleAtEveryMomentOfABatch(t *testing.T) {
 	for what, learn := range map[string]func(*cache.Cache, *cache.Store) bool{
 		"an own write that has passed": func(_ *cache.Cache, s *cache.Store) bool {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrUncontrolled is wrapped in the error of an [Apply] with a controller reference, for an object that no
-// object controls and that the field manager has not applied before.
+// ErrUncontrolled is wrapped in the error of an [Apply] with a controller reference. The object exists, no
+// object controls it, and the field manager has not applied it before.
 var ErrUncontrolled = errors.New("the object exists, no object controls it, and this field manager did not make it; rename or delete it, or take it over with Adopt")
 
 // neverStored is a resource version that no object has: an empty etcd has it, and each write a later one. An

@@ -127,7 +127,7 @@ func When(predicate Predicate) InputOption {
 }
 
 // MapChange sets a function that maps changes of the kind to the names of the reconciled objects that
-// they concern, in place of the rule of [For], [Owns] or [Watches]. It gets both states of the object,
+// they concern. It replaces the rule of [For], [Owns] or [Watches]. It gets both states of the object,
 // and is not called for a change that [When] leaves out. It must be fast, and safe for use by many
 // goroutines.
 func MapChange(mapFunc func(change streams.Change) []types.NamespacedName) InputOption {
@@ -208,9 +208,9 @@ type Metadata[T any] = sources.Metadata[T]
 // The cache keeps objects of the kind as the Go type of object, and [Get] and [List] read
 // that type: see [sources.KindOf]. This also holds for Owns and Watches.
 //
-// The controllers of a manager share one watch and one cache of a kind. So whenever For, Owns or
-// Watches names a kind, it must give the same type and the same options ClusterScoped, Plural,
-// Namespaces, LabelSelector, FieldSelector, Transform and Project. Otherwise Add fails. Two functions are the same
+// The controllers of a manager share one watch and one cache of a kind. So For, Owns and Watches of
+// one kind must give the same type. Their options ClusterScoped, Plural, Namespaces, LabelSelector,
+// FieldSelector, Transform and Project must be the same, too. Otherwise Add fails. Two functions are the same
 // if they are one value: a function of a package, or a closure or method value from one variable.
 func For(object streams.Object, options ...InputOption) Option {
 	return option(func(d *definition) { d.reconciles = newInput(object, nil, options) })

@@ -44,8 +44,8 @@ type Client struct {
 // ErrNotDeclared is wrapped in the error of a read or a write of a kind that no controller declares.
 var ErrNotDeclared = errors.New("no controller of the manager declares the kind; name it in For, Owns, Watches or Uses")
 
-// ErrOtherType is wrapped in the error of a read or a write of a kind that controllers declare as another Go
-// type, or in another version.
+// ErrOtherType is wrapped in the error of a read or a write, if controllers declare the kind as another Go
+// type or in another version.
 var ErrOtherType = errors.New("the kind is declared as another Go type")
 
 // ErrNotWatched is wrapped in the error of a read from the cache in a namespace that the cache does not

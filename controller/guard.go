@@ -115,7 +115,7 @@ func (g *guard) server(name string, handler http.Handler) *server {
 }
 
 // ServeHTTP answers a request, or refuses it. The code is 401 if token and certificate are missing or invalid,
-// 403 if the client may not get the URL, and 503 if the API server does not answer.
+// and 403 if the client may not get the URL. It is 503 if the API server does not answer.
 func (g *guarded) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	by, wrong := g.by.clients.identify(request.TLS)
 	by.token = bearer(request)

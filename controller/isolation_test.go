@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// p99OfOthers returns how long the changes of 1,000 config maps take from the event to the end of their
-// reconcile, while stuck reconciles of secrets hang.
+// p99OfOthers changes 1,000 config maps while stuck reconciles of secrets hang. It returns the p99 of
+// the time from the event to the end of the reconcile.
 func p99OfOthers(t *testing.T, stuck int) (p99 time.Duration) {
 	t.Helper()
 	const (

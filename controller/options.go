@@ -14,8 +14,8 @@ import (
 )
 
 // DefaultPageSize is the page size of kubectl and of client-go's pager. With pages, a start among many
-// objects takes little more than half of the process's CPU that it takes with streamed lists, and less
-// of the server's.
+// objects takes little more than half of the process's CPU that it takes with streamed lists. It takes
+// less of the server's CPU, too.
 const DefaultPageSize = 500
 
 // Options configures a [Manager]. The zero value has the defaults, which suit production.
@@ -32,7 +32,7 @@ type Options struct {
 
 	// QPS bounds the requests a second of all controllers together, with bursts of up to Burst requests: 0,
 	// the default, for no bound, or above 0; Burst is at least 1 then, and defaults to twice QPS. By
-	// default the workers bound the requests in flight, and the API server queues requests by its
+	// default the workers bound the requests in flight. The API server queues requests by its
 	// priority levels, which a FlowSchema assigns by the service account.
 	QPS   float32
 	Burst int

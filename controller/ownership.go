@@ -42,8 +42,8 @@ func controlledBy(owners []metav1.OwnerReference, wanted *metav1.OwnerReference)
 // It fails with [ErrOtherController] or [ErrFormerOwner] if another object controls the object. It also fails
 // if owner has a namespace that the object does not have: the garbage collector would delete the object at
 // once. An owner without a namespace may own objects of any namespace. The kind of owner must be declared
-// by a controller. If the kind of the object is declared too, and the API server has shown its scope, a
-// namespace that is set in an object without namespaces does not count.
+// by a controller. An object of a kind without namespaces may have its namespace set. It does not count
+// if the kind is declared and the API server has shown its scope.
 func SetControllerReference(c *Client, owner, object streams.Object) error {
 	kind, err := c.named(owner)
 	if err != nil {

@@ -49,7 +49,7 @@ func (s *share) locating(group *lifecycle.Group, of *member) {
 }
 
 // follow makes the controller reconcile the objects of each slot that the replica takes over, once they are
-// read, until the controller is removed or the group ends.
+// read. It returns when the controller is removed or the group ends.
 func (s *share) follow(group *lifecycle.Group, of *member) {
 	if s == nil || of.shared == nil {
 		return

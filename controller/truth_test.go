@@ -13,7 +13,7 @@ import (
 )
 
 // These tests check what the levels promise against a real API server, behind a proxy that injects
-// faults. At each rise to Settled they read the state of the server past the proxy, and compare it
+// faults. At each rise to Settled they read the state of the server past the proxy. They compare it
 // with the cache and with what the reconciler saw.
 
 // manyLies is the number of lies that ends a run, as more would not help to find the cause.

@@ -26,8 +26,8 @@ func (w *watched) suffices(kind schema.GroupKind) error {
 		"Watch the kind without these, or run the controllers in two managers", kind)
 }
 
-// Uses declares a kind that is read and written live, as the option [Uses] of a controller does, for a program
-// that learns kinds while it runs. It may be called before, during and after Run, from any goroutine, and
+// Uses declares a kind that is read and written live, as the option [Uses] of a controller does. It is for a
+// program that learns kinds while it runs. It may be called before, during and after Run, from any goroutine, and
 // again for the same kind. The kind stays declared. Of the options, [OfKind], [Plural] and [ClusterScoped]
 // apply.
 func (m *Manager) Uses(object streams.Object, options ...InputOption) error {

@@ -170,7 +170,7 @@ func (h *holder) edit(s *stream, e *event) {
 }
 
 // merge returns the one event that stands for the first and the last one of an object, as after a
-// relist, or nil if they cancel each other.
+// relist. It returns nil if they cancel each other.
 func merge(first, last *event) *event {
 	merged := *last
 	switch {

@@ -26,8 +26,8 @@ const (
 //   - The event is never seen, because only a later event or a relist follows.
 //   - The operator restarts on the view of the cluster before the event.
 //
-// The end state must be as without a fault, and no write may
-// go to an object that the operator has seen in an older state only.
+// The end state must be as without a fault. No write may go to an object that the operator has seen
+// in an older state only.
 //
 // The older view is what the API server's storage has of that revision: lists at the exact revision,
 // and watches that stop there until the view ends.

@@ -150,8 +150,8 @@ func (c *conflation) addKeyed(from *origin, event *streams.Event, now time.Time)
 	}
 }
 
-// admit returns the state of a key, which it creates if the key is new, and whether an event of the
-// key may pass at once.
+// admit returns the state of a key, and whether an event of the key may pass at once. It creates
+// the state if the key is new.
 func (c *conflation) admit(from *origin, of streams.Key) (key *keyState, mayPass bool) {
 	key = from.keys.get(of)
 	if key == nil {

@@ -44,8 +44,8 @@ func pass(d time.Duration) {
 }
 
 // wait waits, and returns false if ctx ends first. It makes no timer that is due at once. When two
-// goroutines of a bubble run such timers at the same time, the race detector of Go 1.26 may crash,
-// since the bubble has one context for both.
+// goroutines of a bubble run such timers at the same time, the race detector of Go 1.26 may crash.
+// The bubble has one context for both.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -13,8 +13,8 @@ import (
 )
 
 // retry returns the backoff of the reflector after failures: 250 ms at first, and never more than
-// 10 s. The reflector's default starts at 800 ms and reaches a minute, which is too long to wait
-// for a resource definition that is about to be installed.
+// 10 s. The reflector's default starts at 800 ms and reaches a minute. That is too long to wait for
+// a resource definition that is about to be installed.
 func retry() *wait.Backoff {
 	return &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.25, Steps: 6, Cap: 8 * time.Second}
 }

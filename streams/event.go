@@ -63,8 +63,8 @@ type EventType uint8
 // A disconnected source emits no objects. A connection that ends and is reopened at once is not a
 // loss, and causes no event.
 //
-// A ListStart has Reset set if the server's current version is older than a version that the
-// source has seen, because the cluster was restored from a backup. Versions from before the Reset
+// A ListStart has Reset set if the server's current version is older than a version that the source
+// has seen. The cluster was then restored from a backup. Versions from before the Reset
 // cannot be compared with later versions. The list replaces all objects of the source, even objects
 // that seem newer.
 //

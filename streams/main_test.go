@@ -55,7 +55,7 @@ func endless() streams.Stream[int] {
 
 // wait waits for d and returns false if ctx ends first. It creates no timer that is due at once.
 // When two goroutines of a bubble run such timers at the same time, the race detector of Go 1.26 may
-// crash, because the bubble has one context for both.
+// crash. The bubble has one context for both.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -153,7 +153,7 @@ func (s Stream[T]) Observable() rxgo.Observable {
 
 // Values unpacks an item of an observation into a batch, which may be empty, and an error that
 // follows the batch, or nil. The receiver of an observation must call it once for each item, in
-// order, from one goroutine at a time, because it runs the functions of [MapOnReceive].
+// order, from one goroutine at a time. It runs the functions of [MapOnReceive].
 func Values[T any](item rxgo.Item) ([]T, error) {
 	if item.V == nil {
 		return nil, item.E

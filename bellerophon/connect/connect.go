@@ -23,7 +23,7 @@ import (
 const answerTimeout = 15 * time.Second
 
 // Config reads the kubeconfig file at path. If path is empty, Config uses the file that KUBECONFIG
-// names, then the ServiceAccount of a pod, then the file in the home directory, as kubectl does.
+// names. Without one, it uses the ServiceAccount of a pod, then the file in the home directory, as kubectl does.
 func Config(path string) (*rest.Config, error) {
 	if path != "" {
 		if _, err := os.Stat(path); err != nil {

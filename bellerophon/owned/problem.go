@@ -18,8 +18,8 @@ type Problem struct {
 	Since   time.Time // when it began; zero if it counts at once
 }
 
-// schedulingGrace is how long a pod may look for a node before that counts as a problem, because
-// nodes come and go and autoscalers add nodes. A missing pod gets the same time, as long as no other
+// schedulingGrace is how long a pod may look for a node before that counts as a problem. Nodes come
+// and go, and autoscalers add nodes. A missing pod gets the same time, as long as no other
 // pod is created.
 const schedulingGrace = 10 * time.Second
 

@@ -3,8 +3,8 @@
 // The goroutines of an operator mostly wait for the API server. With several processors (the
 // runtime's Ps), an idle processor looks for work at the others, sleeps, and is woken for the next
 // answer. With one processor, an answer waits its turn for some microseconds instead. An operator
-// on one processor takes a seventh less CPU in a burst and a fifth less at half load, and its
-// latencies are no worse. Decoding tens of thousands of objects is different: the program then gets
+// on one processor takes a seventh less CPU in a burst and a fifth less at half load. Its latencies
+// are no worse. Decoding tens of thousands of objects is different: the program then gets
 // all processors.
 package processors
 
@@ -32,8 +32,8 @@ const (
 // that Go finds while one is not enough. Only the main function of a program should call it, because
 // the number applies to the whole process.
 //
-// Govern changes nothing if GOMAXPROCS is set in the environment, if there is only one processor,
-// or if the system does not report the CPU time of the process.
+// Govern changes nothing if GOMAXPROCS is set in the environment, or if there is only one
+// processor. It changes nothing either if the system does not report the CPU time of the process.
 func Govern(ctx context.Context, run func(ctx context.Context) error) error {
 	if _, known := taken(); !known || os.Getenv("GOMAXPROCS") != "" || runtime.GOMAXPROCS(0) == 1 {
 		return run(ctx)

@@ -92,8 +92,8 @@ var drifts = slices.Concat(metaDrifts(), []drift{
 	}},
 })
 
-// renames changes the key of a list item in such a way that the contender's item can be added
-// beside it, or found by its key. A changed item cannot be distinguished from a removed item and
+// renames changes the key of a list item. The contender's item can then be added beside it, or
+// found by its key. A changed item cannot be distinguished from a removed item and
 // an added one. A contender passes if its item is restored.
 var renames = []drift{
 	{field: "spec.ports.name", service: func(s *corev1.Service) { s.Spec.Ports[0].Name = "donkey" }},

@@ -93,8 +93,8 @@ func everyName() []string {
 	return names
 }
 
-// Missing returns one line about the tools that prevent the contender from being built and run on
-// this machine, because they are missing or too old. It returns an empty string if there are
+// Missing returns one line about the tools that are missing or too old to build and run the
+// contender on this machine. It returns an empty string if there are
 // none. Missing runs the tools to get their versions, until ctx ends.
 func (c Contender) Missing(ctx context.Context) string {
 	lacking := lacks(ctx, c.recipe.tools())

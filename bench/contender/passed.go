@@ -24,8 +24,8 @@ func (p *Program) identify() error {
 }
 
 // Passed reports whether exactly this program has passed a suite. That is so if this user called
-// NotePassed for a program with the same name, files and arguments, and for the same version of
-// the suite.
+// NotePassed for the same version of the suite and a program with the same name, files and
+// arguments.
 func (p *Program) Passed(suite string) (bool, error) {
 	note, err := p.note(suite)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// enough is the number of turns that a verdict needs. The range of five values holds the median
-	// that they come from with a probability of 94 % only, and the one of six with 97 %.
+	// enough is the number of turns that a verdict needs. The range of five values holds the true
+	// median with a probability of 94 % only, and the range of six with 97 %.
 	enough = 6
 	// resamples is the number of resamples of a bootstrap.
 	resamples = 2000

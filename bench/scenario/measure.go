@@ -23,7 +23,7 @@ type traffic struct {
 //
 // The lists that fill a cache are not reads: the lists of a resource that arrived before its first
 // watch since started. If they were, a cache that streams its first list as watch events would
-// count no read, and a cache that lists in pages would count one read per page. A list after the
+// count no read. A cache that lists in pages would count one read per page. A list after the
 // first watch is a read, and so is every list of a resource that is not watched.
 func trafficIn(record proxy.Record, started, from, to time.Time) traffic {
 	within := func(at time.Time) bool { return !at.Before(from) && at.Before(to) }
@@ -97,7 +97,7 @@ func firstWatches(record proxy.Record, since time.Time) map[schema.GroupResource
 	return first
 }
 
-// trigger reports whether the next write for the event's object is a reaction to the event, and
+// trigger reports whether the next write for the event's object is a reaction to the event. It also
 // returns the time from which the reaction is measured. It is called once for each event, in the
 // order of the events.
 type trigger func(proxy.Event) (from time.Time, reacts bool)

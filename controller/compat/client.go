@@ -23,15 +23,15 @@ import (
 
 // Client returns a client of controller-runtime over the client of a manager.
 //
-// Get and List read a kind that a controller watches from the manager's cache, if the object has the Go
-// type in which the cache keeps the kind. They see the client's own writes. Everything else is read
+// Get and List read a kind that a controller watches from the manager's cache. The object must have the
+// Go type in which the cache keeps the kind. They see the client's own writes. Everything else is read
 // from the API server: other kinds, other forms of a watched kind, other namespaces, kinds whose first
 // list is not complete, and lists with a limit. A list by an index waits for the first list. Objects that they return belong to the caller.
 //
 // Writes take the options of controller-runtime and have its effects. Two things are better: the next
 // read of the cache sees the write, and the attempt that ctx belongs to records it. The
 // controller's field manager applies, unless an option names another one. A write in a form that no controller
-// declares, and a write of a subresource with a body of its own, are seen when the watch reports them.
+// declares is seen when the watch reports it. So is a write of a subresource with a body of its own.
 func Client(c *controller.Client) (client.Client, error) {
 	made, err := newClient(c, nil)
 	if err != nil {

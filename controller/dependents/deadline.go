@@ -71,7 +71,7 @@ func (p *pass[O]) since(n *node[O]) time.Time {
 }
 
 // SetConditions sets a condition for each dependent with a [Children.Deadline] in the status of the owner,
-// whose generation is given, and reports whether that changed anything: see [controller.SetConditions]. The
+// whose generation is given. It reports whether that changed anything: see [controller.SetConditions]. The
 // condition is false since the dependent waits, with what it waits for. Its type is
 // dependents.bellerophon.io/ and the name of the dependent.
 func (o Outcome) SetConditions(conditions *[]metav1.Condition, generation int64) (changed bool) {

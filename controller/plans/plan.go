@@ -159,7 +159,7 @@ func (s Step[O]) Deadline(deadline time.Duration) Step[O] {
 }
 
 // When lets the step depend on a condition. While it is false, a step of [Apply] deletes the children of its
-// set and is done when they are gone, and other steps are done at once.
+// set, and is done when they are gone. Other steps are done at once.
 func (s Step[O]) When(condition func(owner O) bool) Step[O] {
 	if s.when = condition; condition == nil {
 		s.wrong = errors.New("When has no condition; give a function or leave When out")

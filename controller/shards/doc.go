@@ -16,8 +16,8 @@
 //     before the request.
 //   - The list shows no claim of another living member.
 //
-// Of two members that claim a slot at once, the one whose claim is stored later sees the other one, and does not
-// own the slot. The member whose identity sorts first keeps its claim, and the other one withdraws. Members
+// Let two members claim a slot at once. The member whose claim is stored later sees the other claim, and does
+// not own the slot. The member whose identity sorts first keeps its claim, and the other one withdraws. Members
 // need not agree on the membership. If their views differ, a slot waits longer for an owner, but never has
 // two. A watch of the Leases shows when to claim and when to withdraw, and nothing depends on it otherwise.
 //

@@ -87,7 +87,7 @@ func New(config *rest.Config, client *http.Client, options Options, share Share,
 func (m *Member) Identity() string { return m.options.Identity }
 
 // Run joins the group, and shares its slots until ctx ends. Then it hands its slots over as its work in them
-// ends, and returns when all are handed over, or when the Lease cannot be renewed any more.
+// ends. It returns when all are handed over, or when the Lease cannot be renewed any more.
 func (m *Member) Run(ctx context.Context) error {
 	group := lifecycle.New(context.WithoutCancel(ctx))
 	group.Go("watch of the members", m.follow)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ErrLost is the cause with which the contexts of work end, and the error of [Allowed], when the member could
-// not renew its Lease in time. Another member may then work on the same keys.
+// ErrLost is the error of [Allowed] when the member could not renew its Lease in time. The contexts of work
+// end with it as the cause. Another member may then work on the same keys.
 var ErrLost = errors.New("the Lease of this replica was not renewed in time, so another replica may own the key")
 
 // term is the time from a member's first renewal to the end of its Lease. A member that could not renew in

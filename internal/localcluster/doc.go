@@ -29,9 +29,8 @@
 // at once to simulated volumes.
 //
 // A real node ([Options.Nodes]) runs kubelet, kube-proxy, containerd and CoreDNS, and serves claims with
-// directories. It needs Linux and root. All of it, and the control plane, has a network of its own,
-// so that clusters side by side need no different addresses, and nothing of the host's network
-// changes. A forward on 127.0.0.1 leads to the API server. The node has mounts, processes and settings of the
+// directories. It needs Linux and root. All of it, and the control plane, has a network of its own.
+// So clusters side by side need no different addresses, and nothing of the host's network changes. A forward on 127.0.0.1 leads to the API server. The node has mounts, processes and settings of the
 // kernel of its own as well, and ends with its first process. Its Pods reach each other and the
 // API server, and nothing outside. The API server reaches Pods, but no server of the host. Images
 // come from files: see [Cluster.LoadImage].

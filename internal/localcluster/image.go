@@ -44,7 +44,7 @@ func (s *starter) loadImage(ctx context.Context, children *family, archive strin
 	return nil
 }
 
-// WriteProgramImage writes an archive for [Cluster.LoadImage] of an image with nothing but a static
+// WriteProgramImage writes an archive for [Cluster.LoadImage]. The image has nothing but a static
 // Linux program, which runs as root unless the Pod names a user.
 func WriteProgramImage(archive, name, program string) error {
 	content, err := os.ReadFile(program)

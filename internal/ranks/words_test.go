@@ -17,7 +17,7 @@ import (
 var wordsOf = flag.String("words", "", "check the words of this folder alone, with the folders in it")
 
 // longestSentence is the number of words above which a sentence needs a second reading.
-const longestSentence = 30
+const longestSentence = 25
 
 // dialect lists phrases that hide the subject of a sentence, or that are not the field's words.
 // Each names what to write instead.

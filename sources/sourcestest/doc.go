@@ -59,7 +59,7 @@
 // the versions of a group and the kinds of a version.
 //
 // A client that asks for strict field validation gets it for JSON bodies of creations and updates, not for
-// patches, and only for kinds with a Go type. Other levels of validation send no warnings.
+// patches. Only kinds with a Go type have it. Other levels of validation send no warnings.
 //
 // The versions of a kind are stored separately. A list type that a resource definition declares with keys is still one value for an
 // apply. The server does not check whether a kind is namespaced or has a status. A deletion ignores the

@@ -24,9 +24,9 @@ type Source[T any] struct {
 	// emits by itself.
 	Emit func(ctx context.Context, from, to int) error
 
-	// Complete returns an error unless the values of one observation hold everything that Emit made
-	// happen from from to to-1, in the order of the source. The observation began before Emit. Values
-	// of earlier things may precede, if the source repeats them.
+	// Complete checks the values of one observation, which began before Emit. It returns an error unless
+	// they hold the things with the numbers from to to-1, in the order of the source. Values of earlier
+	// things may precede, if the source repeats them.
 	Complete func(values []T, from, to int) error
 
 	// Fail makes the source fail until repair is called, which happens when the first error is

@@ -44,8 +44,8 @@ func (f follower) handle(contexts []map[string]any) error {
 	return nil
 }
 
-// Whatever happens to the objects, and however often the hook fails and however long it takes, in the end it was
-// shown what the cluster holds.
+// The objects change at random, and the hook fails at random and takes long. In the end it was shown what the
+// cluster holds.
 func TestWhateverHappensAHookEndsWithWhatTheClusterHolds(t *testing.T) {
 	for seed := range uint64(50) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { followAtRandom(t, seed) })

@@ -67,7 +67,7 @@ func (f *Fence) CloseIdleConnections() {
 // send sends a write of an epoch, which has been entered.
 //
 // The write gets the time until the Lease may be another replica's. Half of the least such time is for
-// bytes that the kernel has not sent, and the API server gives the write up after the rest.
+// bytes that the kernel has not sent. The API server gives the write up after the rest.
 func (f *Fence) send(epoch *Epoch, request *http.Request) (*http.Response, error) {
 	left := epoch.Left() + epoch.spare
 	ctx, cancel := epoch.Bind(request.Context())
