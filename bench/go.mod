@@ -3,6 +3,7 @@ module github.com/bellerophon-io/bellerophon/bench
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/bellerophon-io/bellerophon v0.0.0
 	github.com/bellerophon-io/bellerophon/bellerophon v0.0.0
 	github.com/chromedp/cdproto v0.159.0

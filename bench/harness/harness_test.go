@@ -39,9 +39,10 @@ func fake(t *testing.T, o Options, measured func(planned) (rundir.Measured, erro
 	made = &[]string{}
 	r = &run{choice: chosen, show: newProgress(screen.To(&bytes.Buffer{})), unmade: map[string]error{}}
 	r.finding = func(context.Context, planned) (string, error) { return "", nil }
-	r.measured = func(_ context.Context, p planned, _ string) (rundir.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (measurement, error) {
 		*made = append(*made, fmt.Sprintf("%s %s %d", p.Contender, p.Setting, p.Turn))
-		return measured(p)
+		made, err := measured(p)
+		return measurement{Measured: made}, err
 	}
 	return r, made
 }
@@ -127,7 +128,7 @@ func TestNoRoundIsBegunThatWouldNotBeOverAtTheLimit(t *testing.T) {
 	r, made := fake(t, o, steadyIdeal)
 	r.began = time.Now()
 	measured := r.measured
-	r.measured = func(ctx context.Context, p planned, data string) (rundir.Measured, error) {
+	r.measured = func(ctx context.Context, p planned, data string) (measurement, error) {
 		if len(*made) == 2 {
 			r.longest = 2 * time.Hour
 		}
@@ -150,10 +151,10 @@ func TestTheTimeOfARoundIsWithoutThatOfMakingWhatItFinds(t *testing.T) {
 			}
 			return "data", nil
 		}
-		r.measured = func(_ context.Context, _ planned, data string) (rundir.Measured, error) {
+		r.measured = func(_ context.Context, _ planned, data string) (measurement, error) {
 			rounds++
 			<-time.After(10 * time.Minute)
-			return rundir.Measured{rundir.IdealConverge: float64(len(data))}, nil
+			return measurement{Measured: rundir.Measured{rundir.IdealConverge: float64(len(data))}}, nil
 		}
 		r.began = time.Now()
 		if err := r.rounds(t.Context()); !errors.Is(err, errLimit) || rounds != 2 {
@@ -263,7 +264,7 @@ func TestWhatAContenderFailsAtFailsItsRoundAndWhatTheHarnessFailsAtRejectsIt(t *
 	}
 	for _, round := range rounds {
 		is := round.Contender
-		if (round.Failed != "") != (is == "bellerophon") || (round.Rejected == "no cluster") != (is == "ideal") || round.Counts() != (is == "controller-runtime") {
+		if (round.Failed != "") != (is == "bellerophon") || (round.Rejected == "no cluster") != (is == "ideal") || round.IsComplete() != (is == "controller-runtime") {
 			t.Errorf("a round is %+v", round)
 		}
 	}
@@ -282,7 +283,7 @@ func TestARoundIsNoisyAndCountsIfItsIdealClientIsFarFromTheMedian(t *testing.T) 
 	judged, lacking := idealTimesOf(rounds, 0.1).judge(rounds, map[series]int{{contender: "a"}: 5})
 	var turns []int
 	for _, round := range judged {
-		if !round.Counts() {
+		if !round.IsComplete() {
 			t.Errorf("the round %+v does not count", round)
 		}
 		if round.Noisy == "" {
@@ -308,7 +309,7 @@ func TestARoundIsNoLongerNoisyWhenTheMedianHasMovedToIt(t *testing.T) {
 	rounds[2].Noisy = rundir.MachineMoved + "it was off"
 	rounds[3].Failed = "it hangs"
 	judged, lacking := idealTimesOf(rounds, 0.1).judge(rounds, map[series]int{{contender: "a"}: 4})
-	if !judged[0].Counts() || !judged[2].Counts() || judged[2].Noisy != "" || judged[1].Rejected != "no cluster" || judged[3].Rejected != "" {
+	if !judged[0].IsComplete() || !judged[2].IsComplete() || judged[2].Noisy != "" || judged[1].Rejected != "no cluster" || judged[3].Rejected != "" {
 		t.Errorf("judged %+v, want the first and the third to count", judged)
 	}
 	if want := map[series]int{{contender: "a"}: 1}; !maps.Equal(lacking, want) {
@@ -334,9 +335,9 @@ func TestOneTurnOfAllScenariosComesBeforeTheNext(t *testing.T) {
 	o.Contenders, o.Scenarios = "bellerophon", "burst:n=5,drift:n=5"
 	r, _ := fake(t, o, nil)
 	var made []string
-	r.measured = func(_ context.Context, p planned, _ string) (rundir.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (measurement, error) {
 		made = append(made, fmt.Sprint(p.Scenario, " ", p.Turn))
-		return rundir.Measured{rundir.IdealConverge: 1}, nil
+		return measurement{Measured: rundir.Measured{rundir.IdealConverge: 1}}, nil
 	}
 	if err := r.rounds(t.Context()); err != nil {
 		t.Fatal(err)
@@ -350,16 +351,16 @@ func TestRejectedRoundsAreMadeAgainInWholeTurnsUntilThereAreEnough(t *testing.T)
 	o := options(t)
 	o.Contenders = "bellerophon,controller-runtime"
 	r, made := fake(t, o, nil)
-	r.measured = func(_ context.Context, p planned, _ string) (rundir.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (measurement, error) {
 		key := fmt.Sprintf("%s %s %d", p.Contender, p.Setting, p.Turn)
 		*made = append(*made, key)
 		switch key {
 		case "bellerophon default 1", "bellerophon default 2":
-			return nil, errors.New("no cluster")
+			return measurement{}, errors.New("no cluster")
 		case "controller-runtime default 1": // The machine is slow, which is no reason to make it again.
-			return rundir.Measured{rundir.IdealConverge: 3}, nil
+			return measurement{Measured: rundir.Measured{rundir.IdealConverge: 3}}, nil
 		}
-		return rundir.Measured{rundir.IdealConverge: 1}, nil
+		return measurement{Measured: rundir.Measured{rundir.IdealConverge: 1}}, nil
 	}
 	if err := r.rounds(t.Context()); err != nil {
 		t.Fatal(err)
@@ -374,11 +375,11 @@ func TestTheMedianIsThatOfAllScenarios(t *testing.T) {
 	o := options(t)
 	o.Contenders, o.Scenarios, o.Turns = "bellerophon,controller-runtime", "burst:n=5,storm:n=5:m=1,drift:n=5", 1
 	r, _ := fake(t, o, nil)
-	r.measured = func(_ context.Context, p planned, _ string) (rundir.Measured, error) {
+	r.measured = func(_ context.Context, p planned, _ string) (measurement, error) {
 		if p.Scenario == "drift" {
-			return rundir.Measured{rundir.IdealConverge: 2}, nil
+			return measurement{Measured: rundir.Measured{rundir.IdealConverge: 2}}, nil
 		}
-		return rundir.Measured{rundir.IdealConverge: 1}, nil
+		return measurement{Measured: rundir.Measured{rundir.IdealConverge: 1}}, nil
 	}
 	if err := r.rounds(t.Context()); err != nil {
 		t.Fatal(err)

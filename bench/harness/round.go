@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -181,12 +182,12 @@ func (r *run) round(ctx context.Context, p planned) (rundir.Round, error) {
 		return round, errLimit
 	}
 	round.Start = time.Now()
-	var measured rundir.Measured
+	var measured measurement
 	if err == nil {
 		measured, err = r.measured(ctx, p, data)
 	}
 	round.End = time.Now()
-	round.Measured = measured
+	round.Measured, round.Samples, round.Exec = measured.Measured, measured.samples, measured.exec
 	if ctx.Err() != nil {
 		return round, context.Cause(ctx)
 	}
@@ -200,16 +201,23 @@ func (r *run) round(ctx context.Context, p planned) (rundir.Round, error) {
 	return round, nil
 }
 
+// measurement is what was measured in a round.
+type measurement struct {
+	rundir.Measured
+	samples rundir.Samples
+	exec    time.Time
+}
+
 // measure measures a round. If data is not empty, it is the folder whose cluster data the round
 // starts with.
-func (r *run) measure(ctx context.Context, p planned, data string) (measured rundir.Measured, err error) {
+func (r *run) measure(ctx context.Context, p planned, data string) (made measurement, err error) {
 	port, err := contender.FreePort()
 	if err != nil {
-		return nil, err
+		return made, err
 	}
 	if r.prometheus != nil {
 		if err := r.prometheus.contender(p.Round, port, cmp.Or(r.paths[p.Contender], "/metrics")); err != nil {
-			return nil, err
+			return made, err
 		}
 		defer func() { err = errors.Join(err, r.prometheus.noTarget()) }()
 	}
@@ -218,13 +226,13 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured run
 	s, err := r.newTestbed(ctx, p, data)
 	defer func() { err = s.end(err) }()
 	if err != nil {
-		return nil, err
+		return made, err
 	}
 	if err := r.noteServers(ctx, s); err != nil {
-		return nil, err
+		return made, err
 	}
 	r.usage.count(s.proxy.Counts)
-	before := rundir.Measured{}
+	made.Measured = rundir.Measured{}
 	world := s.world(p, func(ctx context.Context) (scenario.Process, error) {
 		process, err := s.contender(ctx, p, port)
 		if err != nil {
@@ -242,38 +250,34 @@ func (r *run) measure(ctx context.Context, p planned, data string) (measured run
 	if r.Ideal > 0 {
 		rate, err := s.ideal(ctx, r.Ideal, p.scenario.Replicas())
 		if err != nil {
-			return nil, err
+			return made, err
 		}
-		before[rundir.IdealConverge] = float64(r.Ideal) / rate
-		before[rundir.IdealObjects] = float64(r.Ideal)
-		before[rundir.IdealReplicas] = float64(p.scenario.Replicas())
+		made.Measured[rundir.IdealConverge] = float64(r.Ideal) / rate
+		made.Measured[rundir.IdealObjects] = float64(r.Ideal)
+		made.Measured[rundir.IdealReplicas] = float64(p.scenario.Replicas())
 		if p.scenario.Found {
-			before[rundir.IdealAmong] = float64(p.scenario.N)
+			made.Measured[rundir.IdealAmong] = float64(p.scenario.N)
 		}
 		if p.scenario.Paced {
 			if world.Rate, err = r.ceiling(rate, p.scenario.Replicas()); err != nil {
-				return before, err
+				return made, err
 			}
 		}
 		if data != "" {
 			if err := s.calm(ctx); err != nil {
-				return before, err
+				return made, err
 			}
 		}
 	}
 	if r.prometheus != nil {
 		if err := r.prometheus.server(s, p.Round); err != nil {
-			return before, err
+			return made, err
 		}
 	}
-	measured, err = p.scenario.Run(ctx, world)
-	if measured == nil {
-		measured = rundir.Measured{}
-	}
-	for measure, value := range before {
-		measured[measure] = value
-	}
-	return measured, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(s.dir, "proxy.jsonl")))
+	measured, err := p.scenario.Run(ctx, world)
+	maps.Copy(made.Measured, measured)
+	made.samples, made.exec = world.Samples, world.Exec
+	return made, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(s.dir, "proxy.jsonl")))
 }
 
 // world returns the scenario's view of the testbed.

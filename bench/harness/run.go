@@ -34,12 +34,12 @@ type run struct {
 	programs   map[string]*contender.Program
 	prometheus *prometheusServer
 	usage      *usage
-	paths      map[string]string                                               // of the contenders' metrics, as far as they are known
-	began      time.Time                                                       // when the first round began
-	longest    time.Duration                                                   // the longest round so far
-	unmade     map[string]error                                                // why cluster data could not be made, by its folder
-	finding    func(context.Context, planned) (string, error)                  // returns the cluster data of a round, and makes it if it does not exist
-	measured   func(context.Context, planned, string) (rundir.Measured, error) // measures a round that starts with cluster data
+	paths      map[string]string                                           // of the contenders' metrics, as far as they are known
+	began      time.Time                                                   // when the first round began
+	longest    time.Duration                                               // the longest round so far
+	unmade     map[string]error                                            // why cluster data could not be made, by its folder
+	finding    func(context.Context, planned) (string, error)              // returns the cluster data of a round, and makes it if it does not exist
+	measured   func(context.Context, planned, string) (measurement, error) // measures a round that starts with cluster data
 
 	// checked runs the conformance suite against a contender. It calls the function before each
 	// check with its title.

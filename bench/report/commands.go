@@ -24,7 +24,7 @@ func reportCommand() *cobra.Command {
 		Long: `Writes into the folder of a run:
 
   report.md       goals and medians, with their spread and their ratio to Bellerophon; rounds
-                  that do not count; versions, machine, and the command that repeats the run
+                  that are not complete; versions, machine, and the command that repeats the run
   report.html     the same in one file, with interactive charts and the time series of one turn
                   of each scenario and setting
   series.json.gz  these time series, if Prometheus is installed and the run's data exists;
@@ -47,7 +47,7 @@ func reportCommand() *cobra.Command {
 			for _, reason := range written.LeftOut {
 				fmt.Fprintln(command.ErrOrStderr(), painter(command.ErrOrStderr())(screen.Yellow, "left out:"), reason)
 			}
-			fmt.Fprintf(command.OutOrStdout(), "%d of %d rounds count; Bellerophon is %s in %d comparisons and %s in %d\n", written.Counts, written.Rounds,
+			fmt.Fprintf(command.OutOrStdout(), "%d of %d rounds are complete; Bellerophon is %s in %d comparisons and %s in %d\n", written.Counts, written.Rounds,
 				paint(screen.Red, "worse"), len(written.Losses), paint(screen.Green, "better"), len(written.Wins))
 			return nil
 		},
@@ -74,7 +74,8 @@ No complete round is left out.
 
 A goal is met if the whole interval reaches the target, and missed if no part of it does. It is open
 between these, and with fewer than 6 turns. It is not measured without a value, and where the size, a
-setting or the warmth of a JVM differs from what the goal names.
+setting or the warmth of a JVM differs from what the goal names, and where a p99 has fewer than
+1,000 latencies.
 
 The exit code is 0, whatever the verdicts are. With --check it is 1 if a goal is missed; a goal
 that is open or not measured is no failure.`,

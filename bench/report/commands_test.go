@@ -56,7 +56,7 @@ func TestReportWithoutToolsWritesTextAndSaysWhatIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := filepath.Join(dir, "report.md") + "\n" + filepath.Join(dir, "report.html") + "\n" +
-		"38 of 42 rounds count; Bellerophon is worse in 6 comparisons and better in 25\n"
+		"38 of 42 rounds are complete; Bellerophon is worse in 6 comparisons and better in 25\n"
 	if out != want {
 		t.Errorf("it prints\n%s\nnot\n%s", out, want)
 	}

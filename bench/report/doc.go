@@ -3,12 +3,13 @@
 // browser.
 //
 // Its rules:
-//   - Nothing is left out. Every round is in a median or is listed with the reason why not. A
-//     contender that was left out is listed with its reason. Losses are listed as wins are.
-//   - Rejected and failed rounds enter no median of a table. A ratio of a table divides two medians
-//     of one run. Runs are never mixed.
-//   - Goals are judged by the 95 % interval of the ratios within turns, from all complete rounds. So
-//     which rounds the ideal client rejects decides no verdict.
+//   - Nothing is left out. Every complete round is in a median, and noisy ones are marked. Other
+//     rounds, and contenders that were left out, are listed with the reason. Losses are listed as wins
+//     are.
+//   - A ratio of a table divides two values of one run. Runs are never mixed.
+//   - Goals are judged by the 95 % interval of the ratios within turns.
+//   - A p99 needs 1,000 latencies. It is taken over the latencies of all rounds together, if the rounds
+//     kept them. With fewer it is called the maximum.
 //   - report.md depends on run.json and the rounds alone, so that a test can compare the committed
 //     reports with their rounds.
 //   - Prometheus gets a copy of the run's data, because it changes the folder that it runs on.

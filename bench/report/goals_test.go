@@ -31,6 +31,7 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 	failed := func(round *rundir.Round) { round.Failed = "it ended" }
 	swept := func(round *rundir.Round) { round.Setting = "workers=8" }
 	objects := func(round *rundir.Round) { round.Measured[rundir.Objects] = 100 }
+	many := func(round *rundir.Round) { round.Measured[rundir.Objects] = 1000 }
 	for name, test := range map[string]struct {
 		goal, peer string
 		rounds     [][]rundir.Round
@@ -107,7 +108,7 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 			"4 (3.99 to 4.01, burst n=100, 6 turns)\t= 4\topen"},
 		"half load": {"reaction-p99-half-load", "kube-rs", [][]rundir.Round{
 			of("steady", "load=20", Ours, rundir.Reaction99, 1), of("steady", "load=20", "kube-rs", rundir.Reaction99, 2),
-			of("steady", "load=50", Ours, rundir.Reaction99, 3), of("steady", "load=50", "kube-rs", rundir.Reaction99, 2),
+			with(many, of("steady", "load=50", Ours, rundir.Reaction99, 3)), with(many, of("steady", "load=50", "kube-rs", rundir.Reaction99, 2)),
 		}, "1.5 (steady load=50, only 1 turn)\t<= 1\topen"},
 		"no low load": {"create-to-ready-p50-low-load", "kube-rs", [][]rundir.Round{
 			of("steady", "load=50", Ours, rundir.ReadyMedian, 1), of("steady", "load=50", "kube-rs", rundir.ReadyMedian, 2),

@@ -87,10 +87,14 @@ func (h Heat) Sentence() string {
 	return fmt.Sprintf("Of %d comparisons, Bellerophon is better in %d and worse in %d; %d are undecided.", all, h.Better, h.Worse, h.Undecided)
 }
 
-// firstAsked names the measures of the heat map, in their order.
-var firstAsked = []string{
-	string(rundir.Converge), string(rundir.ReadyMedian), string(rundir.Reaction99), string(rundir.FirstWrite),
-	"contender_cpu_seconds_per_1000", "server_cpu_seconds_per_object", string(rundir.PeakMemory), "writes_per_object",
+// firstAsked returns the names of the measures of the heat map, in their order.
+func firstAsked() []string {
+	names := []string{string(rundir.Converge), string(rundir.ReadyMedian)}
+	for _, tail := range tailsOf(string(rundir.Reaction99)) {
+		names = append(names, tail.name)
+	}
+	return append(names, string(rundir.FirstWrite),
+		"contender_cpu_seconds_per_1000", "server_cpu_seconds_per_object", string(rundir.PeakMemory), "writes_per_object")
 }
 
 // heatOf makes the heat map of a run from all complete rounds.
@@ -118,11 +122,14 @@ func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 	decided := map[string]HeatCell{}
 	for _, kind := range kindsOf(run, complete) {
 		of := ofKind(complete, kind)
-		for _, name := range firstAsked {
+		for _, name := range firstAsked() {
 			by := measureNamed(name)
+			if by.shown != nil && !by.shown(of) {
+				continue
+			}
 			row := HeatRow{Table: kind.String(), Measure: by.title}
 			for _, column := range columns {
-				cell := cellOf(turnsOf(by, of, column.contender, column.warm), turnsOf(by, of, Ours, column.warm))
+				cell := by.cell(turnsOf(by, of, column.contender, column.warm), turnsOf(by, of, Ours, column.warm))
 				row.Cells = append(row.Cells, cell)
 				switch cell.Class() {
 				case "better":
@@ -163,22 +170,21 @@ func (h *Heat) choose(decided map[string]HeatCell) {
 	}
 }
 
-// turnsOf returns the values of one contender by turn.
-func turnsOf(by measure, rounds []rundir.Round, contender string, warm bool) map[int]float64 {
-	values := map[int]float64{}
+// turnsOf returns the rounds of one contender that have a value.
+func turnsOf(by measure, rounds []rundir.Round, contender string, warm bool) turns {
+	its := turns{}
 	for _, round := range rounds {
-		if value, is := by.of(round); is && round.Contender == contender && round.Warm == warm {
-			values[round.Turn] = value
+		if _, has := by.of(round); has && round.Contender == contender && round.Warm == warm {
+			its[round.Turn] = round
 		}
 	}
-	return values
+	return its
 }
 
-func cellOf(theirs, ours map[int]float64) HeatCell {
-	ratios := ratiosOf(theirs, ours)
-	if len(ratios) == 0 {
+func (m measure) cell(theirs, ours turns) HeatCell {
+	is, has := m.ratio(theirs, ours)
+	if !has {
 		return HeatCell{}
 	}
-	is := intervalOf(ratios)
 	return HeatCell{is.median, is.low, is.high, is.turns}
 }

@@ -32,9 +32,15 @@ func intervalOf(values []float64) interval {
 		}
 		medians[i] = rundir.Median(drawn)
 	}
-	slices.Sort(medians)
+	low, high := middle(medians)
+	return interval{rundir.Median(values), low, high, len(values)}
+}
+
+// middle returns the bounds of the middle 95 % of the values of all resamples. It sorts them.
+func middle(values []float64) (low, high float64) {
+	slices.Sort(values)
 	const cut = resamples / 40 // 2.5 % on either side
-	return interval{rundir.Median(values), medians[cut], medians[resamples-1-cut], len(values)}
+	return values[cut], values[resamples-1-cut]
 }
 
 // largestOf returns the largest of at least one value, whose interval is a point.

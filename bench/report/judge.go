@@ -87,7 +87,7 @@ func (g goal) measured(target scenario.Target, run rundir.Run, rounds []rundir.R
 		return cmp.Or(cmp.Compare(g.distance(a.variant), g.distance(b.variant)), byPlace(g.scenarios, a.scenario, b.scenario))
 	})
 	for _, kind := range kinds {
-		is := g.compare(target, kind, ofKind(counting, kind))
+		is := g.compareTails(target, kind, ofKind(counting, kind))
 		if !is.there {
 			continue
 		}
@@ -111,29 +111,49 @@ func (g goal) distance(variant string) float64 {
 	return max(g.N-n, n-g.N)
 }
 
-// compare returns the value of a goal in rounds of one kind.
-func (g goal) compare(target scenario.Target, of kind, rounds []rundir.Round) measurement {
+// compareTails returns the value of a goal in rounds of one kind. If the goal is about a p99, and the rounds
+// have too few latencies for one, it returns the value that stands in, which is not as defined.
+func (g goal) compareTails(target scenario.Target, of kind, rounds []rundir.Round) measurement {
+	by := measureNamed(g.Measure)
+	if by.pooled == "" {
+		return g.compare(by, target, of, rounds)
+	}
+	for _, tail := range tailsOf(by.name) {
+		by := measureNamed(tail.name)
+		if is := g.compare(by, target, of, rounds); is.there {
+			if !tail.isEnough {
+				is.notes, is.asDefined = append(is.notes, by.title), false
+			}
+			return is
+		}
+	}
+	return measurement{}
+}
+
+// compare returns the value of a measure in rounds of one kind.
+func (g goal) compare(by measure, target scenario.Target, of kind, rounds []rundir.Round) measurement {
 	starts := g.Measure == string(rundir.FirstWrite) // A process is cold when it starts.
 	if target.By == scenario.Level || target.By == scenario.Ceiling {
-		ours := g.sampleOf(Ours, rounds, !starts)
+		ours := g.sampleOf(by, Ours, rounds, !starts)
 		switch {
-		case len(ours.values) == 0:
+		case len(ours.turns) == 0:
 			return measurement{}
 		case target.By == scenario.Ceiling:
-			largest := largestOf(ours.all())
+			largest := largestOf(ours.all(by))
 			return measurement{largest, append(ours.notes, "largest value", largest.count()), true, !ours.swept}
 		}
-		median := intervalOf(ours.all())
+		median := intervalOf(ours.all(by))
 		return measurement{median, append(ours.notes, median.count()), true, !ours.swept}
 	}
-	theirs := g.sampleOf(target.Peer, rounds, !starts)
-	ours := g.sampleOf(Ours, rounds, theirs.warm)
-	ratios := ratiosOf(ours.values, theirs.values)
-	if len(ratios) == 0 {
-		return measurement{}
-	}
+	theirs := g.sampleOf(by, target.Peer, rounds, !starts)
+	ours := g.sampleOf(by, Ours, rounds, theirs.warm)
+	over, under := ours, theirs
 	if target.By == scenario.Rate {
-		ratios = ratiosOf(theirs.values, ours.values)
+		over, under = theirs, ours
+	}
+	is, there := by.ratio(over.turns, under.turns)
+	if !there {
+		return measurement{}
 	}
 	// A contender that starts among that many objects reconciles all of them, which warms it up.
 	gotWarm := theirs.warm || (scenario.Named(of.scenario).Starts && variantValue(of.variant, "n") >= warming)
@@ -141,7 +161,6 @@ func (g goal) compare(target scenario.Target, of kind, rounds []rundir.Round) me
 	if isCold {
 		theirs.notes = append(theirs.notes, "the JVM was not warm")
 	}
-	is := intervalOf(ratios)
 	return measurement{is, append(slices.Concat(ours.notes, theirs.notes), is.count()), true, !ours.swept && !theirs.swept && !isCold}
 }
 
@@ -163,16 +182,17 @@ func ratiosOf(over, under map[int]float64) (ratios []float64) {
 
 // sample is the values of a contender's rounds that a goal compares.
 type sample struct {
-	values map[int]float64 // by turn
-	warm   bool
-	swept  bool // not with the default workers and memory
-	notes  []string
+	turns turns
+	warm  bool
+	swept bool // not with the default workers and memory
+	notes []string
 }
 
 // all returns the values in the order of their turns.
-func (s sample) all() (values []float64) {
-	for _, turn := range slices.Sorted(maps.Keys(s.values)) {
-		values = append(values, s.values[turn])
+func (s sample) all(by measure) (values []float64) {
+	of := by.values(s.turns)
+	for _, turn := range slices.Sorted(maps.Keys(of)) {
+		values = append(values, of[turn])
 	}
 	return values
 }
@@ -199,25 +219,23 @@ func (i interval) spread() []string {
 
 // sampleOf returns the rounds of one setting. It prefers the default setting, then the requested
 // warmth, then the setting with the most rounds.
-func (g goal) sampleOf(contender string, rounds []rundir.Round, warm bool) sample {
-	by := measureNamed(g.Measure)
+func (g goal) sampleOf(by measure, contender string, rounds []rundir.Round, warm bool) sample {
 	type side struct {
 		setting string
 		warm    bool
 	}
-	values := map[side]map[int]float64{}
+	found := map[side]turns{}
 	var sides []side
 	for _, round := range rounds {
-		value, is := by.of(round)
-		if round.Contender != contender || !is {
+		if _, has := by.of(round); round.Contender != contender || !has {
 			continue
 		}
 		of := side{round.Setting, round.Warm}
-		if values[of] == nil {
-			values[of] = map[int]float64{}
+		if found[of] == nil {
+			found[of] = turns{}
 			sides = append(sides, of)
 		}
-		values[of][round.Turn] = value
+		found[of][round.Turn] = round
 	}
 	if len(sides) == 0 {
 		return sample{}
@@ -232,9 +250,9 @@ func (g goal) sampleOf(contender string, rounds []rundir.Round, warm bool) sampl
 		return points
 	}
 	best := slices.MaxFunc(sides, func(a, b side) int {
-		return cmp.Or(cmp.Compare(points(a), points(b)), cmp.Compare(len(values[a]), len(values[b])))
+		return cmp.Or(cmp.Compare(points(a), points(b)), cmp.Compare(len(found[a]), len(found[b])))
 	})
-	taken := sample{values: values[best], warm: best.warm, swept: !isDefault(best.setting)}
+	taken := sample{turns: found[best], warm: best.warm, swept: !isDefault(best.setting)}
 	if taken.swept {
 		taken.notes = []string{contender + " " + best.setting}
 	}

@@ -97,7 +97,7 @@ func limitedOf(name string, rounds []rundir.Round) Limited {
 		switch {
 		case round.Failed != "":
 			failed[size] = true
-		case round.Counts():
+		case round.IsComplete():
 			counting[size] = append(counting[size], round)
 		}
 	}

@@ -27,15 +27,19 @@ type measure struct {
 	isFact          bool   // it describes the round and is not compared
 	// of returns the value of a round, and whether the round has one.
 	of func(rundir.Round) (float64, bool)
+	// pooled names the samples of a measure that is a p99 of all rounds. Its value of one round is not used.
+	pooled rundir.Measure
+	// shown reports whether tables have the measure if rounds have values. nil means yes.
+	shown func([]rundir.Round) bool
 }
 
 // measures lists all columns in the order of the tables.
-var measures = []measure{
+var measures = slices.Concat([]measure{
 	timed("converge", rundir.Converge),
 	timed("create to Ready, or change to repair, median", rundir.ReadyMedian),
-	timed("create to Ready, or change to repair, p99", rundir.Ready99),
+}, tails("create to Ready, or change to repair", rundir.Ready99), []measure{
 	timed("reaction, median", rundir.ReactionMedian),
-	timed("reaction, p99", rundir.Reaction99),
+}, tails("reaction", rundir.Reaction99), []measure{
 	timed("exec to first write", rundir.FirstWrite),
 	timed("exec to settled", rundir.Settled),
 	perObject("contender_cpu_seconds_per_1000", "contender's CPU time per 1,000 objects", inSeconds, rundir.ContenderCPU, 1000),
@@ -73,7 +77,7 @@ var measures = []measure{
 	fact("objects offered per second", plainNumber, rundir.OfferedRate),
 	fact("window of CPU, requests and bytes", inSeconds, rundir.Window),
 	fact("ideal client's time before the round: the speed of the machine", inSeconds, rundir.IdealConverge),
-}
+})
 
 func timed(title string, of rundir.Measure) measure {
 	return measure{name: string(of), title: title, unit: inSeconds, larger: "slower", smaller: "faster", of: plain(of)}

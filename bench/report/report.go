@@ -105,7 +105,7 @@ func fullest(groups []group) []group {
 // counting returns how many rounds count.
 func counting(rounds []rundir.Round) (count int) {
 	for _, round := range rounds {
-		if round.Counts() {
+		if round.IsComplete() {
 			count++
 		}
 	}

@@ -124,7 +124,7 @@ func fate(round rundir.Round) string {
 	switch {
 	case round.Failed != "":
 		return " (failed)"
-	case round.Rejected != "":
+	case !round.IsComplete():
 		return " (rejected)"
 	}
 	return ""

@@ -18,16 +18,17 @@ const Ours = "bellerophon"
 type Summary struct {
 	Run    rundir.Run `json:"run"`
 	Rounds int        `json:"rounds"`         // all completed rounds
-	Counts int        `json:"roundsCounting"` // rounds in the medians
+	Counts int        `json:"roundsCounting"` // complete rounds: all of them are in the medians
 	Heat   Heat       `json:"heat"`
 	Goals  []Goal     `json:"goals"`
 	Reads  string     `json:"reads"`            // how this run counts reads
+	Tails  string     `json:"tails"`            // what this run kept of its latencies
 	Losses []Finding  `json:"losses"`           // where Bellerophon's median is worse
 	Wins   []Finding  `json:"wins"`             // where it is better
 	Limits []Limits   `json:"limits,omitempty"` // one per scenario with memory limits
 	Tables []Table    `json:"tables"`           // in the requested order of the scenarios
 	Left   []Left     `json:"leftOut"`
-	Noisy  []Left     `json:"noisy"` // rounds that count although the machine was busy
+	Noisy  []Left     `json:"noisy"` // complete rounds during which the machine may have been busy
 }
 
 // Table is one scenario in one variant.
@@ -80,7 +81,7 @@ type Finding struct {
 	Table, Measure, Contender, Verdict string
 }
 
-// Left is a round that does not count, or that counts although it is noisy.
+// Left is a round that is not complete, or a complete one that is noisy.
 type Left struct {
 	Round, Fate, Reason string
 }
@@ -94,10 +95,10 @@ func Summarize(run rundir.Run, rounds []rundir.Round) Summary {
 		switch {
 		case round.Failed != "":
 			summary.Left = append(summary.Left, Left{name, "failed", round.Failed})
-		case round.Rejected != "":
+		case !round.IsComplete():
 			summary.Left = append(summary.Left, Left{name, "rejected", round.Rejected})
-		case round.Noisy != "":
-			summary.Noisy = append(summary.Noisy, Left{name, "noisy", round.Noisy})
+		case round.Noise() != "":
+			summary.Noisy = append(summary.Noisy, Left{name, "noisy", round.Noise()})
 			counting = append(counting, round)
 		default:
 			counting = append(counting, round)
@@ -105,7 +106,7 @@ func Summarize(run rundir.Run, rounds []rundir.Round) Summary {
 	}
 	summary.Counts = len(counting)
 	summary.Limits = limitsOf(run, rounds)
-	summary.Reads = whatReadsAre(rounds)
+	summary.Reads, summary.Tails = whatReadsAre(rounds), whatTailsAre(rounds)
 	for _, kind := range kindsOf(run, counting) {
 		table := Table{Scenario: kind.scenario, Variant: kind.variant}
 		for _, measure := range measures {
@@ -207,22 +208,25 @@ func compare(by measure, run rundir.Run, rounds []rundir.Round) Block {
 		contender, setting string
 		warm               bool
 	}
-	values, noisy := map[side][]float64{}, map[side]int{}
+	its, noisy := map[side][]rundir.Round{}, map[side]int{}
 	for _, round := range rounds {
-		if value, is := by.of(round); is {
+		if _, has := by.of(round); has && (by.shown == nil || by.shown(rounds)) {
 			of := side{round.Contender, round.Setting, round.Warm}
-			values[of] = append(values[of], value)
-			if round.Noisy != "" {
+			its[of] = append(its[of], round)
+			if round.Noise() != "" {
 				noisy[of]++
 			}
 		}
 	}
 	block := Block{Name: by.name, Title: by.title, Unit: string(by.unit), IsFact: by.isFact}
 	order := append([]string{Ours}, run.Contenders...)
-	for _, of := range slices.SortedFunc(maps.Keys(values), func(a, b side) int {
+	for _, of := range slices.SortedFunc(maps.Keys(its), func(a, b side) int {
 		return cmp.Or(byPlace(order, a.contender, b.contender), bySetting(a.setting, b.setting), byWarmth(a.warm, b.warm))
 	}) {
-		measured := statisticOf(values[of])
+		measured, is := by.statistic(its[of])
+		if !is {
+			continue
+		}
 		block.Rows = append(block.Rows, Row{
 			Label: label(of.contender, of.setting, of.warm), Contender: of.contender, Setting: of.setting, Warm: of.warm, Measured: measured, Noisy: noisy[of],
 			Median: by.unit.write(measured.Median), Spread: by.unit.write(measured.Min) + " to " + by.unit.write(measured.Max),

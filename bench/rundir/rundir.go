@@ -49,8 +49,10 @@ type Round struct {
 	Warm      bool      `json:"warm"`    // measured after a warm-up
 	Start     time.Time `json:"start"`
 	End       time.Time `json:"end"`
+	Exec      time.Time `json:"exec,omitzero"` // the last start of the contender's process
 	Measured  Measured  `json:"measured"`
-	Rejected  string    `json:"rejected,omitempty"` // why the round does not count
+	Samples   Samples   `json:"samples,omitempty"`
+	Rejected  string    `json:"rejected,omitempty"` // why the harness could not complete the round
 	Failed    string    `json:"failed,omitempty"`   // why the contender did not complete the scenario
 	Noisy     string    `json:"noisy,omitempty"`    // why the round may be unreliable; it counts
 }
@@ -58,6 +60,10 @@ type Round struct {
 // Measured holds the measurements of a round. A measurement that the scenario does not make is
 // absent.
 type Measured map[Measure]float64
+
+// Samples holds all latencies of a round, by the measure of their p99: Reaction99 or Ready99. Rounds of
+// before 25 November 2026 have the p99 in Measured instead, and no samples.
+type Samples map[Measure]Histogram
 
 // ID returns the name of the round's files.
 func (r Round) ID() string {
@@ -73,16 +79,22 @@ func (r Round) ID() string {
 	}, name)
 }
 
-// Counts reports whether the round enters the medians.
-func (r Round) Counts() bool { return r.Rejected == "" && r.Failed == "" }
-
-// MachineMoved begins Rejected or Noisy of a round before which an ideal client took an unusual time.
+// MachineMoved begins Noisy of a round before which an ideal client took an unusual time. Rounds of before
+// 25 November 2026 have that in Rejected.
 const MachineMoved = "the ideal client took "
 
-// IsComplete reports whether the round counts, or only the speed of the machine speaks against it. Two
-// rounds of one turn can be compared although that speed differs from other turns.
+// IsComplete reports whether the scenario was completed, whatever the speed of the machine was. All
+// complete rounds count.
 func (r Round) IsComplete() bool {
 	return r.Failed == "" && (r.Rejected == "" || strings.HasPrefix(r.Rejected, MachineMoved))
+}
+
+// Noise returns why a complete round may be unreliable, or "".
+func (r Round) Noise() string {
+	if r.Noisy == "" && r.IsComplete() {
+		return r.Rejected
+	}
+	return r.Noisy
 }
 
 // Measure names a measurement. The unit is in the name; seconds and bytes are SI.

@@ -28,19 +28,19 @@ func addTraffic(measured rundir.Measured, record proxy.Record, started, from, to
 	}
 }
 
-// addReactions adds the quantiles of the reactions to the events of a trigger.
-func addReactions(measured rundir.Measured, record proxy.Record, by trigger) {
+// addReactions adds the reactions to the events of a trigger.
+func addReactions(measured rundir.Measured, samples rundir.Samples, record proxy.Record, by trigger) {
 	reactions, unanswered := reactionsIn(record, by)
 	measured[rundir.Unanswered] = float64(unanswered)
 	if len(reactions) > 0 {
 		measured[rundir.ReactionMedian] = quantile(reactions, 0.5).Seconds()
-		measured[rundir.Reaction99] = quantile(reactions, 0.99).Seconds()
+		samples[rundir.Reaction99] = rundir.HistogramOf(reactions)
 	}
 }
 
 // addLatencies adds how long objects took to reach their wanted numbers on a board: each object
 // since its own time, and all of them since the first request.
-func addLatencies(measured rundir.Measured, b *board, began time.Time, since map[types.NamespacedName]time.Time) {
+func addLatencies(measured rundir.Measured, samples rundir.Samples, b *board, began time.Time, since map[types.NamespacedName]time.Time) {
 	latencies := make([]time.Duration, 0, len(since))
 	var last time.Time
 	for name, from := range since {
@@ -58,7 +58,7 @@ func addLatencies(measured rundir.Measured, b *board, began time.Time, since map
 	if len(latencies) > 0 {
 		measured[rundir.Converge] = last.Sub(began).Seconds()
 		measured[rundir.ReadyMedian] = quantile(latencies, 0.5).Seconds()
-		measured[rundir.Ready99] = quantile(latencies, 0.99).Seconds()
+		samples[rundir.Ready99] = rundir.HistogramOf(latencies)
 	}
 }
 

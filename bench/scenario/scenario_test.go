@@ -254,11 +254,14 @@ func TestLatenciesLeaveOutWhatWasDeletedBeforeAndSayHowMany(t *testing.T) {
 			b.mark(one, 1, start.Add(4*time.Second))
 		}
 	}
-	measured := rundir.Measured{}
-	addLatencies(measured, b, start, since)
-	want := rundir.Measured{rundir.Objects: 3, rundir.Unfinished: 1, rundir.Converge: 4, rundir.ReadyMedian: 3, rundir.Ready99: 4}
+	measured, samples := rundir.Measured{}, rundir.Samples{}
+	addLatencies(measured, samples, b, start, since)
+	want := rundir.Measured{rundir.Objects: 3, rundir.Unfinished: 1, rundir.Converge: 4, rundir.ReadyMedian: 3}
 	if fmt.Sprint(measured) != fmt.Sprint(want) {
 		t.Errorf("measured %v, want %v", measured, want)
+	}
+	if bars := samples[rundir.Ready99].Bars(); len(bars) != 3 || bars[0].Latency.Round(time.Second/100) != 2*time.Second || bars[2].Latency.Round(time.Second/100) != 4*time.Second {
+		t.Errorf("the samples are %v, want 2, 3 and 4 s", bars)
 	}
 }
 

@@ -17,7 +17,7 @@ func (w *World) measureStart(ctx context.Context, awaited, n int) (rundir.Measur
 	if err != nil {
 		return nil, err
 	}
-	win := &window{world: w, from: w.started, server: server}
+	win := &window{world: w, from: w.Exec, server: server}
 	if err := w.converge(ctx, w.Judge.finished, "finished", awaited, n-awaited); err != nil {
 		return nil, err
 	}
@@ -25,6 +25,6 @@ func (w *World) measureStart(ctx context.Context, awaited, n int) (rundir.Measur
 		return nil, err
 	}
 	measured := rundir.Measured{rundir.Objects: float64(n)}
-	addStart(measured, w.Proxy.Record(), w.started)
+	addStart(measured, w.Proxy.Record(), w.Exec)
 	return measured, win.close(measured)
 }

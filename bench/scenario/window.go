@@ -57,7 +57,7 @@ func (win *window) close(measured rundir.Measured) error {
 	measured[rundir.PeakMemory] = float64(contender.Peak)
 	measured[rundir.SettledMemory] = float64(contender.Resident)
 	measured[rundir.Window] = to.Sub(win.from).Seconds()
-	addTraffic(measured, win.world.Proxy.Record(), win.world.started, win.from, to)
+	addTraffic(measured, win.world.Proxy.Record(), win.world.Exec, win.from, to)
 	return nil
 }
 
@@ -70,9 +70,10 @@ func (win *window) closeLoad(ctx context.Context, b *board, what string, n int, 
 	if err := win.world.convergeAndSettle(ctx, b, what, n); err != nil {
 		return nil, err
 	}
-	measured := rundir.Measured{}
-	addLatencies(measured, b, win.from, since)
-	addReactions(measured, win.world.Proxy.Record(), by)
+	measured, samples := rundir.Measured{}, rundir.Samples{}
+	addLatencies(measured, samples, b, win.from, since)
+	addReactions(measured, samples, win.world.Proxy.Record(), by)
+	win.world.Samples = samples
 	return measured, win.close(measured)
 }
 

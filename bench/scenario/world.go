@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
@@ -39,8 +40,11 @@ type World struct {
 	// Progress receives the current step and its progress. total is 0 if it is unknown.
 	Progress func(what string, done, total int)
 
+	// Exec is when the contender was last started, and Samples holds the latencies. Run sets both.
+	Exec    time.Time
+	Samples rundir.Samples
+
 	process Process
-	started time.Time
 	guard   *lifecycle.Group
 }
 
@@ -63,7 +67,7 @@ func failed(ctx context.Context, err error) error {
 // start starts the contender. The returned context is cancelled when the contender ends.
 func (w *World) start(ctx context.Context) (context.Context, error) {
 	w.Progress("starting the contender", 0, 0)
-	w.started = time.Now()
+	w.Exec = time.Now()
 	process, err := w.Start(ctx)
 	if err != nil {
 		return nil, failed(ctx, err)

@@ -19,6 +19,7 @@ const peer = "sigs.k8s.io/controller-runtime"
 var forProgramsOnly = []string{
 	peer,
 	"helm.sh/",
+	"github.com/HdrHistogram/",
 	"github.com/Masterminds/",
 	"github.com/chromedp/",
 	"github.com/gobwas/",
