@@ -17,7 +17,7 @@ func newRun() *cobra.Command {
 		Short: "Run contenders through scenarios and write the outcome to a folder",
 		Long: `Run measures contenders in scenarios, each round on its own API server, and writes the
 outcome to a folder. An interrupted run resumes when it is started again with the same flags.
---contenders may differ then, and --turns may be higher.
+--contenders may differ then, and without --until, --turns may be higher.
 
 Before anything is timed, each build of a contender is checked once against bench/contract.md.
 The check takes 1 to 3 minutes per contender. A contender is left out if it fails the check,
@@ -47,11 +47,12 @@ stand for all scenarios in the sizes of CI, of make bench and of make bench-medi
 	flags.StringVar(&options.Conformance, "conformance", "check", "check: check the contenders whose current build was not checked yet; skip: check none")
 	flags.BoolVar(&options.Full, "full", false, "use the large sizes of the scenarios; they take hours")
 	flags.IntVar(&options.Turns, "turns", 2, "how often everything is measured, alternately forwards and backwards: 1 to 100")
+	flags.StringVar(&options.Until, "until", "", "a measure and a width, such as converge_seconds=0.1: give a scenario no further turn after 8 turns or more if the 95 % intervals of its ratios are that narrow; --turns is then the largest number")
 	flags.StringVar(&options.Workers, "workers", "", "numbers of concurrent reconciles, such as 1,8,32: measure bursts and steady loads with each, and with the defaults")
 	flags.StringVar(&options.Memory, "memory", "", "memory limits, such as 512Mi,256Mi: measure bursts and returns with each, and with the defaults")
 	flags.BoolVar(&options.Warm, "warm", false, "measure bursts and steady loads a second time, after a warm-up of 5,000 reconciles, for contenders in Java and for Bellerophon")
 	flags.DurationVar(&options.Limit, "limit", 0, "start no round that would not end within this time, such as 14m; 0 means no limit")
-	flags.IntVar(&options.Ideal, "ideal", 50, "how many objects the ideal client creates in each round: 0 to 1000; with 0 it does not run, and no round is rejected")
+	flags.IntVar(&options.Ideal, "ideal", 50, "how many objects the ideal client creates in each round: 0 to 1000; with 0 it does not run, and no round is marked as noisy")
 	flags.Float64Var(&options.Tolerance, "tolerance", 0.1, "by how much the ideal client's time may differ from the median before a round is marked as noisy")
 	return command
 }

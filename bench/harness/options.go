@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/contender"
+	"github.com/bellerophon-io/bellerophon/bench/report"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,8 +30,12 @@ type Options struct {
 	// Conformance is "check" or "skip". With "check", contenders without a recorded pass are
 	// checked before anything is timed, and contenders that fail are left out.
 	Conformance string
-	// Turns is how often everything is measured: 1 to 100.
+	// Turns is how often everything is measured: 1 to 100. With Until it is the largest number, from 8.
 	Turns int
+	// Until is a measure of the report and a width from 0.01 to 1, such as converge_seconds=0.1, or
+	// empty. A scenario gets no further turn when it has had 8 and the 95 % interval of each ratio to
+	// Bellerophon is at most that wide, as a share of the ratio.
+	Until string
 	// Workers lists numbers of concurrent reconciles, separated by commas: 1 to 1024 each. They are
 	// measured in addition to the defaults. It may be empty.
 	Workers string
@@ -77,6 +82,7 @@ type choice struct {
 	scenarios  []scenario.Chosen
 	workers    []setting
 	limits     []setting
+	until      rundir.Until // zero without such a rule
 }
 
 // complete validates and parses the options.
@@ -113,6 +119,9 @@ func (o Options) complete() (*choice, error) {
 	if at := slices.IndexFunc(c.scenarios, func(s scenario.Chosen) bool { return s.Paced }); o.Ideal == 0 && at >= 0 {
 		return nil, fmt.Errorf("--ideal is 0, but %s needs the rate of the ideal client; leave one of them out", c.scenarios[at].Name)
 	}
+	if err := c.parseUntil(); err != nil {
+		return nil, err
+	}
 	for text := range listed(o.Workers) {
 		workers, err := strconv.Atoi(text)
 		if err != nil || workers < 1 || workers > 1024 {
@@ -128,6 +137,27 @@ func (o Options) complete() (*choice, error) {
 		c.limits = append(c.limits, setting{memory: limit.Value()})
 	}
 	return c, nil
+}
+
+// parseUntil parses the rule by which scenarios end.
+func (c *choice) parseUntil() error {
+	if c.Until == "" {
+		return nil
+	}
+	measure, text, _ := strings.Cut(c.Until, "=")
+	width, err := strconv.ParseFloat(text, 64)
+	switch {
+	case !report.IsCompared(measure):
+		return fmt.Errorf("--until has the measure %q; allowed are the names of measures that reports compare, such as converge_seconds or peak_rss_bytes", measure)
+	case err != nil || !(width >= 0.01 && width <= 1):
+		return fmt.Errorf("--until has the width %q; allowed is 0.01 to 1", text)
+	case c.Turns < fewestTurns:
+		return fmt.Errorf("--turns is %d; with --until it is the largest number of turns, and allowed is %d to 100", c.Turns, fewestTurns)
+	case !slices.ContainsFunc(c.contenders, func(one contender.Contender) bool { return one.Name == report.Ours }):
+		return fmt.Errorf("--until needs ratios to %s, which --contenders leaves out", report.Ours)
+	}
+	c.until = rundir.Until{Measure: measure, Width: width, Minimum: fewestTurns}
+	return nil
 }
 
 // listed returns the parts of a list that are separated by commas, without empty ones.

@@ -38,6 +38,13 @@ func (p *progress) expect(turns [][]planned) {
 	}
 }
 
+// unexpect takes the rounds of the turns from the total.
+func (p *progress) unexpect(turns [][]planned) {
+	for _, turn := range turns {
+		p.total -= len(turn)
+	}
+}
+
 func (p *progress) begin(planned planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

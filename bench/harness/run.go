@@ -6,21 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bench/conformance"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
-	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 )
 
@@ -102,7 +97,19 @@ func (r *run) rounds(ctx context.Context) error {
 	// One turn covers all scenarios before the next starts. So a run that ends early has rounds of
 	// each scenario.
 	for turn := range r.Turns {
-		for _, g := range groups {
+		for i, g := range groups {
+			if turn >= len(g.turns) {
+				continue
+			}
+			narrow, err := r.isNarrow(g, turn)
+			if err != nil {
+				return err
+			}
+			if narrow {
+				r.show.unexpect(g.turns[turn:])
+				groups[i].turns = g.turns[:turn]
+				continue
+			}
 			if err := r.turn(ctx, g.turns[turn]); err != nil {
 				return errors.Join(err, r.judgeAll(groups))
 			}
@@ -172,102 +179,6 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 		return nil, errors.New("no contender can run on this machine; the lines above say what each needs")
 	}
 	return skipped, nil
-}
-
-// begin writes run.json. If the folder already has one, its flags must be the same, except that the
-// contenders may differ and the turns may be more; begin then updates it.
-func (r *run) begin(skipped map[string]string) error {
-	described := rundir.Run{
-		Started: time.Now(), Machine: scenario.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
-		Builds: map[string]string{}, Skipped: skipped, Turns: r.Turns, Flags: r.flags(),
-	}
-	described.Machine["etcd"] = "does not sync its data to disk"
-	for _, c := range r.contenders {
-		described.Contenders = append(described.Contenders, c.Name)
-		described.Versions[c.Name] = r.programs[c.Name].Version
-		described.Builds[c.Name] = r.programs[c.Name].Identity
-	}
-	for _, s := range r.scenarios {
-		described.Scenarios = append(described.Scenarios, s.Name+" "+s.String())
-	}
-	before, err := rundir.ReadRun(r.Dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return rundir.WriteRun(r.Dir, described)
-	case err != nil:
-		return err
-	case !slices.Equal(lasting(before.Flags), lasting(described.Flags)) || r.Turns < before.Turns:
-		return fmt.Errorf("--out %s has a run with other flags, %q; to resume it, only --contenders may differ, and --turns may be higher; or give another folder",
-			r.Dir, before.Flags)
-	}
-	before.Turns = r.Turns
-	before.Skipped = alsoSkipped(before.Skipped, skipped, described.Contenders)
-	for _, note := range described.Notes {
-		if !slices.Contains(before.Notes, note) {
-			before.Notes = append(before.Notes, note)
-		}
-	}
-	for _, name := range described.Contenders {
-		if was := before.Builds[name]; was != "" && was != described.Builds[name] {
-			return fmt.Errorf("--out %s has rounds of another build of %s, %s, and medians would mix both builds; give another folder, or leave the contender out with --contenders",
-				r.Dir, name, before.Versions[name])
-		}
-		if !slices.Contains(before.Contenders, name) {
-			before.Contenders = append(before.Contenders, name)
-			before.Versions[name], before.Builds[name], before.Resync[name] = described.Versions[name], described.Builds[name], described.Resync[name]
-		}
-	}
-	before.Flags = described.Flags
-	if r.Options.Contenders != "all" {
-		before.Flags[0] = contendersFlag + strings.Join(before.Contenders, ",")
-	}
-	return rundir.WriteRun(r.Dir, before)
-}
-
-// alsoSkipped returns the contenders that are left out: the earlier ones that do not take part now,
-// and the current ones.
-func alsoSkipped(before, now map[string]string, there []string) map[string]string {
-	skipped := map[string]string{}
-	maps.Copy(skipped, before)
-	for _, name := range there {
-		delete(skipped, name)
-	}
-	maps.Copy(skipped, now)
-	return skipped
-}
-
-const (
-	contendersFlag = "--contenders="
-	turnsFlag      = "--turns="
-)
-
-// lasting returns the flags that must stay the same when a run resumes.
-func lasting(flags []string) []string {
-	return slices.DeleteFunc(slices.Clone(flags), func(flag string) bool {
-		return strings.HasPrefix(flag, contendersFlag) || strings.HasPrefix(flag, turnsFlag)
-	})
-}
-
-// flags returns the flags that repeat the run, the contenders first.
-func (r *run) flags() []string {
-	flags := []string{contendersFlag + r.Options.Contenders, "--scenarios=" + r.Options.Scenarios, fmt.Sprint(turnsFlag, r.Turns), fmt.Sprint("--ideal=", r.Ideal),
-		fmt.Sprint("--tolerance=", r.Tolerance)}
-	if r.Workers != "" {
-		flags = append(flags, "--workers="+r.Workers)
-	}
-	if r.Memory != "" {
-		flags = append(flags, "--memory="+r.Memory)
-	}
-	if r.Conformance == skipConformance {
-		flags = append(flags, "--conformance="+skipConformance)
-	}
-	if r.Full {
-		flags = append(flags, "--full")
-	}
-	if r.Warm {
-		flags = append(flags, "--warm")
-	}
-	return flags
 }
 
 func (r *run) turn(ctx context.Context, turn []planned) error {

@@ -97,24 +97,36 @@ func firstAsked() []string {
 		"contender_cpu_seconds_per_1000", "server_cpu_seconds_per_object", string(rundir.PeakMemory), "writes_per_object")
 }
 
-// heatOf makes the heat map of a run from all complete rounds.
-func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
-	type side struct {
-		contender string
-		warm      bool
-	}
-	complete := slices.DeleteFunc(slices.Clone(rounds), func(round rundir.Round) bool {
+// column is a contender of the heat map, cold or warm.
+type column struct {
+	contender string
+	warm      bool
+}
+
+// compared returns the complete rounds of operators with their default settings.
+func compared(rounds []rundir.Round) []rundir.Round {
+	return slices.DeleteFunc(slices.Clone(rounds), func(round rundir.Round) bool {
 		return !round.IsComplete() || !isDefault(round.Setting) || round.Contender == "ideal"
 	})
-	taking := map[side]bool{}
-	for _, round := range complete {
+}
+
+// columnsOf returns the contenders that Bellerophon is compared with, in the order of the run.
+func columnsOf(run rundir.Run, rounds []rundir.Round) []column {
+	taking := map[column]bool{}
+	for _, round := range rounds {
 		if round.Contender != Ours {
-			taking[side{round.Contender, round.Warm}] = true
+			taking[column{round.Contender, round.Warm}] = true
 		}
 	}
-	columns := slices.SortedFunc(maps.Keys(taking), func(a, b side) int {
+	return slices.SortedFunc(maps.Keys(taking), func(a, b column) int {
 		return cmp.Or(byPlace(run.Contenders, a.contender, b.contender), byWarmth(a.warm, b.warm))
 	})
+}
+
+// heatOf makes the heat map of a run from all complete rounds.
+func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
+	complete := compared(rounds)
+	columns := columnsOf(run, complete)
 	heat := Heat{}
 	for _, column := range columns {
 		heat.Contenders = append(heat.Contenders, label(column.contender, "", column.warm))

@@ -22,6 +22,7 @@ type Summary struct {
 	Heat   Heat       `json:"heat"`
 	Goals  []Goal     `json:"goals"`
 	Reads  string     `json:"reads"`            // how this run counts reads
+	Ended  string     `json:"ended,omitempty"`  // the rule by which scenarios ended, and when they did
 	Tails  string     `json:"tails"`            // what this run kept of its latencies
 	Losses []Finding  `json:"losses"`           // where Bellerophon's median is worse
 	Wins   []Finding  `json:"wins"`             // where it is better
@@ -106,7 +107,7 @@ func Summarize(run rundir.Run, rounds []rundir.Round) Summary {
 	}
 	summary.Counts = len(counting)
 	summary.Limits = limitsOf(run, rounds)
-	summary.Reads, summary.Tails = whatReadsAre(rounds), whatTailsAre(rounds)
+	summary.Ended, summary.Reads, summary.Tails = howScenariosEnded(run, rounds), whatReadsAre(rounds), whatTailsAre(rounds)
 	for _, kind := range kindsOf(run, counting) {
 		table := Table{Scenario: kind.scenario, Variant: kind.variant}
 		for _, measure := range measures {

@@ -219,7 +219,9 @@ func whatTailsAre(rounds []rundir.Round) string {
 	case has(func(round rundir.Round) bool { return len(round.Samples) > 0 }):
 		return "A p99 needs 1,000 latencies or more. It is the p99 of the latencies of all rounds together, and its spread is the 95 % interval " +
 			"of a bootstrap that draws rounds. With fewer latencies, tables show the maximum of each round."
-	case has(func(round rundir.Round) bool { return round.Measured[rundir.Reaction99] > 0 || round.Measured[rundir.Ready99] > 0 }):
+	case has(func(round rundir.Round) bool {
+		return round.Measured[rundir.Reaction99] > 0 || round.Measured[rundir.Ready99] > 0
+	}):
 		return "This run kept no latencies, only the 99th percentile of each round. So latencies of several rounds cannot be put together, " +
 			"and the titles of the measures say how many a round had: 1,000 or more (p99), 99 or fewer (the maximum), or a number between these."
 	}

@@ -37,6 +37,14 @@ type Run struct {
 	Skipped    map[string]string `json:"skipped"`    // contenders that were left out, and why
 	Scenarios  []string          `json:"scenarios"`  // in the order asked for, each with its variant
 	Turns      int               `json:"turns"`
+	Until      Until             `json:"until,omitzero"` // if set, Turns is the largest number of turns
+}
+
+// Until is the rule by which a scenario gets no further turn. It is fixed before the run starts.
+type Until struct {
+	Measure string  `json:"measure"` // a measure of package report
+	Width   float64 `json:"width"`   // largest width of the 95 % intervals of all ratios to Bellerophon, as a share of the ratio
+	Minimum int     `json:"minimum"` // fewest turns
 }
 
 // Round is one measurement of one contender in one scenario.
