@@ -1,14 +1,28 @@
 package contender
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
+)
+
+// The settings that contenders share by default.
+const (
+	noLimit  = "none"
+	governed = "1, or all while busy"
+	allCores = "all"
+	// javaHeap is the default of Java's -Xmx.
+	javaHeap = "a quarter of the machine"
+)
 
 // all is the table of contenders, in report order. A new contender is one entry here and its program, a
 // folder in bench/peers.
 var all = []Contender{
 	{
 		Name: "bellerophon", Warmed: true, Resync: "none",
-		Look:   Look{Light: "#0072B2", Dark: "#56B4E9"},
-		recipe: goProgram{folder: "bellerophon", pkg: "./bellerophon-operator", arguments: bellerophonArguments},
+		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: governed},
+		Look:     Look{Light: "#0072B2", Dark: "#56B4E9"},
+		recipe:   goProgram{folder: "bellerophon", pkg: "./bellerophon-operator", arguments: bellerophonArguments},
 		Series: map[string]string{
 			"bench:events:rate": `sum by (contender) (rate(bellerophon_stage_items_total{stage="debounce",direction="in"}[5s]))`,
 			"bench:objects":     `sum by (contender) (bellerophon_cache_objects{kind=~"BellerophonSimple[.].*"})`,
@@ -16,42 +30,48 @@ var all = []Contender{
 	},
 	{
 		Name: "controller-runtime", Resync: "10 h (cache.Options.SyncPeriod, its default)",
-		Look:   Look{Light: "#D55E00", Dark: "#F07A2B"},
-		recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"},
+		Defaults: rundir.Settings{Workers: "1", HeapLimit: noLimit, Processors: allCores},
+		Look:     Look{Light: "#D55E00", Dark: "#F07A2B"},
+		recipe:   goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"},
 	},
 	{
-		Name: "controller-runtime-tuned", Resync: "10 h (cache.Options.SyncPeriod, its default)",
-		Look: Look{Light: "#B97900", Dark: "#E69F00", Dash: []int{8, 3}},
+		Name: "controller-runtime-tuned", Framework: "controller-runtime", Form: Tuned, Resync: "10 h (cache.Options.SyncPeriod, its default)",
+		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: allCores},
+		Look:     Look{Light: "#B97900", Dark: "#E69F00", Dash: []int{8, 3}},
 		recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
 			arguments: func(Settings) []string { return []string{"--tuned"} }},
 	},
 	{
-		Name: "controller-runtime-equal", Resync: "10 h (cache.Options.SyncPeriod, its default)",
-		Look: Look{Light: "#8C6D1F", Dark: "#D9B44A", Dash: []int{2, 2}},
+		Name: "controller-runtime-equal", Framework: "controller-runtime", Form: Equal, Resync: "10 h (cache.Options.SyncPeriod, its default)",
+		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: governed},
+		Look:     Look{Light: "#8C6D1F", Dark: "#D9B44A", Dash: []int{2, 2}},
 		recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
 			arguments: func(Settings) []string { return []string{"--equal"} }},
 	},
 	{
 		Name: "kube-rs", NoHeapLimit: "its runtime has no heap limit",
-		Resync: "1 h (each object is requeued that long after a success, as the documentation of Action::requeue recommends)",
-		Look:   Look{Light: "#B0568C", Dark: "#E19BC4", Dash: []int{10, 3, 2, 3}},
-		recipe: cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube"},
-		Series: kubeSeries,
+		Resync:   "1 h (each object is requeued that long after a success, as the documentation of Action::requeue recommends)",
+		Defaults: rundir.Settings{Workers: "no limit", HeapLimit: noLimit, Processors: allCores},
+		Look:     Look{Light: "#B0568C", Dark: "#E19BC4", Dash: []int{10, 3, 2, 3}},
+		recipe:   cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube"},
+		Series:   kubeSeries,
 	},
 	{
-		Name: "kube-rs-equal", NoHeapLimit: "its runtime has no heap limit",
-		Resync: "1 h (each object is requeued that long after a success, as the documentation of Action::requeue recommends)",
-		Look:   Look{Light: "#8E3B6E", Dark: "#C77BA8", Dash: []int{4, 2, 1, 2}},
-		recipe: cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube", arguments: []string{"--equal"}},
-		Series: kubeSeries,
+		Name: "kube-rs-equal", Framework: "kube-rs", Form: Equal, NoHeapLimit: "its runtime has no heap limit",
+		Resync:   "1 h (each object is requeued that long after a success, as the documentation of Action::requeue recommends)",
+		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: allCores},
+		Look:     Look{Light: "#8E3B6E", Dark: "#C77BA8", Dash: []int{4, 2, 1, 2}},
+		recipe:   cargoProgram{folder: "bench/peers/kube-rs", binary: "bellerophon-kube-rs", library: "kube", arguments: []string{"--equal"}},
+		Series:   kubeSeries,
 	},
 	{
 		Name: "quarkus", Warmed: true, JVM: true, NotMet: []string{"3.6"}, Notes: []string{
 			"quarkus runs on a JVM: a native image needs a GraalVM JDK, which no package registry offers",
 			"quarkus uses the newest Java Operator SDK whose core and Micrometer support were available; 5.5 was not",
 		},
-		Resync: "10 h (maximal reconciliation interval, its default); the informers do not resync",
-		Look:   Look{Light: "#00805E", Dark: "#16C79A", Dash: []int{12, 4}}, metrics: "/q/metrics",
+		Resync:   "10 h (maximal reconciliation interval, its default); the informers do not resync",
+		Defaults: rundir.Settings{Workers: "50", HeapLimit: javaHeap, Processors: allCores},
+		Look:     Look{Light: "#00805E", Dark: "#16C79A", Dash: []int{12, 4}}, metrics: "/q/metrics",
 		recipe: mavenProgram{folder: "bench/peers/quarkus", artifacts: []string{"quarkus-app"},
 			jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"}},
 		Series: map[string]string{ // Names of the Java Operator SDK.
@@ -67,7 +87,8 @@ var all = []Contender{
 	},
 	{
 		Name: "tutorial", Warmed: true, JVM: true, OneWorker: true, Resync: "none",
-		Look: Look{Light: "#7A7A7A", Dark: "#A8A8A8", Dash: []int{3, 3}},
+		Defaults: rundir.Settings{Workers: "1", HeapLimit: javaHeap, Processors: allCores},
+		Look:     Look{Light: "#7A7A7A", Dark: "#A8A8A8", Dash: []int{3, 3}},
 		recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
 			jar: "tutorial.jar", libraries: []string{"kubernetes-client"}},
 		Series: map[string]string{
@@ -83,8 +104,9 @@ var all = []Contender{
 	},
 	{
 		Name: "ideal", CreatesOnly: true, NoHeapLimit: "not limited: it only creates", Resync: "none: it has no cache",
-		Look:   Look{Light: "#1b1f24", Dark: "#e6edf3", Dash: []int{5, 5}},
-		recipe: goProgram{folder: "bench", pkg: "./ideal/process"},
+		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: allCores},
+		Look:     Look{Light: "#1b1f24", Dark: "#e6edf3", Dash: []int{5, 5}},
+		recipe:   goProgram{folder: "bench", pkg: "./ideal/process"},
 	},
 }
 

@@ -1,18 +1,27 @@
 package contender
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
 // Contender is an operator that takes part in the comparison.
 type Contender struct {
 	// Name is the name in reports and flags.
 	Name string
+	// Framework is the name that the forms of a contender share, and Form distinguishes them. An empty
+	// Framework is the Name.
+	Framework string
+	Form      Form
+	// Defaults has the settings of a round that asks for no others. Reports show them in each row.
+	Defaults rundir.Settings
 	// CreatesOnly reports that the contender implements only the creation part of the contract.
 	// It marks what is physically possible and is not an operator.
 	CreatesOnly bool
@@ -48,6 +57,16 @@ type Contender struct {
 	recipe  recipe
 }
 
+// Form is how a framework is set up.
+type Form int
+
+// The forms.
+const (
+	Usual Form = iota // with the defaults of the framework
+	Tuned             // with the options that its documentation recommends
+	Equal             // with everything that its public API offers of what Bellerophon does
+)
+
 // recipe describes how the programs of one toolchain are built and run.
 type recipe interface {
 	// tools returns the programs that are needed to build and run the contender.
@@ -76,13 +95,35 @@ func Named(names string) ([]Contender, error) {
 	return found, nil
 }
 
+// Compare orders names of contenders as in the table. Names that it does not have come last, by name.
+func Compare(a, b string) int {
+	place := func(name string) int {
+		if at := slices.IndexFunc(all, func(c Contender) bool { return c.Name == name }); at >= 0 {
+			return at
+		}
+		return len(all)
+	}
+	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+}
+
+// CompareEqualFirst orders names as Compare does, with the last form of each framework first.
+func CompareEqualFirst(a, b string) int {
+	one, other := Facts(a), Facts(b)
+	if one.Framework == other.Framework {
+		return cmp.Or(cmp.Compare(other.Form, one.Form), cmp.Compare(a, b))
+	}
+	return Compare(a, b)
+}
+
 // Facts returns the contender of a name. Without one, such as for a contender of an old run, it returns
 // a Contender that has a look and no other facts.
 func Facts(name string) Contender {
 	if at := slices.IndexFunc(all, func(c Contender) bool { return c.Name == name }); at >= 0 {
-		return all[at]
+		found := all[at]
+		found.Framework = cmp.Or(found.Framework, name)
+		return found
 	}
-	return Contender{Name: name, Look: Look{Light: "#59636e", Dark: "#9da7b3", Dash: []int{2, 2}}}
+	return Contender{Name: name, Framework: name, Look: Look{Light: "#59636e", Dark: "#9da7b3", Dash: []int{2, 2}}}
 }
 
 func everyName() []string {

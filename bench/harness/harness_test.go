@@ -230,6 +230,9 @@ func TestARunGoesOnWithOtherContendersAndMoreTurns(t *testing.T) {
 	if described.Skipped["kube-rs"] != "no Rust" {
 		t.Errorf("left out were %q, want the contender that was left out before, too", described.Skipped)
 	}
+	if settings := described.Settings; settings["bellerophon"].Workers != "32" || settings["ideal"].Processors != "all" {
+		t.Errorf("it has the settings %v, want those of both contenders", settings)
+	}
 	if !slices.Contains(described.Notes, "it has no framework") {
 		t.Errorf("it has the notes %q, want the note of the other contender, too", described.Notes)
 	}

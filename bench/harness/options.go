@@ -33,8 +33,9 @@ type Options struct {
 	// Turns is how often everything is measured: 1 to 100. With Until it is the largest number, from 8.
 	Turns int
 	// Until is a measure of the report and a width from 0.01 to 1, such as converge_seconds=0.1, or
-	// empty. A scenario gets no further turn when it has had 8 and the 95 % interval of each ratio to
-	// Bellerophon is at most that wide, as a share of the ratio.
+	// empty. The rule holds for each scenario: after 8 turns or more, it gets no further turn if its
+	// intervals are narrow. They are the 95 % intervals of the ratios to Bellerophon. The width is a
+	// share of the ratio.
 	Until string
 	// Workers lists numbers of concurrent reconciles, separated by commas: 1 to 1024 each. They are
 	// measured in addition to the defaults. It may be empty.

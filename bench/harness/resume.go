@@ -18,12 +18,13 @@ import (
 // contenders may differ and the turns may be more; begin then updates it.
 func (r *run) begin(skipped map[string]string) error {
 	described := rundir.Run{
-		Started: time.Now(), Machine: scenario.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: resyncs(r.contenders), Notes: r.notes(),
+		Started: time.Now(), Machine: scenario.Machine(), Versions: map[string]string{"Go": runtime.Version()}, Resync: map[string]string{}, Notes: r.notes(),
 		Builds: map[string]string{}, Skipped: skipped, Turns: r.Turns, Until: r.until, Flags: r.flags(),
 	}
 	described.Machine["etcd"] = "does not sync its data to disk"
 	for _, c := range r.contenders {
 		described.Contenders = append(described.Contenders, c.Name)
+		addFacts(&described, c)
 		described.Versions[c.Name] = r.programs[c.Name].Version
 		described.Builds[c.Name] = r.programs[c.Name].Identity
 	}
@@ -51,14 +52,16 @@ func (r *run) begin(skipped map[string]string) error {
 			before.Notes = append(before.Notes, note)
 		}
 	}
-	for _, name := range described.Contenders {
+	for _, c := range r.contenders {
+		name := c.Name
 		if was := before.Builds[name]; was != "" && was != described.Builds[name] {
 			return fmt.Errorf("--out %s has rounds of another build of %s, %s, and medians would mix both builds; give another folder, or leave the contender out with --contenders",
 				r.Dir, name, before.Versions[name])
 		}
 		if !slices.Contains(before.Contenders, name) {
 			before.Contenders = append(before.Contenders, name)
-			before.Versions[name], before.Builds[name], before.Resync[name] = described.Versions[name], described.Builds[name], described.Resync[name]
+			before.Versions[name], before.Builds[name] = described.Versions[name], described.Builds[name]
+			addFacts(&before, c)
 		}
 	}
 	before.Flags = described.Flags

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
@@ -110,8 +111,8 @@ func compared(rounds []rundir.Round) []rundir.Round {
 	})
 }
 
-// columnsOf returns the contenders that Bellerophon is compared with, in the order of the run.
-func columnsOf(run rundir.Run, rounds []rundir.Round) []column {
+// columnsOf returns the contenders that Bellerophon is compared with, the equal forms first.
+func columnsOf(rounds []rundir.Round) []column {
 	taking := map[column]bool{}
 	for _, round := range rounds {
 		if round.Contender != Ours {
@@ -119,14 +120,14 @@ func columnsOf(run rundir.Run, rounds []rundir.Round) []column {
 		}
 	}
 	return slices.SortedFunc(maps.Keys(taking), func(a, b column) int {
-		return cmp.Or(byPlace(run.Contenders, a.contender, b.contender), byWarmth(a.warm, b.warm))
+		return cmp.Or(contender.CompareEqualFirst(a.contender, b.contender), byWarmth(a.warm, b.warm))
 	})
 }
 
 // heatOf makes the heat map of a run from all complete rounds.
 func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 	complete := compared(rounds)
-	columns := columnsOf(run, complete)
+	columns := columnsOf(complete)
 	heat := Heat{}
 	for _, column := range columns {
 		heat.Contenders = append(heat.Contenders, label(column.contender, "", column.warm))

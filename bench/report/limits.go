@@ -75,8 +75,7 @@ func limitsOf(run rundir.Run, rounds []rundir.Round) []Limits {
 			by[round.Contender] = append(by[round.Contender], round)
 		}
 		limits := Limits{Scenario: kind.scenario, Variant: kind.variant}
-		order := append([]string{Ours}, run.Contenders...)
-		for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int { return byPlace(order, a, b) }) {
+		for _, name := range slices.SortedFunc(maps.Keys(by), contender.Compare) {
 			limits.Rows = append(limits.Rows, limitedOf(name, by[name]))
 		}
 		limits.compare()

@@ -47,8 +47,8 @@ func TestTheSeriesOfAContenderBelongToARule(t *testing.T) {
 				t.Errorf("%s has an expression for %s, and the rule is %q", c.Name, record, rules[record])
 			}
 		}
-		if c.Look.Light == "" || c.Look.Dark == "" || c.Resync == "" {
-			t.Errorf("%s has the look %+v and the resync %q", c.Name, c.Look, c.Resync)
+		if c.Look.Light == "" || c.Look.Dark == "" || c.Resync == "" || c.Defaults.Workers == "" || c.Defaults.HeapLimit == "" || c.Defaults.Processors == "" {
+			t.Errorf("%s has the look %+v, the resync %q and the settings %+v", c.Name, c.Look, c.Resync, c.Defaults)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
@@ -75,8 +76,7 @@ func groupsOf(run rundir.Run, rounds []rundir.Round) []group {
 		for _, round := range group.rounds {
 			groups[i].Seconds = max(groups[i].Seconds, round.End.Sub(round.Start).Seconds())
 		}
-		order := append([]string{Ours}, run.Contenders...)
-		slices.SortStableFunc(group.rounds, func(a, b rundir.Round) int { return byPlace(order, a.Contender, b.Contender) })
+		slices.SortStableFunc(group.rounds, func(a, b rundir.Round) int { return contender.Compare(a.Contender, b.Contender) })
 	}
 	return groups
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
@@ -54,16 +55,18 @@ type Block struct {
 
 // Row has one contender with one setting.
 type Row struct {
-	Label     string    `json:"label"` // contender, setting if not the default, and warmth
-	Contender string    `json:"contender"`
-	Setting   string    `json:"setting"`
-	Warm      bool      `json:"warm"`
-	Measured  Statistic `json:"measured"`
-	Noisy     int       `json:"noisy,omitempty"`       // noisy rounds among them
-	Ratio     float64   `json:"ratioToOurs,omitempty"` // its median divided by Bellerophon's; 0 if there is none
-	Verdict   string    `json:"verdict"`               // Bellerophon in comparison, such as "1.52x faster"
-	Median    string    `json:"-"`
-	Spread    string    `json:"-"`
+	Label     string `json:"label"` // contender, setting if not the default, and warmth
+	Contender string `json:"contender"`
+	Setting   string `json:"setting"`
+	Warm      bool   `json:"warm"`
+	// Settings are the contender's settings in these rounds.
+	Settings rundir.Settings `json:"settings"`
+	Measured Statistic       `json:"measured"`
+	Noisy    int             `json:"noisy,omitempty"`       // noisy rounds among them
+	Ratio    float64         `json:"ratioToOurs,omitempty"` // its median divided by Bellerophon's; 0 if there is none
+	Verdict  string          `json:"verdict"`               // Bellerophon in comparison, such as "1.52x faster"
+	Median   string          `json:"-"`
+	Spread   string          `json:"-"`
 }
 
 // label returns the name of a contender with its setting, if not the default, and its warmth.
@@ -75,6 +78,22 @@ func label(contender, setting string, warm bool) string {
 		contender += " (warm)"
 	}
 	return contender
+}
+
+// settingsOf returns the settings of a contender in rounds with a setting.
+func settingsOf(run rundir.Run, contender, setting string) rundir.Settings {
+	const unknown = "not recorded"
+	is, known := run.Settings[contender]
+	if !known {
+		is = rundir.Settings{Workers: unknown, HeapLimit: unknown, Processors: unknown}
+	}
+	if workers, swept := strings.CutPrefix(setting, "workers="); swept {
+		is.Workers = workers
+	}
+	if limit := limitOf(setting); limit > 0 {
+		is.HeapLimit = fmt.Sprintf("%d MiB", limit)
+	}
+	return is
 }
 
 // Finding is one comparison with one contender.
@@ -220,16 +239,16 @@ func compare(by measure, run rundir.Run, rounds []rundir.Round) Block {
 		}
 	}
 	block := Block{Name: by.name, Title: by.title, Unit: string(by.unit), IsFact: by.isFact}
-	order := append([]string{Ours}, run.Contenders...)
 	for _, of := range slices.SortedFunc(maps.Keys(its), func(a, b side) int {
-		return cmp.Or(byPlace(order, a.contender, b.contender), bySetting(a.setting, b.setting), byWarmth(a.warm, b.warm))
+		return cmp.Or(contender.Compare(a.contender, b.contender), bySetting(a.setting, b.setting), byWarmth(a.warm, b.warm))
 	}) {
 		measured, is := by.statistic(its[of])
 		if !is {
 			continue
 		}
 		block.Rows = append(block.Rows, Row{
-			Label: label(of.contender, of.setting, of.warm), Contender: of.contender, Setting: of.setting, Warm: of.warm, Measured: measured, Noisy: noisy[of],
+			Label: label(of.contender, of.setting, of.warm), Contender: of.contender, Setting: of.setting, Warm: of.warm, Settings: settingsOf(run, of.contender, of.setting),
+			Measured: measured, Noisy: noisy[of],
 			Median: by.unit.write(measured.Median), Spread: by.unit.write(measured.Min) + " to " + by.unit.write(measured.Max),
 		})
 	}

@@ -212,7 +212,7 @@ func (m measure) values(of turns) map[int]float64 {
 	return values
 }
 
-// whatTailsAre says what the rounds of a run kept of their latencies, or "" if they have none.
+// whatTailsAre returns what the rounds of a run kept of their latencies, as text, or "" if they have none.
 func whatTailsAre(rounds []rundir.Round) string {
 	has := func(of func(rundir.Round) bool) bool { return slices.ContainsFunc(rounds, of) }
 	switch {

@@ -13,14 +13,14 @@ func IsCompared(name string) bool {
 	return slices.ContainsFunc(measures, func(m measure) bool { return m.name == name && !m.isFact })
 }
 
-// Width returns the width of the widest 95 % interval of the ratios of other contenders to Bellerophon, as a
-// share of its ratio, and the number of turns of the ratio that has fewest. The rounds are of one scenario in
-// one variant. It returns false without a ratio. The ideal client, and settings other than the defaults, are
+// Width returns the width of the widest 95 % interval of all ratios to Bellerophon, as a share of its ratio. It
+// also returns the smallest number of turns of a ratio, and false without a ratio. The rounds are of one
+// scenario in one variant. The ideal client, and settings other than the defaults, are
 // left out as in the heat map.
 func Width(name string, rounds []rundir.Round) (widest float64, turns int, has bool) {
 	by := measureNamed(name)
 	complete := compared(rounds)
-	for _, column := range columnsOf(rundir.Run{}, complete) {
+	for _, column := range columnsOf(complete) {
 		is, compares := by.ratio(turnsOf(by, complete, column.contender, column.warm), turnsOf(by, complete, Ours, column.warm))
 		if !compares {
 			continue

@@ -26,18 +26,20 @@ import (
 
 // Run describes what was run, where and how.
 type Run struct {
-	Started    time.Time         `json:"started"`
-	Machine    map[string]string `json:"machine"`    // cores, memory, processor, kernel, ...
-	Versions   map[string]string `json:"versions"`   // of contenders, API server, etcd, languages; by name
-	Builds     map[string]string `json:"builds"`     // by contender: the identity of its program, the same in all rounds
-	Resync     map[string]string `json:"resync"`     // by contender: how often its cache reconciles objects that did not change
-	Flags      []string          `json:"flags"`      // the flags that repeat the run
-	Notes      []string          `json:"notes"`      // what else a reader has to know
-	Contenders []string          `json:"contenders"` // in the order asked for
-	Skipped    map[string]string `json:"skipped"`    // contenders that were left out, and why
-	Scenarios  []string          `json:"scenarios"`  // in the order asked for, each with its variant
-	Turns      int               `json:"turns"`
-	Until      Until             `json:"until,omitzero"` // if set, Turns is the largest number of turns
+	Started  time.Time         `json:"started"`
+	Machine  map[string]string `json:"machine"`  // cores, memory, processor, kernel, ...
+	Versions map[string]string `json:"versions"` // of contenders, API server, etcd, languages; by name
+	Builds   map[string]string `json:"builds"`   // by contender: the identity of its program, the same in all rounds
+	Resync   map[string]string `json:"resync"`   // by contender: how often its cache reconciles objects that did not change
+	// Settings has the settings of each contender, unless a round asks for others.
+	Settings   map[string]Settings `json:"settings,omitempty"`
+	Flags      []string            `json:"flags"`      // the flags that repeat the run
+	Notes      []string            `json:"notes"`      // what else a reader has to know
+	Contenders []string            `json:"contenders"` // in the order asked for
+	Skipped    map[string]string   `json:"skipped"`    // contenders that were left out, and why
+	Scenarios  []string            `json:"scenarios"`  // in the order asked for, each with its variant
+	Turns      int                 `json:"turns"`
+	Until      Until               `json:"until,omitzero"` // if set, Turns is the largest number of turns
 }
 
 // Until is the rule by which a scenario gets no further turn. It is fixed before the run starts.
@@ -45,6 +47,13 @@ type Until struct {
 	Measure string  `json:"measure"` // a measure of package report
 	Width   float64 `json:"width"`   // largest width of the 95 % intervals of all ratios to Bellerophon, as a share of the ratio
 	Minimum int     `json:"minimum"` // fewest turns
+}
+
+// Settings describes how a contender is set up, in words.
+type Settings struct {
+	Workers    string `json:"workers"`    // concurrent reconciles
+	HeapLimit  string `json:"heap"`       // GOMEMLIMIT, or -Xmx of Java
+	Processors string `json:"processors"` // GOMAXPROCS, or the threads of a runtime in another language
 }
 
 // Round is one measurement of one contender in one scenario.

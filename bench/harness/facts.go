@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bellerophon-io/bellerophon/bench/contender"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 )
 
@@ -37,11 +38,10 @@ func (c *choice) hasWithoutServers() bool {
 	return slices.ContainsFunc(c.scenarios, func(s scenario.Chosen) bool { return s.Replicas() == 0 })
 }
 
-// resyncs returns the resync periods of the contenders, by name.
-func resyncs(contenders []contender.Contender) map[string]string {
-	periods := map[string]string{}
-	for _, c := range contenders {
-		periods[c.Name] = c.Resync
+// addFacts adds the resync and the settings of a contender to run.json.
+func addFacts(described *rundir.Run, c contender.Contender) {
+	if described.Settings == nil {
+		described.Settings = map[string]rundir.Settings{}
 	}
-	return periods
+	described.Resync[c.Name], described.Settings[c.Name] = c.Resync, c.Defaults
 }
