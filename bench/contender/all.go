@@ -9,10 +9,10 @@ import (
 // The settings that contenders share by default.
 const (
 	noLimit  = "none"
-	governed = "1, or all while busy"
+	governed = "1 or all" // all while one is not enough
 	allCores = "all"
 	// javaHeap is the default of Java's -Xmx.
-	javaHeap = "a quarter of the machine"
+	javaHeap = "1/4 of the machine"
 )
 
 // all is the table of contenders, in report order. A new contender is one entry here and its program, a

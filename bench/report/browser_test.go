@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -256,4 +257,121 @@ func pixels(t *testing.T, file string, wanted color.RGBA) (count int) {
 		}
 	}
 	return count
+}
+
+// texts returns the texts of the elements of a selector.
+func texts(tab context.Context, t *testing.T, selector string) []string {
+	t.Helper()
+	found, err := chromedp.Run(tab, chromedp.Evaluate[[]string](fmt.Sprintf(`[...document.querySelectorAll(%q)].map((found) => found.textContent)`, selector)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestABrowserShowsWhoWinsFirstAndEachBarWithItsValueAndSettings(t *testing.T) {
+	tool(t, "chromium", "chromium")
+	rounds := slices.Concat(
+		of("burst", "n=5", Ours, rundir.Converge, 10, 12, 11, 10, 12, 11), of("burst", "n=5", "kube-rs", rundir.Converge, 20, 24, 22, 20, 24, 22),
+	)
+	for i := range rounds {
+		rounds[i].Measured[rundir.Reads] = 0
+		rounds[i].Measured[rundir.ReactionMedian] = map[string]float64{Ours: 0.001, "kube-rs": 2}[rounds[i].Contender]
+	}
+	run := rundir.Run{Settings: map[string]rundir.Settings{"kube-rs": {Workers: "no limit", HeapLimit: "none", Processors: "all"}}}
+	summary := Summarize(run, rounds)
+	data := dataOf(summary, rounds)
+	page := filepath.Join(t.TempDir(), "report.html")
+	if err := save(page, pageText{Summary: summary, Data: data}.write); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), browserLimit)
+	defer cancel()
+	err := inBrowser(ctx, func(tab context.Context) error {
+		if err := chromedp.Do(tab, chromedp.EmulateViewport(1240, 900), chromedp.Navigate("file://"+page), chromedp.WaitReady(chromedp.CSS(".chart svg"))); err != nil {
+			return err
+		}
+		show(tab, t, "bars")
+		bottom, err := chromedp.Run(tab, chromedp.Evaluate[float64](`document.querySelector(".heat").getBoundingClientRect().bottom`))
+		if err != nil || bottom > 900 {
+			t.Errorf("the heat map ends %v pixels below the top, outside of the first screen: %v", bottom, err)
+		}
+		if got := strings.Join(texts(tab, t, "#glance h2, #glance h3"), "; "); !strings.HasPrefix(got, "Of 1 comparisons, Bellerophon is better in 1") || !strings.Contains(got, "Largest wins") {
+			t.Errorf("the page begins with %q", got)
+		}
+		for chart, want := range map[string]string{
+			"converge_seconds":     "bellerophon; settings not recorded; 11 s; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all; 22 s (2x)",
+			"reaction_p50_seconds": "bellerophon; settings not recorded; 1 ms; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all; 2 s (2000x)",
+		} {
+			in := fmt.Sprintf(`[data-measure="%s"] `, chart)
+			if got := strings.Join(texts(tab, t, in+".name, "+in+".settings, "+in+".value"), "; "); got != want {
+				t.Errorf("%s has the rows %q, want %q", chart, got, want)
+			}
+			hint := strings.Join(texts(tab, t, in+".hint"), "; ")
+			if isLog := chart == "reaction_p50_seconds"; !strings.Contains(hint, "lower is better") || strings.Contains(hint, "logarithmic") != isLog {
+				t.Errorf("%s has the hint %q", chart, hint)
+			}
+		}
+		if charts := texts(tab, t, `[data-measure="reads"]`); len(charts) != 0 {
+			t.Errorf("there is a chart of zeros: %q", charts)
+		}
+		if got := strings.Join(texts(tab, t, ".blocks .empty"), "; "); got != "0 for every contender in every round: reads." {
+			t.Errorf("the measures that are 0 are named as %q", got)
+		}
+		lengths, err := chromedp.Run(tab, chromedp.Evaluate[[]float64](`[...document.querySelectorAll('[data-measure="converge_seconds"] rect')].map((bar) => Number(bar.getAttribute("width")))`))
+		if err != nil || len(lengths) != 2 || lengths[1]/lengths[0] < 1.99 || lengths[1]/lengths[0] > 2.01 {
+			t.Errorf("the bars of 11 and 22 s are %v pixels long: %v", lengths, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABrowserAlignsTheSeriesAtTheStartOfEachContender(t *testing.T) {
+	tool(t, "chromium", "chromium")
+	began := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	rounds := slices.Concat(of("burst", "n=5", Ours, rundir.Converge, 1), of("burst", "n=5", "kube-rs", rundir.Converge, 1))
+	for i := range rounds {
+		rounds[i].Start, rounds[i].End = began, began.Add(time.Minute)
+	}
+	rounds[0].Exec = began.Add(10 * time.Second) // The round of kube-rs is an old one, which has no such time.
+	summary := Summarize(rundir.Run{}, rounds)
+	data := dataOf(summary, rounds)
+	data.Series = seriesOf{data.Groups[0].Key: {
+		"bench:rss_bytes": {
+			{Ours, Ours, [][2]float64{{11, 1}, {12, 2}}},
+			{"kube-rs", "kube-rs", [][2]float64{{30, 1}, {31, 3}}},
+		},
+		"bench:server_rss_bytes": {
+			{Ours, Ours, [][2]float64{{2, 7}, {5, 8}, {12, 9}}},
+			{"kube-rs", "kube-rs", [][2]float64{{2, 7}, {26, 8}, {31, 9}}},
+		},
+		"bench:failures:rate": {{Ours, Ours, [][2]float64{{11, 0}}}, {"kube-rs", "kube-rs", [][2]float64{}}},
+	}}
+	page := filepath.Join(t.TempDir(), "report.html")
+	if err := save(page, pageText{Summary: summary, Data: data}.write); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), browserLimit)
+	defer cancel()
+	err := inBrowser(ctx, func(tab context.Context) error {
+		if err := chromedp.Do(tab, chromedp.Navigate("file://"+page), waitShown(data.Groups[0].Key, "")); err != nil {
+			return err
+		}
+		drawn, err := chromedp.Run(tab, chromedp.Evaluate[string](`charts.map((chart) => JSON.stringify(chart.data)).join(" ")`))
+		want := "[[-5,0,1,2],[null,null,1,2],[null,1,3,null]] [[-5,-4,1,2],[8,null,null,9],[null,8,9,null]]"
+		if err != nil || drawn != want {
+			t.Errorf("the charts draw %s, want %s: %v", drawn, want, err)
+		}
+		got := texts(tab, t, "#panels > .empty")
+		if len(got) != 2 || !strings.Contains(got[1], "Always 0 in this turn: failures per second.") {
+			t.Errorf("the panels without a line are named as %q", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

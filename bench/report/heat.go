@@ -16,11 +16,12 @@ import (
 type Heat struct {
 	Contenders []string  `json:"contenders"` // the columns, with "(warm)" if they were
 	Rows       []HeatRow `json:"rows"`
-	Wins       []string  `json:"wins"`   // the three largest decided ones
-	Losses     []string  `json:"losses"` // the three largest decided ones
+	Wins       []string  `json:"wins"`   // three large decided ones
+	Losses     []string  `json:"losses"` // three large decided ones
 	Better     int       `json:"better"` // decided cells
 	Worse      int       `json:"worse"`
 	Undecided  int       `json:"undecided"`
+	Few        int       `json:"few"` // undecided ones with too few turns
 }
 
 // HeatRow has one measure in one scenario.
@@ -39,14 +40,17 @@ type HeatCell struct {
 	Turns int     `json:"turns"` // 0 without a ratio
 }
 
+// level is by how much a ratio may differ from 1 and count as 1, as which it is written.
+const level = 0.005
+
 // Class returns better or worse if the interval says so, undecided otherwise, or "" without a ratio.
 func (c HeatCell) Class() string {
 	switch {
 	case c.Turns == 0:
 		return ""
-	case c.Turns >= enough && c.Low > 1:
+	case c.Turns >= enough && c.Low > 1+level:
 		return "better"
-	case c.Turns >= enough && c.High < 1:
+	case c.Turns >= enough && c.High < 1-level:
 		return "worse"
 	}
 	return "undecided"
@@ -85,7 +89,11 @@ func (h Heat) Sentence() string {
 	if all == 0 {
 		return "No other contender has a value beside Bellerophon's."
 	}
-	return fmt.Sprintf("Of %d comparisons, Bellerophon is better in %d and worse in %d; %d are undecided.", all, h.Better, h.Worse, h.Undecided)
+	text := fmt.Sprintf("Of %d comparisons, Bellerophon is better in %d and worse in %d; %d are undecided", all, h.Better, h.Worse, h.Undecided)
+	if h.Few > 0 {
+		text += fmt.Sprintf(", %d of them for lack of turns", h.Few)
+	}
+	return text + "."
 }
 
 // firstAsked returns the names of the measures of the heat map, in their order.
@@ -132,7 +140,7 @@ func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 	for _, column := range columns {
 		heat.Contenders = append(heat.Contenders, label(column.contender, "", column.warm))
 	}
-	decided := map[string]HeatCell{}
+	var decided []finding
 	for _, kind := range kindsOf(run, complete) {
 		of := ofKind(complete, kind)
 		for _, name := range firstAsked() {
@@ -151,12 +159,15 @@ func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 					heat.Worse++
 				case "undecided":
 					heat.Undecided++
+					if cell.Turns < enough {
+						heat.Few++
+					}
 					continue
 				default:
 					continue
 				}
-				text := fmt.Sprintf("%s, %s: %s has %s times Bellerophon's value", kind, by.title, label(column.contender, "", column.warm), cell.Words())
-				decided[text] = cell
+				name := label(column.contender, "", column.warm)
+				decided = append(decided, finding{fmt.Sprintf("%s, %s: %s has %s times Bellerophon's value", kind, by.title, name, cell.Words()), name, cell.Ratio})
 			}
 			if slices.ContainsFunc(row.Cells, func(cell HeatCell) bool { return cell.Turns > 0 }) {
 				heat.Rows = append(heat.Rows, row)
@@ -167,20 +178,32 @@ func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 	return heat
 }
 
-// choose keeps the three largest wins and losses.
-func (h *Heat) choose(decided map[string]HeatCell) {
-	const most = 3
-	texts := slices.SortedFunc(maps.Keys(decided), func(a, b string) int {
-		return cmp.Or(cmp.Compare(math.Abs(math.Log(decided[b].Ratio)), math.Abs(math.Log(decided[a].Ratio))), cmp.Compare(a, b))
-	})
-	for _, text := range texts {
-		switch {
-		case decided[text].Ratio > 1 && len(h.Wins) < most:
-			h.Wins = append(h.Wins, text)
-		case decided[text].Ratio < 1 && len(h.Losses) < most:
-			h.Losses = append(h.Losses, text)
+// finding is a decided cell.
+type finding struct {
+	text, contender string
+	ratio           float64
+}
+
+// choose keeps three wins and three losses: the largest of each contender, and then the next ones. So one
+// contender that loses everywhere does not hide the others.
+func (h *Heat) choose(decided []finding) {
+	size := func(f finding) float64 { return math.Abs(math.Log(f.ratio)) }
+	slices.SortStableFunc(decided, func(a, b finding) int { return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.text, b.text)) })
+	pick := func(wins bool) (texts []string) {
+		place := map[finding]int{} // among those of the contender
+		seen := map[string]int{}
+		some := slices.DeleteFunc(slices.Clone(decided), func(f finding) bool { return f.ratio > 1 != wins })
+		for _, f := range some {
+			place[f] = seen[f.contender]
+			seen[f.contender]++
 		}
+		slices.SortStableFunc(some, func(a, b finding) int { return cmp.Compare(place[a], place[b]) })
+		for _, f := range some[:min(3, len(some))] {
+			texts = append(texts, f.text)
+		}
+		return texts
 	}
+	h.Wins, h.Losses = pick(true), pick(false)
 }
 
 // turnsOf returns the rounds of one contender that have a value.

@@ -49,7 +49,7 @@ func TestTheHeatMapDecidesByIntervalsAndShowsLossesBesideWins(t *testing.T) {
 	if got := strings.Join(said, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("the cells are\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
-	if got, want := heat.Sentence(), "Of 4 comparisons, Bellerophon is better in 1 and worse in 1; 2 are undecided."; got != want {
+	if got, want := heat.Sentence(), "Of 4 comparisons, Bellerophon is better in 1 and worse in 1; 2 are undecided, 1 of them for lack of turns."; got != want {
 		t.Errorf("the sentence is %q, want %q", got, want)
 	}
 	if len(heat.Wins) != 1 || len(heat.Losses) != 1 || !strings.Contains(heat.Losses[0], "kube-rs has 0.50 (0.50 to 0.50) times") {
@@ -57,5 +57,29 @@ func TestTheHeatMapDecidesByIntervalsAndShowsLossesBesideWins(t *testing.T) {
 	}
 	if none := heatOf(rundir.Run{}, nil); none.Sentence() != "No other contender has a value beside Bellerophon's." {
 		t.Errorf("without rounds: %q", none.Sentence())
+	}
+}
+
+func TestARatioThatIsWrittenAs1IsNoWinAndNoLoss(t *testing.T) {
+	for _, test := range []struct {
+		low, high float64
+		want      string
+	}{{1.001, 1.004, "undecided"}, {0.996, 0.999, "undecided"}, {1.006, 1.02, "better"}, {0.98, 0.994, "worse"}, {0.9, 1.1, "undecided"}} {
+		if got := (HeatCell{1, test.low, test.high, 8}).Class(); got != test.want {
+			t.Errorf("%v to %v is %s, want %s", test.low, test.high, got, test.want)
+		}
+	}
+}
+
+func TestTheLargestLossesAreOfSeveralContendersIfSeveralAreBetter(t *testing.T) {
+	var heat Heat
+	heat.choose([]finding{
+		{"a1", "a", 0.1}, {"a2", "a", 0.2}, {"a3", "a", 0.3}, {"b1", "b", 0.8}, {"b2", "b", 0.9}, {"won", "a", 3},
+	})
+	if got := strings.Join(heat.Losses, " "); got != "a1 b1 a2" {
+		t.Errorf("the losses are %q", got)
+	}
+	if got := strings.Join(heat.Wins, " "); got != "won" {
+		t.Errorf("the wins are %q", got)
 	}
 }

@@ -35,11 +35,11 @@ type measure struct {
 
 // measures lists all columns in the order of the tables.
 var measures = slices.Concat([]measure{
-	timed("converge", rundir.Converge),
+	timed("time to converge", rundir.Converge),
 	timed("create to Ready, or change to repair, median", rundir.ReadyMedian),
 }, tails("create to Ready, or change to repair", rundir.Ready99), []measure{
-	timed("reaction, median", rundir.ReactionMedian),
-}, tails("reaction", rundir.Reaction99), []measure{
+	timed("reaction: event to next write, median", rundir.ReactionMedian),
+}, tails("reaction: event to next write", rundir.Reaction99), []measure{
 	timed("exec to first write", rundir.FirstWrite),
 	timed("exec to settled", rundir.Settled),
 	perObject("contender_cpu_seconds_per_1000", "contender's CPU time per 1,000 objects", inSeconds, rundir.ContenderCPU, 1000),

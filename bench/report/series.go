@@ -22,6 +22,9 @@ type group struct {
 	Turn int    `json:"turn"`
 	// Seconds is the duration of the longest round.
 	Seconds float64 `json:"seconds"`
+	// Execs has when contenders were started, in seconds since the start of their round, by label. Kept
+	// runs lack it.
+	Execs map[string]float64 `json:"execs,omitempty"`
 
 	kind    kind
 	setting string
@@ -74,6 +77,12 @@ func groupsOf(run rundir.Run, rounds []rundir.Round) []group {
 	}
 	for i, group := range groups {
 		for _, round := range group.rounds {
+			if !round.Exec.IsZero() {
+				if groups[i].Execs == nil {
+					groups[i].Execs = map[string]float64{}
+				}
+				groups[i].Execs[lineLabel(round)] = round.Exec.Sub(round.Start).Seconds()
+			}
 			groups[i].Seconds = max(groups[i].Seconds, round.End.Sub(round.Start).Seconds())
 		}
 		slices.SortStableFunc(group.rounds, func(a, b rundir.Round) int { return contender.Compare(a.Contender, b.Contender) })
@@ -100,7 +109,7 @@ func (q querier) lines(ctx context.Context, of group, record string, points int)
 	}
 	found := make([]line, len(of.rounds))
 	for i, round := range of.rounds {
-		found[i] = line{label(round.Contender, round.Setting, round.Warm) + fate(round), round.Contender, [][2]float64{}}
+		found[i] = line{lineLabel(round), round.Contender, [][2]float64{}}
 		from := round.Start.Add(rateRange)
 		if !round.End.After(from) {
 			continue
@@ -117,6 +126,11 @@ func (q querier) lines(ctx context.Context, of group, record string, points int)
 		found[i].Points = pointsOf(matrix, round)
 	}
 	return found, nil
+}
+
+// lineLabel returns the name of the line of a round.
+func lineLabel(round rundir.Round) string {
+	return label(round.Contender, round.Setting, round.Warm) + fate(round)
 }
 
 // fate returns the mark of a round that does not count, or "".

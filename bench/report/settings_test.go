@@ -26,15 +26,15 @@ func TestATableHasTheFormsOfAFrameworkTogetherWithTheirSettings(t *testing.T) {
 		got = append(got, strings.Join([]string{row.Label, row.Settings.Workers, row.Settings.HeapLimit, row.Settings.Processors}, " | "))
 	}
 	want := []string{
-		"bellerophon | 32 | none | 1, or all while busy",
+		"bellerophon | 32 | none | 1 or all",
 		"controller-runtime | 1 | none | all",
 		"controller-runtime-tuned | 32 | none | all",
-		"controller-runtime-equal | 32 | none | 1, or all while busy",
+		"controller-runtime-equal | 32 | none | 1 or all",
 		"kube-rs | no limit | none | all",
 		"kube-rs-equal | 32 | none | all",
-		"quarkus | 50 | a quarter of the machine | all",
+		"quarkus | 50 | 1/4 of the machine | all",
 		"quarkus memory=64MiB | 50 | 64 MiB | all",
-		"quarkus workers=8 | 8 | a quarter of the machine | all",
+		"quarkus workers=8 | 8 | 1/4 of the machine | all",
 		"tutorial | not recorded | not recorded | not recorded",
 		"ideal | 32 | none | all",
 	}

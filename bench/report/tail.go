@@ -30,7 +30,7 @@ func tails(title string, of rundir.Measure) []measure {
 	each := timed(title+", p99 of a round", of+"_of_a_round")
 	each.of = kept(of, func(samples float64) bool { return samples >= enoughSamples })
 
-	unkept := timed(title+", 99th percentile of fewer than 1,000 latencies, or of an unknown number, that were not kept", of+"_of_few")
+	unkept := timed(title+", 99th percentile of a round with too few latencies", of+"_of_few")
 	unkept.of = kept(of, func(samples float64) bool { return samples > fewSamples && samples < enoughSamples })
 
 	largest := timed(title+", maximum of a round", of+"_max")
@@ -222,8 +222,9 @@ func whatTailsAre(rounds []rundir.Round) string {
 	case has(func(round rundir.Round) bool {
 		return round.Measured[rundir.Reaction99] > 0 || round.Measured[rundir.Ready99] > 0
 	}):
-		return "This run kept no latencies, only the 99th percentile of each round. So latencies of several rounds cannot be put together, " +
-			"and the titles of the measures say how many a round had: 1,000 or more (p99), 99 or fewer (the maximum), or a number between these."
+		return "This run kept no latencies, only the 99th percentile of each round, so latencies of several rounds cannot be put together. " +
+			"It is called a p99 if the round had 1,000 latencies or more, and the maximum, which it is, if the round had 99 or fewer. " +
+			"Otherwise a round had too few latencies for a p99: 100 to 999, or in storms an unknown number."
 	}
 	return ""
 }

@@ -69,7 +69,7 @@ func TestWithFewerThanAThousandLatenciesTheSlowestIsCalledTheMaximum(t *testing.
 
 func TestRoundsThatKeptNoLatenciesSayHowManyTheirPercentileIsOf(t *testing.T) {
 	for objects, want := range map[float64]string{
-		1000: "p99 of a round", 999: "99th percentile of fewer than 1,000 latencies", 100: "99th percentile of fewer than 1,000 latencies", 99: "maximum of a round", 0: "maximum of a round",
+		1000: "p99 of a round", 999: "99th percentile of a round with too few latencies", 100: "99th percentile of a round with too few latencies", 99: "maximum of a round", 0: "maximum of a round",
 	} {
 		rounds := with(func(round *rundir.Round) { round.Measured[rundir.Objects] = objects }, of("burst", "n=1", Ours, rundir.Reaction99, 1, 2, 3))
 		var titles []string
