@@ -28,7 +28,10 @@ The scenarios are
 ` + scenario.Describe() + `
 A scenario can be given with a size, such as burst:n=200, storm:n=100:m=10,
 steady:n=500:load=75 or idle:n=1000:seconds=300. Instead of names, tiny, small and medium
-stand for all scenarios in the sizes of CI, of make bench and of make bench-medium.`,
+stand for all scenarios in the sizes of CI, of make bench and of make bench-medium.
+
+With rtt, as in burst:n=1000:rtt=10, there is a network between contender and API server
+with a round trip of that many milliseconds: 1 to 1000. The load has no network.`,
 		Example: "  go run ./bench run --contenders bellerophon,controller-runtime,ideal --scenarios burst:n=200 --turns 5 --out bin/mine",
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {

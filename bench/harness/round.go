@@ -74,7 +74,7 @@ func (r *run) newTestbed(ctx context.Context, p planned, data string) (*testbed,
 		return s, err
 	}
 	var err error
-	if s.proxy, err = proxy.New(s.cluster.AdminConfig()); err != nil {
+	if s.proxy, err = proxy.New(s.cluster.AdminConfig(), p.scenario.RoundTrip()); err != nil {
 		return s, err
 	}
 	s.ends = append(s.ends, s.proxy.Close)

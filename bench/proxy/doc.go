@@ -11,6 +11,8 @@
 //   - An event is stamped after it arrived from the API server and before it goes to the
 //     contender. A request is stamped after its head arrived and before it is passed on. So the
 //     time between the two stamps is the contender's, plus one hop on loopback each way.
+//   - With a network (package distance), the stamps are those at the API server's end of it. So the
+//     time between an event and a request includes a round trip.
 //   - Events are parsed in all forms in which the API server sends them: lines of JSON, frames
 //     of protobuf, and messages of a WebSocket. They are parsed after they were passed on.
 //   - A write is needless if the resource version in its answer existed before the write

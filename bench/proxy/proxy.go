@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httputil"
@@ -21,8 +22,9 @@ type Proxy struct {
 }
 
 // New starts a proxy for the config's API server on a free loopback port. It uses only the address
-// and the certificate authority of the config. The proxy runs until Close.
-func New(config *rest.Config) (*Proxy, error) {
+// and the certificate authority of the config. If roundTrip is above 0, there is a network with that
+// round trip between the contender and the proxy. The proxy runs until Close.
+func New(config *rest.Config, roundTrip time.Duration) (*Proxy, error) {
 	to, err := onwardTo(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
@@ -37,6 +39,11 @@ func New(config *rest.Config) (*Proxy, error) {
 	}
 	if p.listener, err = listener.Forward(config, p.forward, p.serve); err != nil {
 		return nil, err
+	}
+	if roundTrip > 0 {
+		if err := p.listener.MoveAway(roundTrip); err != nil {
+			return nil, errors.Join(err, p.listener.Close())
+		}
 	}
 	return p, nil
 }

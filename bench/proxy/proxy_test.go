@@ -38,14 +38,17 @@ type world struct {
 	direct *httptest.Server
 }
 
-func newWorld(t testing.TB, answer http.HandlerFunc) *world {
+func newWorld(t testing.TB, answer http.HandlerFunc) *world { return newWorldAt(t, 0, answer) }
+
+// newWorldAt puts a network between the client and the proxy.
+func newWorldAt(t testing.TB, roundTrip time.Duration, answer http.HandlerFunc) *world {
 	t.Helper()
 	server := httptest.NewUnstartedServer(answer)
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	proxy, err := New(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+	proxy, err := New(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}, roundTrip)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +164,42 @@ func TestACallIsRecordedAndPassedOnUnchanged(t *testing.T) {
 	}
 	if !got.IsWrite() || got.IsRead() || got.IsWatch() {
 		t.Error("a creation is not a write")
+	}
+}
+
+func TestAReactionOverANetworkTakesARoundTripMore(t *testing.T) {
+	const roundTrip = 30 * time.Millisecond
+	event := make(chan bool)
+	w := newWorldAt(t, roundTrip, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") == "" {
+			return
+		}
+		w.(http.Flusher).Flush()
+		<-event
+		fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", object("a", 5, 1))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	watch := w.ask(t, http.MethodGet, heroes+"?watch=true", "")
+	defer watch.Body.Close()
+	event <- true
+	if _, err := watch.Body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	w.do(t, http.MethodPatch, heroes+"/a", "{}")
+	call, events := w.ended(t, 1)[0], w.proxy.Record().Events
+	if len(events) != 1 {
+		t.Fatalf("there are %d events", len(events))
+	}
+	// The event and the request are stamped at the server's end, each half a round trip away.
+	if took := call.At.Sub(events[0].At); took < roundTrip {
+		t.Errorf("the reaction took %v, want a round trip of %v or more", took, roundTrip)
+	}
+}
+
+func TestAProxyWithARoundTripThatIsTooLongIsRefusedAndLeavesNothing(t *testing.T) {
+	if _, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, 2*time.Second); err == nil || !strings.Contains(err.Error(), "allowed is above 0 to 1s") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -116,6 +116,9 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 		"the rate of the ideal client": {"converge-rate", "ideal", [][]rundir.Round{
 			of("burst", "n=5000", Ours, rundir.Converge, 10, 20, 10, 10, 10, 10), of("burst", "n=5000", "ideal", rundir.Converge, 8.5, 17, 8.5, 8.5, 8.5, 8.5),
 		}, "0.85 (burst n=5000, 6 turns)\t>= 0.85\tmet"},
+		"rounds with a network alone": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
+			of("start", "n=50000,rtt=10", Ours, rundir.FirstWrite, 1), of("start", "n=50000,rtt=10", "kube-rs", rundir.FirstWrite, 2),
+		}, "bellerophon has no suitable round of return or start\t<= 1\tnot measured"},
 		"one read of one round": {"reads-while-idle", "none", [][]rundir.Round{of("idle", "n=500", Ours, rundir.Reads, 0, 0, 1, 0, 0, 0)},
 			"1 (idle n=500, largest value, 6 turns)\t= 0\tmissed"},
 		"one read in few turns": {"reads-while-idle", "none", [][]rundir.Round{of("idle", "n=500", Ours, rundir.Reads, 0, 1)},

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/proxy/distance"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
@@ -17,6 +19,7 @@ type Variant struct {
 	M       int // changes of each object in a storm; replaced objects in a churn; new objects in a return
 	Load    int // percent of the ideal client's rate
 	Seconds int // duration of an idle scenario
+	RTT     int // round trip between contender and API server in milliseconds; 0 is loopback
 
 	noServers bool // no object has a server, whatever N is
 }
@@ -47,6 +50,9 @@ func (v Variant) Replicas() int32 {
 	}
 	return 1
 }
+
+// RoundTrip returns the round trip between contender and API server.
+func (v Variant) RoundTrip() time.Duration { return time.Duration(v.RTT) * time.Millisecond }
 
 // Scenario is a load under which contenders are measured.
 type Scenario struct {
@@ -89,6 +95,8 @@ var (
 	partM       = part{"m", func(v *Variant) *int { return &v.M }, 1, 100_000}
 	partLoad    = part{"load", func(v *Variant) *int { return &v.Load }, 1, 100}
 	partSeconds = part{"seconds", func(v *Variant) *int { return &v.Seconds }, 1, 3600}
+	// partRTT is a part of all scenarios. A variant without a network does not name it.
+	partRTT = part{"rtt", func(v *Variant) *int { return &v.RTT }, 0, int(distance.Longest / time.Millisecond)}
 )
 
 // all is the list of scenarios. A new scenario is one file with its entry, its function and its goals,
@@ -140,6 +148,9 @@ func (c Chosen) String() string {
 	var parts []string
 	for _, p := range c.parts {
 		parts = append(parts, fmt.Sprintf("%s=%d", p.name, *p.of(&c.Variant)))
+	}
+	if c.RTT > 0 {
+		parts = append(parts, fmt.Sprintf("%s=%d", partRTT.name, c.RTT))
 	}
 	return strings.Join(parts, ",")
 }
@@ -204,7 +215,7 @@ func parseOne(text string, size Size) ([]Chosen, error) {
 func (s Scenario) set(variant *Variant, setting string) error {
 	name, text, _ := strings.Cut(setting, "=")
 	var names []string
-	for _, p := range s.parts {
+	for _, p := range append(slices.Clone(s.parts), partRTT) {
 		names = append(names, p.name)
 		if p.name != name {
 			continue

@@ -42,6 +42,27 @@ func TestEveryUsualVariantIsReadBackFromItsText(t *testing.T) {
 	}
 }
 
+func TestEachScenarioTakesANetworkAndNamesItOnlyIfThereIsOne(t *testing.T) {
+	for _, name := range Names() {
+		near, err := Parse(name, false)
+		if err != nil || near[0].RoundTrip() != 0 || strings.Contains(near[0].String(), "rtt") {
+			t.Errorf("%s: %s has a round trip of %v: %v", name, near[0], near[0].RoundTrip(), err)
+		}
+		far, err := Parse(name+":rtt=50", false)
+		if err != nil || far[0].RoundTrip() != 50*time.Millisecond || far[0].String() != near[0].String()+",rtt=50" {
+			t.Errorf("%s: %v: %v", name, far, err)
+			continue
+		}
+		again, err := Parse(name+":"+strings.ReplaceAll(far[0].String(), ",", ":"), false)
+		if err != nil || again[0].Variant != far[0].Variant {
+			t.Errorf("%s was read back as %v: %v", far[0], again, err)
+		}
+	}
+	if _, err := Parse("burst:rtt=1001", false); err == nil || !strings.Contains(err.Error(), `rtt of burst is "1001"; allowed is a number from 0 to 1000`) {
+		t.Errorf("a round trip that is too long: %v", err)
+	}
+}
+
 func TestASizeStandsForAllScenariosThatHaveIt(t *testing.T) {
 	for _, size := range []Size{Tiny, Small, Medium} {
 		sized, err := Parse(string(size), false)

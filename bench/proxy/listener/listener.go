@@ -20,9 +20,11 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/proxy/distance"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -41,14 +43,17 @@ var infos = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"
 // InfoOf returns the verb, the resource and the object of a request to the API server.
 func InfoOf(r *http.Request) (*request.RequestInfo, error) { return infos.NewRequestInfo(r) }
 
+const scheme = "https://"
+
 // Listener is a running server. Its methods may be called from any goroutine.
 type Listener struct {
 	address   string
 	authority []byte // PEM
 	server    *http.Server
 	group     *lifecycle.Group
-	serving   sync.RWMutex // read-locked by each request that is being served
-	idle      func()       // closes idle connections to the API server; nil without a forwarder
+	serving   sync.RWMutex    // read-locked by each request that is being served
+	idle      func()          // closes idle connections to the API server; nil without a forwarder
+	away      *distance.Relay // nil if the listener is near
 }
 
 // Open starts a server on a free loopback port. The server calls serve for each request, each on
@@ -66,7 +71,7 @@ func Open(serve http.HandlerFunc) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for the contender: %w", err)
 	}
-	l := &Listener{address: "https://" + accepting.Addr().String(), group: lifecycle.New(context.Background())}
+	l := &Listener{address: scheme + accepting.Addr().String(), group: lifecycle.New(context.Background())}
 	_, l.authority = pem.Decode(certificates) // The authority follows the certificate.
 	l.server = &http.Server{
 		Handler: l.watched(serve), ErrorLog: quiet, ReadHeaderTimeout: time.Minute,
@@ -80,6 +85,16 @@ func Open(serve http.HandlerFunc) (*Listener, error) {
 		return nil
 	})
 	return l, nil
+}
+
+// MoveAway puts a network with a round-trip time before the listener. Kubeconfig files that are written
+// afterwards lead through it. It may be called once.
+func (l *Listener) MoveAway(roundTrip time.Duration) (err error) {
+	if l.away, err = distance.Open(strings.TrimPrefix(l.address, scheme), roundTrip); err != nil {
+		return err
+	}
+	l.address = scheme + l.away.Address()
+	return nil
 }
 
 // watched tracks the requests that are being served, and cancels a request when its contender
@@ -97,7 +112,11 @@ func (l *Listener) watched(serve http.HandlerFunc) http.HandlerFunc {
 // Close ends all requests and returns when they are over.
 func (l *Listener) Close() error {
 	l.group.Stop()
-	err := errors.Join(l.server.Close(), l.group.Wait())
+	var err error
+	if l.away != nil {
+		err = l.away.Close()
+	}
+	err = errors.Join(err, l.server.Close(), l.group.Wait())
 	l.serving.Lock()   // Wait until the last request is over.
 	l.serving.Unlock() //nolint:staticcheck // It was taken to wait.
 	if l.idle != nil {
