@@ -190,7 +190,7 @@ func (h *Heat) choose(decided []finding) {
 	size := func(f finding) float64 { return math.Abs(math.Log(f.ratio)) }
 	slices.SortStableFunc(decided, func(a, b finding) int { return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.text, b.text)) })
 	pick := func(wins bool) (texts []string) {
-		place := map[finding]int{} // among those of the contender
+		place := map[finding]int{} // among the findings of the contender
 		seen := map[string]int{}
 		some := slices.DeleteFunc(slices.Clone(decided), func(f finding) bool { return f.ratio > 1 != wins })
 		for _, f := range some {
