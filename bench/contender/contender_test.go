@@ -2,6 +2,7 @@ package contender
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/affinity"
 	"go.uber.org/goleak"
 )
 
@@ -224,5 +226,19 @@ func awaitOutput(t *testing.T, process *Process, text string) {
 		case <-t.Context().Done():
 			t.Fatalf("the output %q did not appear", text)
 		}
+	}
+}
+
+func TestAContenderStartsOnItsProcessorsAlone(t *testing.T) {
+	allowed, err := affinity.Allowed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := allowed[len(allowed)-1]
+	process, output := start(t, `grep Cpus_allowed_list /proc/self/status; echo here; while :; do sleep 0.05; done`, Settings{Processors: []int{last}})
+	awaitOutput(t, process, "here")
+	said, err := os.ReadFile(output)
+	if want := fmt.Sprintf("Cpus_allowed_list:\t%d\n", last); err != nil || !strings.Contains(string(said), want) {
+		t.Errorf("the contender says %q, want %q: %v", said, want, err)
 	}
 }

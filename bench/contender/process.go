@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/affinity"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
@@ -39,6 +40,9 @@ type Settings struct {
 	// the runtime. GOMEMLIMIT is soft and covers all memory that Go manages; -Xmx is hard and
 	// covers only Java's heap. The actual use of memory is measured.
 	MemoryLimit int64
+	// Processors are the numbers of the processors that the contender may use; none means all of this
+	// process. A runtime counts them when it starts.
+	Processors []int
 	// MetricsPort is the loopback port of the contender's metrics; 0 is any free port.
 	MetricsPort int
 }
@@ -104,7 +108,7 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 		defer runtime.UnlockOSThread()
 		defer close(process.ended)
 		defer func() { _ = output.Close() }()
-		err := process.command.Start()
+		err := startOn(process.command, settings.Processors)
 		started <- err
 		if err == nil {
 			_ = process.command.Wait() // ProcessState holds the result.
@@ -124,6 +128,18 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 		return nil
 	})
 	return process, nil
+}
+
+// startOn starts a command on some processors, from a locked thread.
+func startOn(command *exec.Cmd, processors []int) error {
+	if len(processors) == 0 {
+		return command.Start()
+	}
+	restore, err := affinity.Thread(processors)
+	if err != nil {
+		return err
+	}
+	return errors.Join(command.Start(), restore())
 }
 
 // environment returns the environment of the contract, and the variables that programs need to

@@ -15,6 +15,9 @@ func (c *choice) notes() []string {
 	if c.Conformance == skipConformance {
 		notes = append(notes, uncheckedNote)
 	}
+	if c.Cores == ownCores {
+		notes = append(notes, fmt.Sprintf("contenders have the processor %v alone; API server, etcd, the load, the proxy and Prometheus have the processors %v", c.own, c.rest))
+	}
 	if c.hasWithoutServers() {
 		notes = append(notes, fmt.Sprintf("objects of a storm, and of a scenario with more than %d of them, have no servers (replicas: 0), because "+
 			"the machine would be busy with pods; in the other scenarios each object has one server", scenario.ManyObjects))
@@ -39,9 +42,13 @@ func (c *choice) hasWithoutServers() bool {
 }
 
 // addFacts adds the resync and the settings of a contender to run.json.
-func addFacts(described *rundir.Run, c contender.Contender) {
+func (c *choice) addFacts(described *rundir.Run, one contender.Contender) {
 	if described.Settings == nil {
 		described.Settings = map[string]rundir.Settings{}
 	}
-	described.Resync[c.Name], described.Settings[c.Name] = c.Resync, c.Defaults
+	settings := one.Defaults
+	if c.Cores == ownCores {
+		settings.Processors = "1 of its own"
+	}
+	described.Resync[one.Name], described.Settings[one.Name] = one.Resync, settings
 }

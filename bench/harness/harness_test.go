@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func options(t *testing.T) Options {
 	t.Helper()
-	return Options{Contenders: "bellerophon,controller-runtime,ideal", Scenarios: "burst:n=5", Conformance: "check", Dir: t.TempDir(), Turns: 2, Ideal: 5, Tolerance: 0.1, Log: io.Discard}
+	return Options{Contenders: "bellerophon,controller-runtime,ideal", Scenarios: "burst:n=5", Conformance: "check", Cores: sharedCores, Dir: t.TempDir(), Turns: 2, Ideal: 5, Tolerance: 0.1, Log: io.Discard}
 }
 
 // fake returns a run whose rounds take no time. made collects the rounds that were measured, each
@@ -406,6 +406,7 @@ func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
 		"conformance": {func(o *Options) { o.Conformance = "maybe" }, `--conformance is "maybe"; allowed are check and skip`},
 		"turns":       {func(o *Options) { o.Turns = 0 }, "--turns is 0; allowed is 1 to 100"},
 		"ideal":       {func(o *Options) { o.Ideal = -1 }, "--ideal is -1; allowed is 0 to 1000"},
+		"cores":       {func(o *Options) { o.Cores = "many" }, `--cores is "many"; allowed are shared and own`},
 		"no ideal":    {func(o *Options) { o.Ideal, o.Scenarios = 0, "steady" }, "steady needs the rate of the ideal client"},
 		"tolerance":   {func(o *Options) { o.Tolerance = 0 }, "--tolerance is 0"},
 		"out":         {func(o *Options) { o.Dir = "" }, "--out is missing"},

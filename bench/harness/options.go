@@ -49,6 +49,9 @@ type Options struct {
 	// Limit is how long all rounds together may take. No round is started that would exceed the
 	// limit if it took as long as the longest round so far. 0 means no limit.
 	Limit time.Duration
+	// Cores is "shared", or "own": the contender has one processor alone, and the servers and the load
+	// have the others.
+	Cores string
 	// Ideal is how many objects the ideal client creates in each round: 0 to 1000. With 0 it does
 	// not run, and no round is marked as noisy.
 	Ideal int
@@ -84,6 +87,7 @@ type choice struct {
 	workers    []setting
 	limits     []setting
 	until      rundir.Until // zero without such a rule
+	own, rest  []int        // processors of contenders, and processors of everything else; empty if shared
 }
 
 // complete validates and parses the options.
@@ -121,6 +125,9 @@ func (o Options) complete() (*choice, error) {
 		return nil, fmt.Errorf("--ideal is 0, but %s needs the rate of the ideal client; leave one of them out", c.scenarios[at].Name)
 	}
 	if err := c.parseUntil(); err != nil {
+		return nil, err
+	}
+	if err := c.divideCores(); err != nil {
 		return nil, err
 	}
 	for text := range listed(o.Workers) {

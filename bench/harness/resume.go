@@ -24,7 +24,7 @@ func (r *run) begin(skipped map[string]string) error {
 	described.Machine["etcd"] = "does not sync its data to disk"
 	for _, c := range r.contenders {
 		described.Contenders = append(described.Contenders, c.Name)
-		addFacts(&described, c)
+		r.addFacts(&described, c)
 		described.Versions[c.Name] = r.programs[c.Name].Version
 		described.Builds[c.Name] = r.programs[c.Name].Identity
 	}
@@ -61,7 +61,7 @@ func (r *run) begin(skipped map[string]string) error {
 		if !slices.Contains(before.Contenders, name) {
 			before.Contenders = append(before.Contenders, name)
 			before.Versions[name], before.Builds[name] = described.Versions[name], described.Builds[name]
-			addFacts(&before, c)
+			r.addFacts(&before, c)
 		}
 	}
 	before.Flags = described.Flags
@@ -110,6 +110,9 @@ func (r *run) flags() []string {
 	}
 	if r.Conformance == skipConformance {
 		flags = append(flags, "--conformance="+skipConformance)
+	}
+	if r.Cores == ownCores {
+		flags = append(flags, "--cores="+ownCores)
 	}
 	if r.Full {
 		flags = append(flags, "--full")

@@ -60,6 +60,11 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 	if err := r.begin(skipped); err != nil {
 		return err
 	}
+	restore, err := r.leaveCores()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, restore()) }()
 	if r.usage, err = newUsage(ctx); err != nil {
 		return err
 	}
