@@ -17,8 +17,8 @@ func newImage() *cobra.Command {
 		Short: "Make the operator's container image, without Docker",
 		Long: `Builds the operator and writes an image with nothing else in it, which runs as a user without
 rights. Docker, Podman and containerd load the archive; ` + "`bellerophon cluster --load`" + ` does, too.
-The same source and the same Go give the same bytes. Beside the archive it writes the bill of
-materials in the format CycloneDX.`,
+The same source and the same Go give the same bytes. The bill of materials in the format CycloneDX is
+attached to the image in the archive, and is written beside it too.`,
 		Example: `  bellerophon image --out operator.tar
   bellerophon image --name registry.example/bellerophon:v1 --program bin/bellerophon-operator
   bellerophon cluster --nodes real --load operator.tar`,

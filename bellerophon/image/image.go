@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 const (
@@ -26,8 +27,9 @@ const (
 	programPath = "bellerophon-operator"
 )
 
-// Write writes an image with a static Linux program to an archive that Docker, containerd and Podman
-// load. It returns the digest of the image's configuration, which is the ID of the loaded image.
+// Write writes an image with a static Go program for Linux to an archive that Docker, containerd and
+// Podman load. The program's bill of materials is attached to the image. Write returns the digest of the
+// image's configuration, which is the ID of the loaded image.
 func Write(program, imageName, archive string) (id string, err error) {
 	tag, err := name.NewTag(imageName)
 	if err != nil {
@@ -48,7 +50,15 @@ func Write(program, imageName, archive string) (id string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("make the image %s: %w", imageName, err)
 	}
-	if err := tarball.WriteToFile(archive, tag, made); err != nil {
+	bill, err := readBill(program)
+	if err != nil {
+		return "", err
+	}
+	attached, err := attach(bill, made)
+	if err != nil {
+		return "", fmt.Errorf("attach the bill of materials to the image %s: %w", imageName, err)
+	}
+	if err := writeArchive(archive, tag, made, attached); err != nil {
 		return "", fmt.Errorf("write the image: %w", err)
 	}
 	return digest.String(), nil
@@ -61,7 +71,8 @@ func imageOf(program []byte) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.AppendLayers(base, layer)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +104,7 @@ func layerOf(program []byte) (v1.Layer, error) {
 	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
-	})
+	}, tarball.WithMediaType(types.OCILayer))
 }
 
 // checkStatic returns an error if a program cannot run in an image without other files.

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
@@ -13,27 +14,36 @@ import (
 )
 
 // WriteSBOM writes the bill of materials of a Go program, in the format CycloneDX 1.6 as JSON. It lists
-// the modules that the linker recorded in the program, and so nothing that is not compiled in.
+// the modules that the linker recorded in the program, and so nothing that is not compiled in. [Write]
+// attaches the same bytes to the image.
 func WriteSBOM(program, file string) error {
+	bill, err := readBill(program)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, bill, 0o644); err != nil {
+		return fmt.Errorf("write the bill of materials: %w", err)
+	}
+	return nil
+}
+
+// readBill returns the bill of materials of a program, encoded.
+func readBill(program string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
-		return fmt.Errorf("read the modules of %s: %w", program, err)
+		return nil, fmt.Errorf("read the modules of %s: %w", program, err)
 	}
 	content, err := os.ReadFile(program)
 	if err != nil {
-		return fmt.Errorf("read the program: %w", err)
+		return nil, fmt.Errorf("read the program: %w", err)
 	}
 	sum := sha256.Sum256(content)
-	out, err := os.Create(file)
-	if err != nil {
-		return fmt.Errorf("write the bill of materials: %w", err)
-	}
-	defer out.Close()
-	encoder := cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFileFormatJSON).SetPretty(true)
+	var bill bytes.Buffer
+	encoder := cyclonedx.NewBOMEncoder(&bill, cyclonedx.BOMFileFormatJSON).SetPretty(true)
 	if err := encoder.EncodeVersion(billOf(info, hex.EncodeToString(sum[:])), cyclonedx.SpecVersion1_6); err != nil {
-		return fmt.Errorf("write the bill of materials: %w", err)
+		return nil, fmt.Errorf("encode the bill of materials: %w", err)
 	}
-	return out.Close()
+	return bill.Bytes(), nil
 }
 
 // billOf returns the bill of a program. It has no time and no serial number, which would differ
