@@ -89,6 +89,7 @@ const (
 	heldUntilEnd mode = "its object held at the old revision"
 	lastOnly     mode = "unobserved, only the next event delivered"
 	relistOnly   mode = "unobserved, only a relist delivered"
+	endOnly      mode = "unobserved, only the last state delivered"
 	olderView    mode = "restart on the view before it"
 )
 
@@ -154,7 +155,7 @@ func (h *holder) edit(s *stream, e *event) {
 	}
 	hold.waiting[s.signature] = append(hold.waiting[s.signature], e)
 	waiting := hold.waiting[s.signature]
-	if hold.mode == heldUntilEnd || len(waiting) < 2 {
+	if hold.mode == heldUntilEnd || hold.mode == endOnly || len(waiting) < 2 {
 		return
 	}
 	delete(hold.waiting, s.signature)
@@ -164,9 +165,17 @@ func (h *holder) edit(s *stream, e *event) {
 		s.end(io.EOF)
 		return
 	}
-	if merged := merge(waiting[0], e); merged != nil {
+	for _, merged := range standIn(waiting) {
 		s.send(merged)
 	}
+}
+
+// standIn returns the one event that stands for several of an object, or none.
+func standIn(waiting []*event) []*event {
+	if merged := merge(waiting[0], waiting[len(waiting)-1]); merged != nil {
+		return []*event{merged}
+	}
+	return nil
 }
 
 // merge returns the one event that stands for the first and the last one of an object, as after a
@@ -184,13 +193,16 @@ func merge(first, last *event) *event {
 	return &merged
 }
 
-// release delivers what is held, in order.
+// release delivers what is held, in order. In the mode endOnly one event stands for all.
 func (h *holder) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, hold := range h.holds {
 		hold.over = true
 		for signature, waiting := range hold.waiting {
+			if hold.mode == endOnly && len(waiting) > 1 {
+				waiting = standIn(waiting)
+			}
 			for _, e := range waiting {
 				h.newest[signature].send(e)
 			}

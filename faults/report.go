@@ -244,7 +244,9 @@ func (r *Report) file(folder string) string {
 
 // chosen returns the cases of a run: a sample that is spread over all, and is always the same.
 func (o Options) chosen(all []string) (cases []string) {
-	all = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !strings.Contains(name, o.Only) })
+	if o.Only != nil {
+		all = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !o.Only.MatchString(name) })
+	}
 	sample := cmp.Or(o.Sample, len(all))
 	if sample >= len(all) {
 		return all

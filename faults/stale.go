@@ -3,6 +3,8 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -23,11 +26,12 @@ const (
 // Stale runs the workload for each event that the operator receives, with three patterns:
 //
 //   - The object of the event stays at its old revision while the world goes on.
-//   - The event is never seen, because only a later event or a relist follows.
+//   - The event is never seen, because only a later event, the last state or a relist follows.
 //   - The operator restarts on the view of the cluster before the event.
 //
 // The end state must be as without a fault. No write may go to an object that the operator has seen
-// in an older state only.
+// in an older state only. A restart on an older view must not cost an object of the present, not even
+// if the operator creates it again.
 //
 // The older view is what the API server's storage has of that revision: lists at the exact revision,
 // and watches that stop there until the view ends.
@@ -38,7 +42,7 @@ func Stale(ctx context.Context, config *rest.Config, subject Subject, options Op
 			atOnce int
 			run    func(context.Context, *reference, mode, []string) ([]Outcome, error)
 		}{
-			{heldUntilEnd, together, w.held}, {lastOnly, together, w.held}, {relistOnly, 1, w.held}, {olderView, 40, w.travel},
+			{heldUntilEnd, together, w.held}, {lastOnly, together, w.held}, {endOnly, together, w.held}, {relistOnly, 1, w.held}, {olderView, 40, w.travel},
 		} {
 			var all []string
 			for _, event := range undisturbed.events {
@@ -46,7 +50,7 @@ func Stale(ctx context.Context, config *rest.Config, subject Subject, options Op
 			}
 			options := w.options
 			if options.Sample > 0 {
-				options.Sample = max(options.Sample/4, 1)
+				options.Sample = max(options.Sample/5, 1)
 			}
 			err := report.each(options, all, each.atOnce, func(names []string) ([]Outcome, error) {
 				events := make([]string, len(names))
@@ -174,6 +178,10 @@ func (w *world) travel(ctx context.Context, reference *reference, _ mode, events
 		return nil, err
 	}
 	w.edit(nil)
+	present, err := t.identities()
+	if err != nil {
+		return nil, err
+	}
 	for _, event := range events {
 		revision, err := strconv.ParseUint(trace.version(t.user.Namespace, event), 10, 64)
 		if err != nil { // The event did not come.
@@ -192,9 +200,43 @@ func (w *world) travel(ctx context.Context, reference *reference, _ mode, events
 			outcome.Failure = strings.TrimSpace(outcome.Failure + " it wrote on an older view: " + w.wire.violations[before])
 		}
 		w.wire.mu.Unlock()
+		after, err := t.identities()
+		if err != nil {
+			return nil, err
+		}
+		if replaced := present.replaced(after); outcome.Failure == "" && replaced != "" {
+			outcome.Failure = "the older view cost an object of the present: " + replaced
+		}
+		present = after
 		outcomes = append(outcomes, outcome)
 	}
 	return outcomes, context.Cause(ctx)
+}
+
+// identities holds the identifiers of objects by resource and name.
+type identities map[string]types.UID
+
+// identities returns the identifiers of the compared objects whose names are not generated.
+func (t *trial) identities() (identities, error) {
+	seen, _, err := t.observer.look()
+	found := identities{}
+	for key, object := range t.compared(seen) {
+		if object.GetGenerateName() == "" {
+			found[key] = object.GetUID()
+		}
+	}
+	return found, err
+}
+
+// replaced returns an object that is another one afterwards, or an empty string. An object that is missing is
+// a difference of the end state already.
+func (i identities) replaced(after identities) string {
+	for _, key := range slices.Sorted(maps.Keys(i)) {
+		if is := after[key]; is != "" && is != i[key] {
+			return fmt.Sprintf("%s had uid %s and has %s", key, i[key], is)
+		}
+	}
+	return ""
 }
 
 // restartAt restarts the operator on the view at a revision. When it has settled there, the present

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,8 +109,8 @@ var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespace
 type Options struct {
 	// Sample is the number of cases to run, evenly spread over all; 0 (the default) runs all.
 	Sample int
-	// Only runs the cases whose names contain this text; empty (the default) runs all.
-	Only string
+	// Only runs the cases whose names match this pattern; nil (the default) runs all.
+	Only *regexp.Regexp
 	// Folder holds the state of runs, so that a run goes on where the last one ended. Empty (the
 	// default) keeps no state.
 	Folder string

@@ -274,7 +274,10 @@ func (t *trial) step(ctx context.Context, step Step) error {
 }
 
 // normal returns the state of the kinds that are compared.
-func (t *trial) normal(seen State) fields {
+func (t *trial) normal(seen State) fields { return normal(t.compared(seen), t.user.Namespace) }
+
+// compared returns the objects of the kinds that are compared.
+func (t *trial) compared(seen State) State {
 	compared := State{}
 	for _, kind := range t.subject.Kinds {
 		for key, object := range seen {
@@ -283,7 +286,7 @@ func (t *trial) normal(seen State) fields {
 			}
 		}
 	}
-	return normal(compared, t.user.Namespace)
+	return compared
 }
 
 // isOfCluster reports whether the cluster itself puts an object into each namespace.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,8 @@ import (
 var (
 	operators = flag.String("operators", "bellerophon", "the operators to put through faults, separated by commas, or all")
 	sample    = flag.Int("sample", 6, "the number of cases of each pattern; 0 is all")
-	only      = flag.String("cases", "", "run the cases whose names contain this text")
+	only      = flag.String("cases", "", "pattern of the names of the cases that run")
+	programs  = flag.String("programs", "", "the folder for the programs of the operators; empty for one in the user's cache directory")
 	folder    = flag.String("folder", "", "the folder with the state of slices: a run goes on where the last one ended")
 	limit     = flag.Duration("limit", 0, "end each pattern of each operator after this time; 0 is never")
 	quiet     = flag.Duration("quiet", 3*time.Second, "how long nothing may be written after the last case")
@@ -38,7 +40,11 @@ func put(t *testing.T, through pattern, cases int) {
 	if *sample == 0 {
 		cases = 0
 	}
-	tested, err := subjects.Named(t.Context(), *operators)
+	chosen, err := regexp.Compile(*only)
+	if err != nil {
+		t.Fatalf("-cases: %v", err)
+	}
+	tested, err := subjects.Named(t.Context(), *operators, *programs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +52,7 @@ func put(t *testing.T, through pattern, cases int) {
 	for _, subject := range tested {
 		t.Run(subject.Name, func(t *testing.T) {
 			report, err := through(t.Context(), clustertest.Shared(t).AdminConfig(), subject, faults.Options{
-				Sample: cases, Only: *only, Folder: *folder, Limit: *limit, Quiet: *quiet, Patience: 40 * time.Second,
+				Sample: cases, Only: chosen, Folder: *folder, Limit: *limit, Quiet: *quiet, Patience: 40 * time.Second,
 				Progress: func(line string) { t.Log(time.Now().Format(time.TimeOnly), line) },
 			})
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -21,7 +22,8 @@ var (
 	ownTests = flag.Bool("own-tests", false, "run the operator's own tests with each bug too; they must pass")
 	acto     = flag.String("acto", "go test -overlay {overlay} -count=1 -timeout 15m ./bellerophon/simple/states -args -walks=120 -first -only={walks}",
 		"command that catches the bugs of Acto's patterns; {overlay} stands for the edited files, {walks} for the walks that the bug names")
-	sieve   = flag.String("sieve", "", "command that catches the bugs of Sieve's patterns; empty leaves them out")
+	sieve = flag.String("sieve", "env GOFLAGS=-overlay={overlay} go test -count=1 -v -timeout 20m ./faults/patterns -run={test} -args -quiet=1ms -programs={programs} -cases={cases}",
+		"command that catches the bugs of Sieve's patterns; {test} and {cases} stand for what the bug names, {programs} for a folder of the bug")
 	results = flag.String("results", "", "file that lists results, so that a run goes on where the last one ended")
 )
 
@@ -32,7 +34,8 @@ func (b bug) run(ctx context.Context, t *testing.T, command []string, overlay st
 	t.Helper()
 	arguments := make([]string, len(command))
 	for i, argument := range command {
-		arguments[i] = strings.NewReplacer("{overlay}", overlay, "{walks}", b.walks).Replace(argument)
+		arguments[i] = strings.NewReplacer("{overlay}", overlay, "{walks}", b.walks, "{cases}", b.cases, "{test}", b.test(),
+			"{programs}", filepath.Dir(overlay)).Replace(argument)
 	}
 	process := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
 	process.Dir = root(t)

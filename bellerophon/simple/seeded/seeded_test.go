@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,11 +26,20 @@ type bug struct {
 	name, title, pattern, oracle, why string
 
 	walks string // a pattern of the walks that show a bug of Acto
+	cases string // a pattern of the cases that show a bug of Sieve
 	edits []edit
 }
 
 // edit replaces the lines old, which must occur exactly once in the file, with new.
 type edit struct{ file, old, new string }
+
+// test returns the test of package faults/patterns that shows a bug of Sieve.
+func (b bug) test() string {
+	if strings.HasPrefix(b.oracle, "kills: ") {
+		return "TestAnOperatorIsKilledAtEachEffectiveWrite"
+	}
+	return "TestAnOperatorHasAStaleViewFromEachEventOn"
+}
 
 // isOf reports whether the pattern of a bug is one of Acto's or Sieve's.
 func (b bug) isOf(whose string) bool { return strings.HasPrefix(b.pattern, whose+": ") }
@@ -59,7 +69,7 @@ func bugs(t *testing.T) (all []bug) {
 func parse(name string, content []byte) (bug, error) {
 	archive := txtar.Parse(content)
 	read := bug{name: name}
-	fields := map[string]*string{"title": &read.title, "pattern": &read.pattern, "oracle": &read.oracle, "why": &read.why, "walks": &read.walks}
+	fields := map[string]*string{"title": &read.title, "pattern": &read.pattern, "oracle": &read.oracle, "why": &read.why, "walks": &read.walks, "cases": &read.cases}
 	for line := range strings.Lines(string(archive.Comment)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		if field := fields[key]; field != nil {
@@ -69,9 +79,12 @@ func parse(name string, content []byte) (bug, error) {
 		}
 	}
 	for key, field := range fields {
-		if *field == "" && (key != "walks" || read.isOf("acto")) {
+		if *field == "" && (key != "walks" || read.isOf("acto")) && (key != "cases" || read.isOf("sieve")) {
 			return read, fmt.Errorf("bug %s: the header has no %s", name, key)
 		}
+	}
+	if _, err := regexp.Compile(read.cases); err != nil {
+		return read, fmt.Errorf("bug %s: cases: %w", name, err)
 	}
 	if !slices.Contains(patterns, read.pattern) {
 		return read, fmt.Errorf("bug %s: the pattern is %q, want one of %q", name, read.pattern, patterns)
@@ -176,12 +189,14 @@ func TestTheBugsHaveEachPattern(t *testing.T) {
 func TestABugThatIsNotWellFormedIsRefused(t *testing.T) {
 	const header = "title: t\npattern: acto: recovery\noracle: o\nwhy: w\nwalks: w\n"
 	for want, content := range map[string]string{
-		"the header has no why": "title: t\npattern: acto: recovery\noracle: o\nwalks: w\n-- old a --\nx\n-- new a --\ny\n",
-		"no field \"author\"":   header + "author: me\n",
-		"the pattern is":        strings.Replace(header, "recovery", "luck", 1),
-		"pairs of old and new":  header + "-- old a --\nx\n-- new b --\ny\n",
-		"0 parts":               header,
-		"1 parts":               header + "-- old a --\nx\n",
+		"the header has no why":   "title: t\npattern: acto: recovery\noracle: o\nwalks: w\n-- old a --\nx\n-- new a --\ny\n",
+		"no field \"author\"":     header + "author: me\n",
+		"the pattern is":          strings.Replace(header, "recovery", "luck", 1),
+		"the header has no cases": strings.Replace(header, "acto: recovery", "sieve: stale state", 1),
+		"cases: error parsing":    header + "cases: (\n",
+		"pairs of old and new":    header + "-- old a --\nx\n-- new b --\ny\n",
+		"0 parts":                 header,
+		"1 parts":                 header + "-- old a --\nx\n",
 	} {
 		if _, err := parse("b", []byte(content)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)

@@ -32,19 +32,21 @@ var builders = []struct {
 	{"tutorial", tutorial},
 }
 
-// Named builds the subjects of a comma-separated list of names, or all if it is "all". The programs are kept
-// in the user's cache directory. Output of the tools is in errors.
-func Named(ctx context.Context, names string) ([]faults.Subject, error) {
+// Named builds the subjects of a comma-separated list of names, or all if it is "all". The programs are built
+// into a folder. If it is empty, they are kept in the user's cache directory. Output of the tools is in errors.
+func Named(ctx context.Context, names, folder string) ([]faults.Subject, error) {
 	root, err := checkout()
 	if err != nil {
 		return nil, err
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return nil, fmt.Errorf("subjects: find the cache directory: %w", err)
+	if folder == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("subjects: find the cache directory: %w", err)
+		}
+		sum := sha256.Sum256([]byte(root)) // Checkouts have programs of their own.
+		folder = filepath.Join(cache, "bellerophon", "faults-"+hex.EncodeToString(sum[:4]))
 	}
-	sum := sha256.Sum256([]byte(root)) // Checkouts have programs of their own.
-	folder := filepath.Join(cache, "bellerophon", "faults-"+hex.EncodeToString(sum[:4]))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("subjects: create the folder for programs: %w", err)
 	}

@@ -19,22 +19,35 @@ var (
 	statefulSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 )
 
-// heroes returns what the operators of BellerophonSimple have in common: they differ in their programs.
-func heroes(b builder, run func(kubeconfig string) *exec.Cmd) faults.Subject {
+// heroes returns what the operators of BellerophonSimple have in common: they differ in their programs. trouble
+// are the steps of the operators that report problems.
+//
+// The workload changes arion before its deletion, and again at the end. So a view of the past has an arion to
+// repair that no longer exists, and a rollout can be hidden until the workload has ended.
+func heroes(b builder, run func(kubeconfig string) *exec.Cmd, trouble ...faults.Step) faults.Subject {
+	workload := []faults.Step{
+		{Name: "create two objects", Do: createHeroes, Done: all(ready("pegasus", 1), ready("arion", 1))},
+		{Name: "change the image and the horse", Do: patch(sheroes, "pegasus", `{"spec":{"image":"example/server:v2","winged_horse_name":"second"}}`),
+			Done: all(image("pegasus", "example/server:v2"), horse("pegasus", "second"), ready("pegasus", 1))},
+		{Name: "scale out", Do: patch(sheroes, "pegasus", `{"spec":{"replicas":2}}`), Done: ready("pegasus", 2)},
+		{Name: "change and delete children", Do: harm, Done: all(repaired, ready("pegasus", 2))},
+	}
+	workload = append(workload, trouble...)
+	workload = append(workload,
+		faults.Step{Name: "change the image of the other", Do: patch(sheroes, "arion", `{"spec":{"image":"example/server:v2"}}`),
+			Done: all(image("arion", "example/server:v2"), ready("arion", 1))},
+		faults.Step{Name: "delete an object", Do: func(ctx context.Context, user *faults.User) error { return user.Delete(ctx, sheroes, "arion") }, Done: gone("arion")},
+		faults.Step{Name: "create it again", Do: func(ctx context.Context, user *faults.User) error {
+			return user.Create(ctx, sheroes, hero("arion", "example/server:v3"))
+		}, Done: all(image("arion", "example/server:v3"), ready("arion", 1))},
+		faults.Step{Name: "change its image and its horse", Do: patch(sheroes, "arion", `{"spec":{"image":"example/server:v4","winged_horse_name":"second"}}`),
+			Done: all(image("arion", "example/server:v4"), horse("arion", "second"), ready("arion", 1))},
+	)
 	return faults.Subject{
 		Command:     run,
 		Definitions: []string{filepath.Join(b.root, "charts", "bellerophon-operator", "crds")},
 		Kinds:       []schema.GroupVersionResource{sheroes, configMaps, services, statefulSets},
-		Workload: []faults.Step{
-			{Name: "create two objects", Do: createHeroes, Done: all(ready("pegasus", 1), ready("arion", 1))},
-			{Name: "change the image", Do: patch(sheroes, "pegasus", `{"spec":{"image":"example/server:v2"}}`), Done: all(image("pegasus", "example/server:v2"), ready("pegasus", 1))},
-			{Name: "scale out", Do: patch(sheroes, "pegasus", `{"spec":{"replicas":2}}`), Done: ready("pegasus", 2)},
-			{Name: "change and delete children", Do: harm, Done: all(repaired, ready("pegasus", 2))},
-			{Name: "delete an object", Do: func(ctx context.Context, user *faults.User) error { return user.Delete(ctx, sheroes, "arion") }, Done: gone("arion")},
-			{Name: "create it again", Do: func(ctx context.Context, user *faults.User) error {
-				return user.Create(ctx, sheroes, hero("arion", "example/server:v3"))
-			}, Done: all(image("arion", "example/server:v3"), ready("arion", 1))},
-		},
+		Workload:    workload,
 	}
 }
 
@@ -42,6 +55,8 @@ func bellerophon(ctx context.Context, b builder) (faults.Subject, error) {
 	program, err := b.program(ctx, "bellerophon", "./bellerophon-operator")
 	return heroes(b, func(kubeconfig string) *exec.Cmd {
 		return command(kubeconfig, program, "operator", "--metrics-address=", "--health-address=", "--log-level=debug")
+	}, faults.Step{
+		Name: "ask for an image that no node can pull", Do: patch(sheroes, "arion", `{"spec":{"image":"registry.invalid/server:v1"}}`), Done: degraded("arion"),
 	}), err
 }
 
@@ -93,7 +108,8 @@ func all(checks ...func(faults.State) error) func(faults.State) error {
 	}
 }
 
-// ready checks that an object is Ready in its current generation, with all of its children.
+// ready checks that an object is Ready in its current generation and has no problem, with all of its children
+// and a selector for autoscalers.
 func ready(name string, servers int64) func(faults.State) error {
 	return func(seen faults.State) error {
 		hero := seen.Get(sheroes, name)
@@ -107,8 +123,41 @@ func ready(name string, servers int64) func(faults.State) error {
 		}
 		observed, _, _ := unstructured.NestedInt64(hero.Object, "status", "observedGeneration")
 		is, _, _ := unstructured.NestedInt64(hero.Object, "status", "readyReplicas")
-		if observed != hero.GetGeneration() || is != servers || condition(hero, "Ready") != "True" {
-			return fmt.Errorf("%s has %d ready servers, generation %d of %d, and Ready is %q", name, is, observed, hero.GetGeneration(), condition(hero, "Ready"))
+		if observed != hero.GetGeneration() || is != servers || condition(hero, "Ready") != "True" || condition(hero, "Degraded") == "True" {
+			return fmt.Errorf("%s has %d ready servers, generation %d of %d, Ready is %q, and Degraded is %q",
+				name, is, observed, hero.GetGeneration(), condition(hero, "Ready"), condition(hero, "Degraded"))
+		}
+		if selector, _, _ := unstructured.NestedString(hero.Object, "status", "selector"); selector == "" {
+			return fmt.Errorf("%s has no selector", name)
+		}
+		return nil
+	}
+}
+
+// degraded checks that an object reports a problem in its current generation.
+func degraded(name string) func(faults.State) error {
+	return func(seen faults.State) error {
+		hero := seen.Get(sheroes, name)
+		if hero == nil {
+			return fmt.Errorf("%s does not exist", name)
+		}
+		observed, _, _ := unstructured.NestedInt64(hero.Object, "status", "observedGeneration")
+		if observed != hero.GetGeneration() || condition(hero, "Degraded") != "True" {
+			return fmt.Errorf("%s has the generation %d of %d, and Degraded is %q", name, observed, hero.GetGeneration(), condition(hero, "Degraded"))
+		}
+		return nil
+	}
+}
+
+// horse checks that the settings of an object name a horse.
+func horse(name, want string) func(faults.State) error {
+	return func(seen faults.State) error {
+		config := seen.Get(configMaps, name)
+		if config == nil {
+			return fmt.Errorf("%s has no settings", name)
+		}
+		if is, _, _ := unstructured.NestedString(config.Object, "data", "winged_horse_name"); is != want {
+			return fmt.Errorf("the settings of %s name the horse %q, want %q", name, is, want)
 		}
 		return nil
 	}
