@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,6 +29,9 @@ var moments = []Moment{BeforeForward, AnswerWithheld, AfterAnswer}
 // held back, and are never forwarded.
 const answerTime = 5 * time.Millisecond
 
+// parallelTime is how long a write waits for the ones that the operator sends at the same time.
+const parallelTime = 50 * time.Millisecond
+
 // killing is a kill that is due at one write.
 type killing struct {
 	namespace string
@@ -38,6 +42,10 @@ type killing struct {
 
 // write forwards a write. Writes pass one after another, so that the number of a write has a meaning.
 func (w *wire) write(info *request.RequestInfo, r *http.Request) (*http.Response, error) {
+	kind := strings.TrimSuffix(info.Verb+" "+info.Resource+"/"+info.Subresource, "/") + " " + nameOf(info)
+	if err := w.order(r.Context(), info.Namespace, kind); err != nil {
+		return nil, err
+	}
 	select {
 	case w.writing <- struct{}{}:
 	case <-r.Context().Done():
@@ -45,9 +53,8 @@ func (w *wire) write(info *request.RequestInfo, r *http.Request) (*http.Response
 	}
 	release := func() { <-w.writing }
 	before := w.current(info, r)
-	kind := strings.TrimSuffix(info.Verb+" "+info.Resource+"/"+info.Subresource, "/") + " " + nameOf(info)
 	w.mu.Lock()
-	name := fmt.Sprintf("%s #%d", kind, w.counts[info.Namespace+" "+kind]+1)
+	name := w.numbered(info.Namespace, kind)
 	due := w.kill
 	if due != nil && (due.namespace != info.Namespace || due.write != name) {
 		due = nil
@@ -88,6 +95,32 @@ func (w *wire) write(info *request.RequestInfo, r *http.Request) (*http.Response
 	}
 	release()
 	return response, nil
+}
+
+// numbered returns the name of the next write of a kind. The caller holds the lock.
+func (w *wire) numbered(namespace, kind string) string {
+	return fmt.Sprintf("%s #%d", kind, w.counts[namespace+" "+kind]+1)
+}
+
+// order makes the result of a kill independent of the order in which parallel writes arrive. A write at which
+// the operator is killed before it is forwarded is the last of them, and else the first. So both extremes of
+// a half-done work occur: all others are done, or only this one is.
+func (w *wire) order(ctx context.Context, namespace, kind string) error {
+	w.mu.Lock()
+	due := w.kill
+	waits := due != nil && due.namespace == namespace && (due.write == w.numbered(namespace, kind)) == (due.moment == BeforeForward)
+	w.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	timer := time.NewTimer(parallelTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // nameOf returns the name of the object of a request. A creation has no name in its path.
