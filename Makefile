@@ -87,17 +87,21 @@ BASE ?= HEAD~1
 bench-pairs: ## Compare the speed of HEAD with that of BASE, in paired runs; under 45 minutes.
 	go run ./bench/pairs --base $(BASE)
 
-# With FAULTS, its flags replace both runs. docs/faults.md lists them, and how a run goes on in slices.
+# With FAULTS, its flags replace all runs. docs/faults.md lists them, and how a run goes on in slices.
 FAULTS ?=
 
 faults: ## Put operators through kills, stale views and disturbed streams; under 20 minutes.
 	@mkdir -p bin
 	@bin/bellerophon cluster --build-only 2>/dev/null || go run ./bellerophon cluster --build-only
 	@status=0; : >bin/faults.log; \
-		run() { go test -count=1 -v -timeout 10h ./faults/patterns -args "$$@" >>bin/faults.log 2>&1 || status=$$?; }; \
-		if [ -n '$(FAULTS)' ]; then run $(FAULTS); else \
-			run -operators=bellerophon -sample=24 -quiet=60s; \
-			run -operators=several,jobset,controller-runtime,tutorial -sample=8 -limit=25s -quiet=5s; fi; \
+		run() { go test -count=1 -v -timeout 10h "$$@" >>bin/faults.log 2>&1 || status=$$?; }; \
+		if [ -n '$(FAULTS)' ]; then run ./faults/patterns -args $(FAULTS); else \
+			run ./faults/patterns -args -operators=bellerophon -sample=15 -limit=80s -quiet=60s; \
+			run ./faults/patterns -args -operators=several,jobset,controller-runtime,tutorial -sample=5 -limit=15s -quiet=5s; \
+			run ./bellerophon/simple/states -run TheStateSpace -args -walks=20; \
+			run ./controller/internal/election -run KilledFrozen -args -failovers=6; \
+			run ./controller -run 'ReplicasAsProcesses|NoForeignChange' -args -share-kills=3 -schedules=200000; \
+			run ./bellerophon/simple/seeded -run EachSeededBug -args -bugs='^intermediate-hash|^stale-patch'; fi; \
 		grep -E '^table' bin/faults.log | cut -f2-; grep -E '^goal' bin/faults.log; \
 		[ $$status = 0 ] || { echo 'a fault was not survived: see bin/faults.log'; exit $$status; }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller/pipeline"
+	"github.com/bellerophon-io/bellerophon/internal/goals"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -184,8 +185,17 @@ func (e *echoing) check(foreign map[string][]time.Time) error {
 
 func TestNoForeignChangeIsLostBetweenOwnWritesAndTheirEchoes(t *testing.T) {
 	withChecks(t, *schedules/20)
+	played := 0
+	defer func() {
+		lost := "0"
+		if t.Failed() {
+			lost = "1 or more"
+		}
+		fmt.Print(goals.Line(fmt.Sprintf("foreign changes lost, %d own-write schedules", played), lost, "0", !t.Failed()))
+	}()
 	steps := rapid.SampledFrom(strings.Split(echoSteps, ""))
 	rapid.Check(t, func(rt *rapid.T) {
+		played++
 		text := strings.Join(rapid.SliceOfN(steps, rapid.SampledFrom([]int{1, 8}).Draw(rt, "at least"), 30).Draw(rt, "steps"), "")
 		hows := rapid.SampledFrom([]string{"s", "p", "sp", "ssp", "spp"}).Draw(rt, "writes")
 		if err := checkEchoes(t, text, hows); err != nil {

@@ -5,11 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/goals"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +17,18 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-var shareKills = flag.Int("share-kills", 2, "how often replicas that share objects are killed and joined by others; 200 for the goals")
+var (
+	shareKills   = flag.Int("share-kills", 2, "how often replicas that share objects are killed and joined by others; 200 for the goals")
+	shareJournal = flag.String("share-journal", "", "file with what earlier slices measured, so that a run goes on where the last one ended")
+	shareSlice   = flag.Duration("share-slice", 0, "time after which no further replica is killed; 0 is never")
+)
+
+// sharing is what all slices of a run measured.
+type sharing struct {
+	Kills, Reconciles, Twice, Orphaned int
+	Memory, Throughput                 float64 // of three replicas over one: the largest and the smallest of all slices
+	Ended, Left                        int     // replicas that ended in order, and their goroutines that were left
+}
 
 // A sample runs beside the tests of other packages, on a machine whose cores are all busy. It shows that no object
 // stays without an owner; how soon is a goal of the full count.
@@ -31,6 +42,10 @@ const (
 // Replicas in processes of their own share objects on a real API server, while they are killed and others join.
 // The lines that begin with goal are the measurements of the goals.
 func TestReplicasAsProcessesShareObjectsThroughKillsAndJoins(t *testing.T) {
+	var all sharing
+	if err := goals.Load(*shareJournal, &all); err != nil {
+		t.Fatal(err)
+	}
 	config := clustertest.Shared(t).AdminConfig()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -42,12 +57,7 @@ func TestReplicasAsProcessesShareObjectsThroughKillsAndJoins(t *testing.T) {
 		t: t, group: lifecycle.New(t.Context()), inside: map[string]*process{}, last: map[string]time.Time{},
 		config: replicaConfig{Host: config.Host, TLS: config.TLSClientConfig, Namespace: namespace, Workers: 8, Lease: 2 * time.Second},
 	}
-	defer func() {
-		p.stop()
-		if err := p.group.Wait(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer p.stop()
 	first := p.start()
 	p.await(sharedObjects)
 	one := p.rate(2 * time.Second)
@@ -72,7 +82,7 @@ func TestReplicasAsProcessesShareObjectsThroughKillsAndJoins(t *testing.T) {
 	churn := lifecycle.New(t.Context())
 	churn.Go("churn", func(ctx context.Context) error { return changeShared(ctx, client, namespace) })
 	random := rand.New(rand.NewPCG(1, 1))
-	for range *shareKills {
+	for began := time.Now(); all.Kills < *shareKills && (*shareSlice == 0 || time.Since(began) < *shareSlice); all.Kills++ {
 		var living []*process
 		for _, each := range p.all {
 			if !each.killed {
@@ -93,12 +103,35 @@ func TestReplicasAsProcessesShareObjectsThroughKillsAndJoins(t *testing.T) {
 	if err := churn.Wait(); err != nil {
 		t.Error(err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	orphaned, patience := 0, p.config.Lease+time.Second
+	patience := p.config.Lease + time.Second
 	if *shareKills < sampleKills {
 		patience = samplePatience
 	}
+	all.Orphaned += p.orphaned(patience)
+	p.stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all.Reconciles, all.Twice, all.Ended, all.Left = all.Reconciles+p.ends, all.Twice+p.twice, all.Ended+p.ended, all.Left+p.left
+	all.Memory = max(all.Memory, float64(most)/float64(memory))
+	if all.Throughput == 0 || three/one < all.Throughput {
+		all.Throughput = three / one
+	}
+	if err := goals.Save(*shareJournal, all); err != nil {
+		t.Error(err)
+	}
+	goal(t, fmt.Sprintf("keys reconciled by two replicas at once, %d kills and joins", all.Kills), fmt.Sprint(all.Twice), "0", all.Twice == 0)
+	goal(t, fmt.Sprintf("keys without an owner for longer than %v, with Leases of %v", patience, p.config.Lease), fmt.Sprint(all.Orphaned), "0", all.Orphaned == 0)
+	goal(t, "memory of each of 3 replicas over that of one", fmt.Sprintf("%.2f", all.Memory), "<= 0.45", all.Memory <= 0.45)
+	goal(t, "throughput of 3 replicas over that of one", fmt.Sprintf("%.2f", all.Throughput), ">= 2.4", all.Throughput >= 2.4)
+	goal(t, fmt.Sprintf("goroutines left, %d replicas that ended in order", all.Ended), fmt.Sprint(all.Left), "0", all.Left == 0 && all.Ended > 0)
+	t.Logf("%d of %d kills, %d reconciles, %.0f/s of one and %.0f/s of three, %d and %d bytes, longest pause %v",
+		all.Kills, *shareKills, all.Reconciles, one, three, memory, most, p.longest)
+}
+
+// orphaned returns the number of objects that no replica reconciles, and one more if an object had to wait.
+func (p *processes) orphaned(patience time.Duration) (orphaned int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, last := range p.last {
 		if time.Since(last) > patience {
 			orphaned++
@@ -109,22 +142,16 @@ func TestReplicasAsProcessesShareObjectsThroughKillsAndJoins(t *testing.T) {
 	if p.longest > patience+turn {
 		orphaned++
 	}
-	goal(t, "keys reconciled by two replicas at once", fmt.Sprint(p.twice), "0", p.twice == 0)
-	goal(t, fmt.Sprintf("keys without an owner for longer than %v, with Leases of %v", patience, p.config.Lease), fmt.Sprint(orphaned), "0", orphaned == 0)
-	goal(t, "memory of each of 3 replicas over that of one", fmt.Sprintf("%.2f", float64(most)/float64(memory)), "<= 0.45", float64(most) <= 0.45*float64(memory))
-	goal(t, "throughput of 3 replicas over that of one", fmt.Sprintf("%.2f", three/one), ">= 2.4", three >= 2.4*one)
-	t.Logf("%d kills, %d reconciles, %.0f/s of one and %.0f/s of three, %d and %d bytes, longest pause %v", *shareKills, p.ends, one, three, memory, most, p.longest)
+	return orphaned
 }
 
 // goal prints the line of a goal, and fails the test if the goal is missed.
 func goal(t *testing.T, name, measured, target string, met bool) {
 	t.Helper()
-	verdict := "met"
 	if !met {
-		verdict = "missed"
 		t.Errorf("%s: %s, want %s", name, measured, target)
 	}
-	fmt.Fprintln(os.Stdout, strings.Join([]string{"goal", name, measured, target, verdict}, "\t"))
+	fmt.Print(goals.Line(name, measured, target, met))
 }
 
 // createShared creates the objects that replicas share.

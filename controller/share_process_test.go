@@ -22,6 +22,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -100,7 +101,22 @@ func runReplica(encoded string) error {
 		return nil
 	})
 	group.Go("manager", manager.Run)
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	stop()
+	say("left goroutines %d", leftBehind())
+	return nil
+}
+
+// leftBehind returns the number of goroutines that run although they should have ended, and writes them to standard
+// error.
+func leftBehind() int {
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return strings.Count(err.Error(), "[Goroutine ")
+	}
+	return 0
 }
 
 // liveHeap returns the bytes of the heap that are in use.
@@ -123,6 +139,8 @@ type processes struct {
 	last    map[string]time.Time // when an object was last reconciled
 	ends    int                  // reconciles
 	twice   int                  // of an object that another process reconciled
+	ended   int                  // replicas that ended in order
+	left    int                  // goroutines that they left
 	longest time.Duration        // between two reconciles of one object
 }
 
@@ -194,6 +212,8 @@ func (p *processes) take(of *process, words []string) {
 		}
 		p.last[object] = time.Unix(0, number)
 		p.ends++
+	case "left":
+		p.ended, p.left = p.ended+1, p.left+int(number)
 	case "memory":
 		of.memory, _ = strconv.ParseInt(object, 10, 64)
 		of.objects = int(number)
@@ -220,7 +240,7 @@ func (p *processes) kill(of *process) {
 	<-of.exited
 }
 
-// stop ends all replicas in order, and reports what the first one that failed wrote.
+// stop ends all replicas in order, and reports the output of replicas that failed. It may be called again.
 func (p *processes) stop() {
 	for _, each := range p.all {
 		_ = each.command.Process.Signal(syscall.SIGTERM)
@@ -230,6 +250,9 @@ func (p *processes) stop() {
 		if state := each.command.ProcessState; !each.killed && !state.Success() {
 			p.t.Errorf("a replica ended with %v: %v", state, each.command.Stderr)
 		}
+	}
+	if err := p.group.Wait(); err != nil {
+		p.t.Error(err)
 	}
 }
 

@@ -67,6 +67,9 @@ func (w *world) killAt(ctx context.Context, reference *reference, write string, 
 		return outcome, err
 	}
 	defer func() { err = errors.Join(err, t.end()) }()
+	// An operator that is back at once gets further events, which may hide that it has forgotten something. One
+	// that is back late gets none.
+	t.late = moment == BeforeForward
 	due := &killing{t.user.Namespace, write, moment, w.kill}
 	w.wire.mu.Lock()
 	w.wire.kill = due

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/bellerophon-io/bellerophon/internal/goals"
 )
 
 // Outcome is the result of one case.
@@ -105,6 +107,9 @@ type Goal struct {
 	Met                    bool
 }
 
+// Line returns the line goal<TAB>name<TAB>measured<TAB>target<TAB>met|missed.
+func (g Goal) Line() string { return goals.Line(g.Name, g.Measured, g.Target, g.Met) }
+
 // longestRecovery is the target for the time of recovery.
 const longestRecovery = 5 * time.Second
 
@@ -119,7 +124,7 @@ func (r *Report) Goals() []Goal {
 	if struck > 0 {
 		share = 100 * float64(survived) / float64(struck)
 	}
-	goals := []Goal{
+	found := []Goal{
 		{name("survived"), fmt.Sprintf("%.1f %% (%d of %d)", share, survived, struck), "100 %", struck > 0 && survived == struck},
 		{name("differences without a fault"), fmt.Sprint(len(r.Undisturbed)), "0", len(r.Undisturbed) == 0},
 		{name("writes on an older view"), fmt.Sprint(len(r.Violations)), "0", len(r.Violations) == 0},
@@ -130,23 +135,19 @@ func (r *Report) Goals() []Goal {
 		for _, outcome := range r.Outcomes {
 			relists = max(relists, outcome.Relists)
 		}
-		goals = append(goals,
+		found = append(found,
 			Goal{name("recovery p99"), r.p99().Round(time.Millisecond).String(), "<= " + longestRecovery.String(), r.p99() <= longestRecovery},
 			Goal{name("longest silence"), silence.Round(time.Millisecond).String(), "<= " + longestSilence.String(), silence <= longestSilence},
 			Goal{name("relists of a kind after a fault"), fmt.Sprint(relists), "<= 1", relists <= 1})
 	}
-	return goals
+	return found
 }
 
 // WriteGoals writes a line goal<TAB>name<TAB>measured<TAB>target<TAB>met|missed for each goal.
 func WriteGoals(to io.Writer, reports ...*Report) error {
 	for _, report := range reports {
 		for _, goal := range report.Goals() {
-			met := "missed"
-			if goal.Met {
-				met = "met"
-			}
-			if _, err := fmt.Fprintf(to, "goal\t%s\t%s\t%s\t%s\n", goal.Name, goal.Measured, goal.Target, met); err != nil {
+			if _, err := io.WriteString(to, goal.Line()); err != nil {
 				return err
 			}
 		}

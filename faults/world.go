@@ -189,6 +189,7 @@ type trial struct {
 	*world
 	user     *User
 	observer *observer
+	late     bool // the operator starts again when nothing changes any more
 }
 
 // newTrial creates a namespace. The trial needs end.
@@ -244,11 +245,37 @@ func (t *trial) await(ctx context.Context, patience time.Duration, done func(Sta
 		select {
 		case <-changed:
 		case <-running.ended:
+			if t.late {
+				t.calm(ctx)
+			}
 			if err := t.revive(running); err != nil {
 				return err
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("after %v: %w", patience, missing)
+		}
+	}
+}
+
+// calmTime is the time without a change after which the cluster has done what it can without the operator.
+const calmTime = time.Second
+
+// calm waits until no object changes for a while, or until the context ends.
+func (t *trial) calm(ctx context.Context) {
+	timer := time.NewTimer(calmTime)
+	defer timer.Stop()
+	for {
+		_, changed, err := t.observer.look()
+		if err != nil {
+			return // The next look reports it.
+		}
+		select {
+		case <-changed:
+			timer.Reset(calmTime)
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -27,6 +27,8 @@ var (
 	quiet     = flag.Duration("quiet", 3*time.Second, "how long nothing may be written after the last case")
 )
 
+var soak = flag.Duration("soak", 0, "how long the operators run without a fault while their memory is measured; 0 leaves it out")
+
 // ours are the operators for which a failure fails the test. Other operators are compared with them.
 var ours = []string{"bellerophon", "several"}
 
@@ -89,3 +91,29 @@ func TestAnOperatorIsKilledAtEachEffectiveWrite(t *testing.T) { put(t, faults.Ki
 func TestAnOperatorHasAStaleViewFromEachEventOn(t *testing.T) { put(t, faults.Stale, *sample) }
 
 func TestStreamsAndWritesOfAnOperatorAreDisturbed(t *testing.T) { put(t, faults.Streams, *sample) }
+
+// TestTheMemoryOfAnOperatorDoesNotGrow needs the flag -soak. The goal is an hour.
+func TestTheMemoryOfAnOperatorDoesNotGrow(t *testing.T) {
+	if *soak == 0 {
+		t.Skip("-soak is 0: a slope needs a time that is too long for CI")
+	}
+	tested, err := subjects.Named(t.Context(), *operators, *programs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range tested {
+		t.Run(subject.Name, func(t *testing.T) {
+			growth, err := faults.Soak(t.Context(), clustertest.Shared(t).AdminConfig(), subject, faults.Options{
+				Patience: 40 * time.Second, Progress: func(line string) { t.Log(time.Now().Format(time.TimeOnly), line) },
+			}, *soak)
+			if err != nil {
+				t.Fatal(err)
+			}
+			goal := growth.Goal()
+			fmt.Print(goal.Line())
+			if !goal.Met && slices.Contains(ours, subject.Name) {
+				t.Errorf("the memory grows: %s", goal.Measured)
+			}
+		})
+	}
+}

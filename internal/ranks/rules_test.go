@@ -26,6 +26,7 @@ const (
 var rank = map[string]int{
 	lifecycle:        -1,
 	"charts":         0,
+	"internal/goals": 0,
 	localcluster:     0,
 	"streams":        0,
 	"cache":          1,

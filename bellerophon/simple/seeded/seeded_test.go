@@ -203,3 +203,22 @@ func TestABugThatIsNotWellFormedIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyAFailureOfANamedCaseCatchesABugOfSieve(t *testing.T) {
+	named := bug{pattern: "sieve: stale state", cases: "statefulsets.apps/arion #.*restart"}
+	const failure = ": FAILED: "
+	for printed, want := range map[string]bool{
+		"x_test.go:1: op: stale state: statefulsets.apps/arion #3, restart on the view before it: FAILED: the end state differs":   true,
+		"x_test.go:1: op: stale state: statefulsets.apps/arion #3, restart on the view before it: survived":                        false,
+		"x_test.go:1: op: stale state: statefulsets.apps/pegasus #3, restart on the view before it: FAILED: the end state differs": false,
+		"x_test.go:1: without a fault: statefulsets.apps/arion.spec is \"1\", want \"2\"":                                          false,
+		"x_test.go:1: statefulsets.apps/arion #3, restart\nx_test.go:2: another case: FAILED: ":                                    false,
+	} {
+		if got := named.hasCase(printed, failure); got != want {
+			t.Errorf("%q shows the bug: %v, want %v", printed, got, want)
+		}
+	}
+	if acto := (bug{pattern: "acto: recovery", walks: "w"}); !acto.hasCase("", failure) {
+		t.Error("a bug of Acto needs a case")
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/goals"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -35,7 +36,18 @@ import (
 var (
 	rounds  = flag.Int("failovers", 4, "kills, freezes and stops of the leader on the real API server")
 	longest = flag.Duration("freeze", 5*time.Second, "the longest SIGSTOP of a leader, 1s and above")
+	journal = flag.String("journal", "", "file with what earlier slices measured, so that a run goes on where the last one ended")
+	slice   = flag.Duration("slice", 0, "time after which no further round starts; 0 is never")
 )
+
+// failovers are what all slices of a run measured.
+type failovers struct {
+	Kills, Freezes, Stops int
+	Crashed, Stopped      time.Duration // the longest failovers after kills and freezes, and after clean ends
+	Writes, Deposed       int           // all writes, and the writes of replicas that the Lease did not name
+}
+
+func (f failovers) rounds() int { return f.Kills + f.Freezes + f.Stops }
 
 const (
 	processes    = 3
@@ -245,19 +257,28 @@ func (s *stage) violations() (found []string, writes int) {
 	return found, writes
 }
 
+// added returns what was measured with the writes of this slice.
+func (s *stage) added(to failovers) failovers {
+	found, writes := s.violations()
+	to.Deposed, to.Writes = to.Deposed+len(found), to.Writes+writes
+	return to
+}
+
 // TestTheProcessThatLeadsIsKilledFrozenAndStopped kills the leader with kill -9, freezes it with SIGSTOP, and stops
 // it with SIGTERM. All replicas write to the same objects without a condition.
 func TestTheProcessThatLeadsIsKilledFrozenAndStopped(t *testing.T) {
 	if *longest < time.Second {
 		t.Fatalf("-freeze is %v; allowed is 1s and above", *longest)
 	}
+	var all failovers
+	if err := goals.Load(*journal, &all); err != nil {
+		t.Fatal(err)
+	}
 	s := newStage(t)
 	for range processes {
 		s.start()
 	}
-	var crashed, stopped time.Duration // the longest failovers
-	counts := map[string]int{}
-	for round := range *rounds {
+	for began := time.Now(); all.rounds() < *rounds && (*slice == 0 || time.Since(began) < *slice); {
 		leader := s.leader()
 		<-time.After(time.Duration(rand.Int64N(int64(time.Second))))
 		from, begun := s.position(), time.Now()
@@ -265,21 +286,21 @@ func TestTheProcessThatLeadsIsKilledFrozenAndStopped(t *testing.T) {
 			next := s.await("another replica writes", from, func(v version) bool { return v.by != "" && v.by != identityOf(leader) })
 			return next.came.Sub(begun)
 		}
-		switch round % 3 {
+		switch all.rounds() % 3 {
 		case 0:
-			counts["kills"]++
+			all.Kills++
 			s.kill(leader)
-			crashed = max(crashed, failover())
+			all.Crashed = max(all.Crashed, failover())
 			s.start()
 		case 1:
-			counts["freezes"]++
+			all.Freezes++
 			frozen := time.Duration(float64(time.Second) * math.Pow(longest.Seconds(), rand.Float64()))
 			if *longest < 2*processLease {
 				frozen = *longest // Each one is a failover.
 			}
 			s.signal(leader, syscall.SIGSTOP)
 			if frozen > processLease+time.Second {
-				crashed = max(crashed, failover())
+				all.Crashed = max(all.Crashed, failover())
 			}
 			<-time.After(time.Until(begun.Add(frozen)))
 			s.signal(leader, syscall.SIGCONT)
@@ -287,35 +308,36 @@ func TestTheProcessThatLeadsIsKilledFrozenAndStopped(t *testing.T) {
 			<-time.After(500 * time.Millisecond) // What the old leader may still send arrives within this time.
 			s.signal(leader, syscall.Signal(0))  // It is alive, and stands by.
 		case 2:
-			counts["stops"]++
+			all.Stops++
 			s.signal(leader, syscall.SIGTERM)
-			stopped = max(stopped, failover())
+			all.Stopped = max(all.Stopped, failover())
 			if err := s.running[leader].Wait(); err != nil {
 				t.Errorf("the leader ended with %v", err)
 			}
 			s.kill(leader)
 			s.start()
 		}
+		if err := goals.Save(*journal, s.added(all)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	found, writes := s.violations()
+	found, _ := s.violations()
 	for _, violation := range found {
 		t.Error(violation)
 	}
-	if most := processLease + time.Second; crashed > most {
-		t.Errorf("a failover took %v, want %v at most", crashed, most)
+	all = s.added(all)
+	if most := processLease + time.Second; all.Crashed > most {
+		t.Errorf("a failover took %v, want %v at most", all.Crashed, most)
 	}
-	goal := func(name, measured, target string, met bool) {
-		verdict := "missed"
-		if met {
-			verdict = "met"
-		}
-		fmt.Printf("goal\t%s\t%s\t%s\t%s\n", name, measured, target, verdict)
+	if left := *rounds - all.rounds(); left > 0 {
+		t.Logf("%d rounds are left for the next slice", left)
 	}
-	goal(fmt.Sprintf("failover to first write, worst of %d kills and %d freezes", counts["kills"], counts["freezes"]),
-		fmt.Sprintf("%.2f s", crashed.Seconds()), fmt.Sprintf("lease of %v + 1 s", processLease), crashed <= processLease+time.Second)
-	goal(fmt.Sprintf("failover to first write, worst of %d clean ends", counts["stops"]),
-		fmt.Sprintf("%.2f s", stopped.Seconds()), "1 s", stopped <= time.Second)
-	goal("writes of a deposed leader over its successor's", fmt.Sprintf("%d of %d", len(found), writes), "0", len(found) == 0 && writes > 0)
+	fmt.Print(
+		goals.Line(fmt.Sprintf("failover to first write, worst of %d kills and %d freezes", all.Kills, all.Freezes),
+			fmt.Sprintf("%.2f s", all.Crashed.Seconds()), fmt.Sprintf("lease of %v + 1 s", processLease), all.Crashed <= processLease+time.Second),
+		goals.Line(fmt.Sprintf("failover to first write, worst of %d clean ends", all.Stops),
+			fmt.Sprintf("%.2f s", all.Stopped.Seconds()), "1 s", all.Stopped <= time.Second),
+		goals.Line("writes of a deposed leader over its successor's", fmt.Sprintf("%d of %d", all.Deposed, all.Writes), "0", all.Deposed == 0 && all.Writes > 0))
 }
 
 func (s *stage) signal(pid int, signal syscall.Signal) {
