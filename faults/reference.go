@@ -139,10 +139,10 @@ func (w *world) edit(by editor) {
 // conclude observes the quiet time, and completes the report.
 func (w *world) conclude(ctx context.Context, r *Report) error {
 	before := map[string]int{}
+	bounded, cancel := context.WithTimeout(ctx, w.options.Patience)
+	defer cancel()
 	for _, namespace := range w.namespaces {
-		bounded, cancel := context.WithTimeout(ctx, w.options.Patience)
 		_ = w.wire.quiet(bounded, namespace, concludeTime) // If it goes on writing, that is counted below.
-		cancel()
 	}
 	w.wire.mu.Lock()
 	for _, namespace := range w.namespaces {

@@ -22,7 +22,7 @@ var (
 	ownTests = flag.Bool("own-tests", false, "run the operator's own tests with each bug too; they must pass")
 	acto     = flag.String("acto", "go test -overlay {overlay} -count=1 -timeout 15m ./bellerophon/simple/states -args -walks=120 -first -only={walks}",
 		"command that catches the bugs of Acto's patterns; {overlay} stands for the edited files, {walks} for the walks that the bug names")
-	sieve = flag.String("sieve", "env GOFLAGS=-overlay={overlay} go test -count=1 -v -timeout 20m ./faults/patterns -run={test} -args -quiet=1ms -programs={programs} -cases={cases}",
+	sieve = flag.String("sieve", "env GOFLAGS=-overlay={overlay} go test -count=1 -v -timeout 20m ./faults/patterns -run={test} -args -sample=0 -quiet=1ms -programs={programs} -cases={cases}",
 		"command that catches the bugs of Sieve's patterns; {test} and {cases} stand for what the bug names, {programs} for a folder of the bug")
 	results = flag.String("results", "", "file that lists results, so that a run goes on where the last one ended")
 )
