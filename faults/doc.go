@@ -15,6 +15,8 @@
 // each. They first run the workload without a fault, three times: what differs between the first
 // two runs is masked, and the third one must not differ from them.
 //
+// [Soak] runs the workload without a fault for a long time, and measures the operator's memory.
+//
 // # What is compared
 //
 // The end state is all fields of all objects of [Subject.Kinds] in the trial's namespace, without what is
