@@ -51,17 +51,13 @@ func (s *Server) list(place *served, made *request) (any, error) {
 	if from.Version > s.version { // The list was begun before a Restore.
 		return nil, s.tooLarge(from.Version)
 	}
-	all, err := s.past(place, from.Version)
+	was, err := s.past(place, from.Version)
 	if err != nil {
 		return nil, err
 	}
-	items := selected.of(all)
-	for len(items) > 0 && compare(keyOf(items[0]), from.After) <= 0 {
-		items = items[1:]
-	}
+	items, more := selected.page(was, from.After, limit)
 	var next string
-	if limit > 0 && uint64(len(items)) > limit {
-		items = items[:limit]
+	if more {
 		next = base64.RawURLEncoding.EncodeToString(encoded(token{from.Version, keyOf(items[limit-1])}))
 	}
 	return made.form.list(place, from.Version, next, items), nil

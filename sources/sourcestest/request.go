@@ -213,7 +213,11 @@ func (f form) list(place *served, version uint64, next string, items []*unstruct
 	}
 	shown := make([]any, len(items))
 	for i, item := range items {
-		shown[i] = f.of(item).Object
+		if f == (form{}) {
+			shown[i] = place.text(item)
+		} else {
+			shown[i] = f.of(item).Object
+		}
 	}
 	return map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": metadata, "items": shown}
 }

@@ -40,7 +40,7 @@ func (s *Server) Restore(snapshot *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for place, then := range snapshot.kinds {
-		place.objects, place.gone = maps.Clone(then.objects), then.gone
+		place.objects, place.order, place.gone = maps.Clone(then.objects), nil, then.gone
 	}
 	s.version, s.history, s.forgot = snapshot.version, nil, snapshot.version
 	for watch := range s.watches {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/rest"
 )
@@ -126,7 +127,9 @@ type served struct {
 	schema.GroupVersionResource
 	kind    schema.GroupVersionKind
 	objects objects
-	gone    bool // see Uninstall
+	order   []types.NamespacedName          // see ordered
+	texts   map[types.NamespacedName]asText // see text
+	gone    bool                            // see Uninstall
 
 	unversioned bool // see Options.NoResourceVersions
 	unscoped    bool // see Kind.ClusterScoped
@@ -182,7 +185,7 @@ func New(options Options) (*Server, error) {
 }
 
 func (s *Server) serve(kind schema.GroupVersionKind, place schema.GroupVersionResource) *served {
-	made := &served{GroupVersionResource: place, kind: kind, objects: objects{}}
+	made := &served{GroupVersionResource: place, kind: kind, objects: objects{}, texts: map[types.NamespacedName]asText{}}
 	if old := s.places[kind]; old != nil {
 		delete(s.kinds, old.GroupVersionResource)
 		made.typed, made.builtIn = old.typed, old.builtIn

@@ -3,7 +3,6 @@ package sourcestest
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -51,10 +50,14 @@ func (s *Server) commit(place *served, key types.NamespacedName, after *unstruct
 	made := change{place: place, key: key, version: s.version, before: place.objects[key]}
 	if after == nil {
 		delete(place.objects, key)
+		delete(place.texts, key)
 	} else {
 		made.after = at(after, s.version)
 		place.unscoped = place.unscoped || key.Namespace == ""
 		place.objects[key] = made.after
+	}
+	if made.before == nil || made.after == nil {
+		place.reorder(key)
 	}
 	s.history = append(s.history, made)
 	if len(s.history) > s.options.History {
@@ -73,25 +76,22 @@ func (s *Server) commit(place *served, key types.NamespacedName, after *unstruct
 	return made.after
 }
 
-// past returns the objects of a kind as they were at a version. It fails if the history no longer
-// reaches back to that version.
+// past returns the objects of a kind that have changed since a version, as they were: nil if there was none. It
+// fails if the history no longer reaches back to that version.
 func (s *Server) past(place *served, version uint64) (objects, error) {
 	if version < s.forgot {
 		return nil, expired(version, s.forgot)
 	}
-	then := maps.Clone(place.objects)
+	was := objects{}
 	for _, made := range slices.Backward(s.history) {
-		switch {
-		case made.version <= version:
-			return then, nil
-		case made.place != place:
-		case made.before == nil:
-			delete(then, made.key)
-		default:
-			then[made.key] = made.before
+		if made.version <= version {
+			break
+		}
+		if made.place == place {
+			was[made.key] = made.before
 		}
 	}
-	return then, nil
+	return was, nil
 }
 
 func expired(version, forgot uint64) error {
