@@ -79,7 +79,7 @@ func New(config *rest.Config, client *http.Client, options Options, share Share,
 		return nil, fmt.Errorf("shards: making a client for Leases: %w", err)
 	}
 	m := &Member{options: options, share: share, log: log, kind: kind, client: requests, wake: make(chan struct{}, 1)}
-	m.view = view{others: map[string]*seen{}, own: leaseName(options.Group, options.Identity)}
+	m.view = view{others: map[string]*seen{}, deleted: map[string]deletion{}, own: leaseName(options.Group, options.Identity)}
 	return m, nil
 }
 

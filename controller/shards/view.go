@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,13 @@ type view struct {
 	listing []*coordinationv1.Lease
 	asked   time.Time // when the list was requested that is coming in
 	listed  bool      // a list is in
+	deleted map[string]deletion
+}
+
+// deletion says which Lease was deleted.
+type deletion struct {
+	version string // of the deletion
+	seen    time.Time
 }
 
 // seen is another member's Lease.
@@ -47,6 +55,7 @@ func (v *view) apply(event *streams.Event, now time.Time) {
 		}
 	case streams.Deleted:
 		known := v.others[lease.Name]
+		v.deleted[lease.Name] = deletion{event.ResourceVersion, now}
 		v.remove(lease.Name, known != nil && (lease.Spec.RenewTime == nil || !lease.Spec.RenewTime.Time.Equal(known.Renewed)), now)
 	}
 }
@@ -57,10 +66,15 @@ func (v *view) replace(leases []*coordinationv1.Lease, asked, now time.Time) {
 	for _, lease := range leases {
 		listed[lease.Name] = true
 		known := v.others[lease.Name]
-		if known == nil || known.changed.Before(asked) || !streams.IsOlderVersion(lease.ResourceVersion, known.version) {
+		gone, wasDeleted := v.deleted[lease.Name]
+		switch {
+		case wasDeleted && !gone.seen.Before(asked) && streams.IsOlderVersion(lease.ResourceVersion, gone.version):
+			// The Lease was deleted while the list was on its way. Its claims would count for its duration again.
+		case known == nil || known.changed.Before(asked) || !streams.IsOlderVersion(lease.ResourceVersion, known.version):
 			v.put(lease, now)
 		}
 	}
+	maps.DeleteFunc(v.deleted, func(_ string, gone deletion) bool { return gone.seen.Before(asked) })
 	for name, known := range v.others {
 		if !listed[name] && known.changed.Before(asked) {
 			v.remove(name, false, now)
