@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/command"
 	"github.com/bellerophon-io/bellerophon/bench/report"
+	"github.com/bellerophon-io/bellerophon/bench/simulation"
 	"github.com/spf13/cobra"
 )
 
@@ -16,5 +17,6 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{Use: "bench", Short: "Compare operators on real API servers"}
 	root.AddCommand(newRun())
 	root.AddCommand(report.Commands()...)
+	root.AddCommand(simulation.Command())
 	return root
 }
