@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -47,8 +46,8 @@ type input struct {
 	options  sources.WatchOptions
 	project  identity // of the function given to Project
 	indexers []cache.Indexer
-	mapFunc  func(streams.Object) []types.NamespacedName // nil for the owner, or for the object itself with For
-	changes  func(streams.Change) []types.NamespacedName // in place of mapFunc
+	mapFunc  func(streams.Object) []types.NamespacedName          // nil for the owner, or for the object itself with For
+	changes  func(*Client, streams.Change) []types.NamespacedName // in place of mapFunc
 	when     func(streams.Change) bool
 	early    func(streams.Object) bool
 	onDemand bool
@@ -124,14 +123,6 @@ func When(predicate Predicate) InputOption {
 			return (before == nil || before(change)) && predicate(change)
 		}
 	})
-}
-
-// MapChange sets a function that maps changes of the kind to the names of the reconciled objects that
-// they concern. It replaces the rule of [For], [Owns] or [Watches]. It gets both states of the object,
-// and is not called for a change that [When] leaves out. It must be fast, and safe for use by many
-// goroutines.
-func MapChange(mapFunc func(change streams.Change) []types.NamespacedName) InputOption {
-	return inputOption(func(i *input) { i.changes = mapFunc })
 }
 
 // ReconcileBeforeSync makes the controller reconcile some objects as soon as the cache has them, before
@@ -245,20 +236,6 @@ type FieldManagerOption string
 
 func (o FieldManagerOption) define(made *definition) { made.fieldManager = string(o) }
 func (o FieldManagerOption) write(how *writing)      { how.fieldManager = string(o) }
-
-// Map returns a map function for [Watches] whose object has its Go type. ctx ends with the manager. A map
-// function must be fast, since events wait for it: read from the cache, and not from the API server. It
-// is called with the old and with the new state of an object. It returns nil for an object of another
-// type.
-func Map[T streams.Object](c *Client, mapFunc func(ctx context.Context, c *Client, object T) []types.NamespacedName) func(streams.Object) []types.NamespacedName {
-	return func(object streams.Object) []types.NamespacedName {
-		typed, ok := object.(T)
-		if !ok {
-			return nil
-		}
-		return mapFunc(c.manager.context(), c, typed)
-	}
-}
 
 // Resync requests all objects of the controller again each time the given duration has passed: 1 s to
 // 8760 h. Watches miss nothing, so a controller needs this only for state outside of the cluster.

@@ -17,7 +17,7 @@
 // # Kinds
 //
 // [For], [Owns] and [Watches] name the kinds whose changes make requests, with a map function such as [Map]
-// and predicates such as [GenerationChanged]. [Uses] names a kind that is read live and never cached.
+// or [MapChange], and predicates such as [GenerationChanged]. [Uses] names a kind that is read live and never cached.
 // [OnDemand] restricts a watch to the times of a [Claim]. [IfServed] lets a controller stand by until its
 // kinds are served. [Metadata] and [Project] keep less of each object in memory.
 //

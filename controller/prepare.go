@@ -53,10 +53,13 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		if mapFunc == nil && input != definition.reconciles && made.reconciled != nil {
 			mapFunc = ownerOf(made.reconciled.kind)
 		}
-		made.rules = append(made.rules, operators.Rule{
-			Controller: name, Kind: watched.kind.GroupKind(), Map: mapFunc, MapChange: input.changes,
-			When: definition.predicate(input), BeforeSync: input.early,
-		})
+		rule := operators.Rule{
+			Controller: name, Kind: watched.kind.GroupKind(), Map: mapFunc, When: definition.predicate(input), BeforeSync: input.early,
+		}
+		if input.changes != nil {
+			rule.MapChange = func(change streams.Change) []types.NamespacedName { return input.changes(m.client, change) }
+		}
+		made.rules = append(made.rules, rule)
 	}
 	for _, input := range definition.uses {
 		if err := m.use(made, forms, input); err != nil {

@@ -45,8 +45,8 @@ func TestAControllerWithoutForGetsTheRequestsOfItsMapFunctionsAndStreams(t *test
 			t.Errorf("at first the requests are %q", teams.names)
 		}
 		w.must(w.manager.Add("late", late.reconcile, controller.Watches(&corev1.ConfigMap{}, nil, controller.MapChange(
-			func(change streams.Change) []types.NamespacedName {
-				return []types.NamespacedName{{Name: change.Key.Name}}
+			func(_ context.Context, _ *controller.Client, change controller.ChangeOf[*corev1.ConfigMap]) []types.NamespacedName {
+				return []types.NamespacedName{{Name: change.New.Name}}
 			}))))
 		w.wait(time.Minute)
 		w.change("x")

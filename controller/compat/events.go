@@ -24,7 +24,7 @@ import (
 func When(predicates ...predicate.Predicate) controller.InputOption {
 	return controller.When(func(change streams.Change) bool {
 		passes := false
-		visit(change, observer{
+		visit(controller.ChangeOf[streams.Object]{Old: change.Old, New: change.New, Causes: change.Causes}, observer{
 			created: func(made event.CreateEvent) { passes = passes || allow(predicates, made, predicate.Predicate.Create) },
 			updated: func(made event.UpdateEvent) { passes = passes || allow(predicates, made, predicate.Predicate.Update) },
 			deleted: func(made event.DeleteEvent) { passes = passes || allow(predicates, made, predicate.Predicate.Delete) },
@@ -40,22 +40,22 @@ func When(predicates ...predicate.Predicate) controller.InputOption {
 // A handler that uses AddAfter or AddRateLimited of its queue fails with an error that names the way out:
 // a rule of Bellerophon makes requests at once. [NewManager] supports such handlers.
 func Handler(by handler.EventHandler, predicates ...predicate.Predicate) controller.InputOption {
-	return controller.MapChange(func(change streams.Change) []types.NamespacedName {
+	return controller.MapChange(func(ctx context.Context, _ *controller.Client, change controller.ChangeOf[streams.Object]) []types.NamespacedName {
 		queue := &requests{}
 		visit(change, observer{
 			created: func(made event.CreateEvent) {
 				if allow(predicates, made, predicate.Predicate.Create) {
-					by.Create(context.Background(), made, queue)
+					by.Create(ctx, made, queue)
 				}
 			},
 			updated: func(made event.UpdateEvent) {
 				if allow(predicates, made, predicate.Predicate.Update) {
-					by.Update(context.Background(), made, queue)
+					by.Update(ctx, made, queue)
 				}
 			},
 			deleted: func(made event.DeleteEvent) {
 				if allow(predicates, made, predicate.Predicate.Delete) {
-					by.Delete(context.Background(), made, queue)
+					by.Delete(ctx, made, queue)
 				}
 			},
 		})
@@ -95,7 +95,7 @@ type observer struct {
 }
 
 // visit calls the function for each event that a change stands for.
-func visit(change streams.Change, to observer) {
+func visit(change controller.ChangeOf[streams.Object], to observer) {
 	before, after := change.Old, change.New
 	switch {
 	case before != nil && after != nil && before.GetUID() == after.GetUID():
@@ -112,7 +112,7 @@ func visit(change streams.Change, to observer) {
 }
 
 // isListed reports whether the object of a change came with a list.
-func isListed(change streams.Change) bool {
+func isListed(change controller.ChangeOf[streams.Object]) bool {
 	return slices.ContainsFunc(change.Causes, func(cause streams.Cause) bool { return cause.Type == streams.Listed })
 }
 

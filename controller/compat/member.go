@@ -180,8 +180,8 @@ func (m *member) join() error {
 }
 
 // requests returns the map function of a kind: it calls the handlers, which have the predicates in them.
-func (w *watched) requests(queue *intake) func(streams.Change) []types.NamespacedName {
-	return func(change streams.Change) []types.NamespacedName {
+func (w *watched) requests(queue *intake) func(context.Context, *controller.Client, controller.ChangeOf[streams.Object]) []types.NamespacedName {
+	return func(_ context.Context, _ *controller.Client, change controller.ChangeOf[streams.Object]) []types.NamespacedName {
 		return queue.collect(func() {
 			for _, handler := range w.handlers {
 				visit(change, observer{
@@ -195,4 +195,6 @@ func (w *watched) requests(queue *intake) func(streams.Change) []types.Namespace
 }
 
 // nothing maps a change to no requests.
-func nothing(streams.Change) []types.NamespacedName { return nil }
+func nothing(context.Context, *controller.Client, controller.ChangeOf[streams.Object]) []types.NamespacedName {
+	return nil
+}
