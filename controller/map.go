@@ -33,7 +33,7 @@ type ChangeOf[T streams.Object] struct {
 }
 
 // MapChange sets a function that maps changes of the kind to the names of the reconciled objects that
-// they concern, in place of the rule of [For], [Owns] or [Watches]. It gets both states of the object, and
+// they concern. It replaces the rule of [For], [Owns] or [Watches]. It gets both states of the object, and
 // can so compare them:
 //
 //	controller.Watches(&corev1.Secret{}, nil, controller.MapChange(concerned))

@@ -111,8 +111,8 @@ func (g goal) distance(variant string) float64 {
 	return max(g.N-n, n-g.N)
 }
 
-// compareTails returns the value of a goal in rounds of one kind. If the goal is about a p99, and the rounds
-// have too few latencies for one, it returns the value that stands in, which is not as defined.
+// compareTails returns the value of a goal in rounds of one kind. If the goal is about a p99, the rounds may
+// have too few latencies for one. It then returns the value that stands in, which is not as defined.
 func (g goal) compareTails(target scenario.Target, of kind, rounds []rundir.Round) measurement {
 	by := measureNamed(g.Measure)
 	if by.pooled == "" {

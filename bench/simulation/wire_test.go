@@ -52,8 +52,8 @@ type wire struct {
 
 var _ utilnet.RoundTripperWrapper = &wire{}
 
-// latency is the mean time of a request in a simulated run. Requests take between half of it and half as much again,
-// so that two replicas that act at once are not always served in the same order.
+// latency is the mean time of a request in a simulated run. Requests take between half of it and half as much again.
+// So two replicas that act at once are not always served in the same order.
 const latency = 5 * time.Millisecond
 
 func newWire(rate float64, seed int) *wire {

@@ -26,7 +26,7 @@ type world struct {
 
 	mu       sync.Mutex
 	replicas []*replica
-	owner    []int       // who reconciled an object last: 1 and above; 0 for nobody
+	owner    []int       // who reconciled an object last: 1 and above; 0 for none
 	probed   []time.Time // when the probe of a slot was last reconciled
 	probes   map[int]int // the slot of an object that is a probe
 	shipsIn  [shards.Slots]int

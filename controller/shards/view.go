@@ -69,7 +69,7 @@ func (v *view) replace(leases []*coordinationv1.Lease, asked, now time.Time) {
 		gone, wasDeleted := v.deleted[lease.Name]
 		switch {
 		case wasDeleted && !gone.seen.Before(asked) && streams.IsOlderVersion(lease.ResourceVersion, gone.version):
-			// The Lease was deleted while the list was on its way. Its claims would count for its duration again.
+			// The Lease was deleted while the list was in flight. Its claims would count for its duration again.
 		case known == nil || known.changed.Before(asked) || !streams.IsOlderVersion(lease.ResourceVersion, known.version):
 			v.put(lease, now)
 		}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// However objects come, change and go between the pages of a list, the list has the objects of its first page's
+// Objects come, change and go between the pages of a list. The list has the objects of its first page's
 // version, in order, as they were.
 func TestAListInPagesIsOneOfItsVersion(t *testing.T) {
 	for seed := range uint64(30) {

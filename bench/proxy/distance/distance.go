@@ -2,7 +2,7 @@
 //
 // Each direction of a connection delays its bytes by half the round trip. Bytes keep their order, and those
 // in flight do not wait for each other. Opening a connection takes a round trip. There is no loss, no jitter,
-// no limit of the bandwidth and no slow start, so the time of a real network with the same round trip is
+// no limit of the bandwidth and no slow start. So the time of a real network with the same round trip is
 // longer. A busy machine may deliver bytes later than asked, and never earlier.
 package distance
 

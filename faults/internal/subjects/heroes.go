@@ -23,7 +23,7 @@ var (
 // are the steps of the operators that report problems.
 //
 // The workload changes arion before its deletion, and again at the end. So a view of the past has an arion to
-// repair that no longer exists, and a rollout can be hidden until the workload has ended.
+// repair that no longer exists. A rollout can be hidden until the workload has ended.
 func heroes(b builder, run func(kubeconfig string) *exec.Cmd, trouble ...faults.Step) faults.Subject {
 	workload := []faults.Step{
 		{Name: "create two objects", Do: createHeroes, Done: all(ready("pegasus", 1), ready("arion", 1))},
