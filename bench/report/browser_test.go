@@ -276,6 +276,8 @@ func TestABrowserShowsWhoWinsFirstAndEachBarWithItsValueAndSettings(t *testing.T
 	)
 	for i := range rounds {
 		rounds[i].Measured[rundir.Reads] = 0
+		longest := map[string]time.Duration{Ours: time.Second, "kube-rs": 2 * time.Second}[rounds[i].Contender]
+		rounds[i].Samples = rundir.Samples{rundir.Reaction99: rundir.HistogramOf(evenly(200, longest))} // 1,200 together
 		rounds[i].Measured[rundir.ReactionMedian] = map[string]float64{Ours: 0.001, "kube-rs": 2}[rounds[i].Contender]
 	}
 	run := rundir.Run{Settings: map[string]rundir.Settings{"kube-rs": {Workers: "no limit", HeapLimit: "none", Processors: "all"}}}
@@ -296,11 +298,12 @@ func TestABrowserShowsWhoWinsFirstAndEachBarWithItsValueAndSettings(t *testing.T
 		if err != nil || bottom > 900 {
 			t.Errorf("the heat map ends %v pixels below the top, outside of the first screen: %v", bottom, err)
 		}
-		if got := strings.Join(texts(tab, t, "#glance h2, #glance h3"), "; "); !strings.HasPrefix(got, "Of 1 comparisons, Bellerophon is better in 1") || !strings.Contains(got, "Largest wins") {
+		if got := strings.Join(texts(tab, t, "#glance h2, #glance h3"), "; "); !strings.HasPrefix(got, "Of 2 comparisons, Bellerophon is better in 2") || !strings.Contains(got, "Largest wins") {
 			t.Errorf("the page begins with %q", got)
 		}
 		for chart, want := range map[string]string{
 			"converge_seconds":     "bellerophon; settings not recorded; 11 s; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all; 22 s (2x)",
+			"reaction_p99_seconds": "bellerophon; settings not recorded; 990 ms; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all; 1.98 s (2x)",
 			"reaction_p50_seconds": "bellerophon; settings not recorded; 1 ms; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all; 2 s (2000x)",
 		} {
 			in := fmt.Sprintf(`[data-measure="%s"] `, chart)
@@ -311,6 +314,9 @@ func TestABrowserShowsWhoWinsFirstAndEachBarWithItsValueAndSettings(t *testing.T
 			if isLog := chart == "reaction_p50_seconds"; !strings.Contains(hint, "lower is better") || strings.Contains(hint, "logarithmic") != isLog {
 				t.Errorf("%s has the hint %q", chart, hint)
 			}
+		}
+		if dots := texts(tab, t, `[data-measure="reaction_p99_seconds"] circle`); len(dots) != 0 {
+			t.Errorf("a p99 of all rounds has %d dots of rounds", len(dots))
 		}
 		if charts := texts(tab, t, `[data-measure="reads"]`); len(charts) != 0 {
 			t.Errorf("there is a chart of zeros: %q", charts)

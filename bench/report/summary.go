@@ -229,8 +229,9 @@ func compare(by measure, run rundir.Run, rounds []rundir.Round) Block {
 		warm               bool
 	}
 	its, noisy := map[side][]rundir.Round{}, map[side]int{}
+	isShown := by.shown == nil || by.shown(rounds)
 	for _, round := range rounds {
-		if _, has := by.of(round); has && (by.shown == nil || by.shown(rounds)) {
+		if _, has := by.of(round); has && isShown {
 			of := side{round.Contender, round.Setting, round.Warm}
 			its[of] = append(its[of], round)
 			if round.Noise() != "" {

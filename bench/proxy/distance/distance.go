@@ -56,7 +56,8 @@ func Open(to string, roundTrip time.Duration) (*Relay, error) {
 			r.group.Go("connection", func(ctx context.Context) error {
 				far, err := new(net.Dialer).DialContext(ctx, "tcp", to)
 				if err != nil {
-					return near.Close() // The client sees what it would see of a server that is down.
+					_ = near.Close() // The client sees the end that it would see of a server that is down.
+					return nil
 				}
 				join(ctx, near, far, roundTrip)
 				return nil
