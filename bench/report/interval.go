@@ -30,7 +30,8 @@ func intervalOf(values []float64) interval {
 		for j := range drawn {
 			drawn[j] = values[random.IntN(len(values))]
 		}
-		medians[i] = rundir.Median(drawn)
+		slices.Sort(drawn)
+		medians[i] = rundir.MedianOfSorted(drawn)
 	}
 	low, high := middle(medians)
 	return interval{rundir.Median(values), low, high, len(values)}
