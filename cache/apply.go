@@ -99,8 +99,13 @@ func (s *Store) mark(event *streams.Event) {
 	s.moved = true
 }
 
-// scope returns the scope of a source, which it creates if it is new.
+// scope returns the scope of a source, which it creates if it is new. A source of the whole cluster shows that
+// the kind has no namespaces: no source covers those that SetNamespaces named.
 func (s *Store) scope(namespace string) *scope {
+	if namespace == "" && s.limited && s.working.scopes.of("") == nil {
+		s.working.scopes = nil
+		s.moved = true
+	}
 	s.working.scopes = s.working.scopes.add(namespace)
 	return s.working.scopes.of(namespace)
 }

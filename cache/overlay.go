@@ -180,9 +180,10 @@ func (s *Store) shows(name types.NamespacedName, uid types.UID) bool {
 	return own != nil && own.get().GetUID() == uid
 }
 
-// covers reports whether a source covers a namespace.
+// covers reports whether a source covers a namespace. An object without one is covered: its kind has a source
+// of the whole cluster, or will have one when the API server has shown that the kind has no namespaces.
 func (s *Store) covers(namespace string) bool {
-	return !s.limited || s.published.Load().scopes.of(namespace) != nil
+	return !s.limited || namespace == "" || s.published.Load().scopes.of(namespace) != nil
 }
 
 // settleWrites drops the own writes that the published state has passed. It looks at the names of

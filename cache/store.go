@@ -102,7 +102,8 @@ func newStore(kind schema.GroupKind, indexers []Indexer, of *Cache, echoed func(
 
 // SetNamespaces sets the namespaces that the sources of the kind cover. The store is then complete when
 // each namespace has been listed. Without SetNamespaces, it is complete after the first list of any
-// source. Call SetNamespaces before a source of the kind emits anything.
+// source. A source of the whole cluster takes the place of all of them, because the kind then has no
+// namespaces. Call SetNamespaces before a source of the kind emits anything.
 func (s *Store) SetNamespaces(namespaces ...string) {
 	s.limited = s.limited || len(namespaces) > 0
 	for _, namespace := range namespaces {

@@ -89,7 +89,8 @@ func FieldSelector(selector string) SelectOption {
 }
 
 // Namespaces limits the watch of the kind to the given namespaces, instead of Options.Namespaces. All
-// controllers of a manager that name the kind must give the same namespaces: see [For].
+// controllers of a manager that name the kind must give the same namespaces: see [For]. A kind without
+// namespaces is watched in the whole cluster.
 func Namespaces(names ...string) InputOption {
 	return inputOption(func(i *input) {
 		if i.options.Namespaces = slices.Clone(names); len(names) == 0 {
@@ -159,8 +160,9 @@ func Plural(resource string) InputOption {
 	return inputOption(func(i *input) { i.kind = append(i.kind, sources.Plural(resource)) })
 }
 
-// ClusterScoped marks the kind as cluster-scoped: its objects have no namespaces. It is needed if
-// Options.Namespaces is set; otherwise the API server shows the scope.
+// ClusterScoped marks the kind as cluster-scoped: its objects have no namespaces. The API server shows the
+// scope itself, so the option only spares requests. It is needed if the API server forbids discovery and
+// Options.Namespaces is set.
 func ClusterScoped() InputOption {
 	return inputOption(func(i *input) { i.kind = append(i.kind, sources.ClusterScoped()) })
 }

@@ -114,15 +114,3 @@ func TestAVersionThatIsNotServedIsNamedWithThoseWhichAre(t *testing.T) {
 		}
 	})
 }
-
-func TestAWatchOfSomeNamespacesSaysThatTheKindHasNone(t *testing.T) {
-	inLevelWorld(t, flock(true), controller.Options{Namespaces: []string{"a"}}, func(w *levelWorld) {
-		w.must(w.manager.Add("sheep", nothing, controller.For(&unstructured.Unstructured{}, controller.OfKind(sheep))))
-		w.run()
-		w.wait(time.Second)
-		failures := w.failed
-		if len(failures) == 0 || !strings.Contains(failures[0].Error(), "declare the kind with ClusterScoped") {
-			t.Errorf("the failures are %v", failures)
-		}
-	})
-}

@@ -20,7 +20,7 @@ const DefaultPageSize = 500
 
 // Options configures a [Manager]. The zero value has the defaults, which suit production.
 type Options struct {
-	Namespaces []string // the namespaces that are watched; default all
+	Namespaces []string // the namespaces that are watched, of kinds that have namespaces; default all
 	PageSize   int      // objects in a page of a list: 1 to 10000; default 500; negative streams lists: see sources.WatchOptions
 	UserAgent  string   // of requests, and the reporter of Events; default "bellerophon"
 

@@ -47,8 +47,8 @@ func Plural(resource string) KindOption {
 	}
 }
 
-// ClusterScoped declares that the kind has no namespaces. It is needed if watches are limited to some
-// namespaces, and spares a request otherwise: see [Kind.Locate].
+// ClusterScoped declares that the kind has no namespaces. It spares a request, and is needed only if the API
+// server forbids discovery: see [Kind.Locate].
 func ClusterScoped() KindOption {
 	return func(k *Kind) {
 		k.cluster = true

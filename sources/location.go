@@ -160,15 +160,22 @@ func (l *location) sees(object streams.Object) {
 }
 
 // isUnknownPath reports whether a request failed because the API server does not know its path. It answers
-// in plain text, and names a missing object in a Status.
+// in plain text, or by a Status without a kind and a name if it knows the version of the group. A Status about
+// a missing object has both.
 func isUnknownPath(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	var answer apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) {
+		return false
+	}
+	details := answer.Status().Details
+	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) || details != nil && details.Kind == "" && details.Name == ""
 }
 
 // relocated reports whether the API server serves the kind under another plural than err, the answer to a
-// request or nil, is about. Otherwise it returns err, perhaps with what the server does serve.
+// request or nil, is about. Otherwise it returns err, perhaps with what the server does serve. If the kind
+// has no namespaces, and the watch is one of a namespace, relocated ends the watch.
 func (w *watcher) relocated(ctx context.Context, err error) (moved bool, explained error) {
-	if !isUnknownPath(err) || w.kind.at.served.Load() {
+	if !isUnknownPath(err) || w.isMisplaced() || w.kind.at.served.Load() {
 		return false, err
 	}
 	before := w.kind.Resource()
@@ -177,8 +184,18 @@ func (w *watcher) relocated(ctx context.Context, err error) (moved bool, explain
 		return false, fmt.Errorf("%w: %w", located, err)
 	case located != nil: // Discovery may be forbidden, or fail; the answer to the request counts.
 		return false, err
-	case w.namespace != "" && !w.kind.Namespaced():
-		return false, fmt.Errorf("%v has no namespaces, but the watch is limited to some; declare the kind with ClusterScoped: %w", w.kind.GroupKind(), err)
+	case w.isMisplaced():
+		return false, err
 	}
 	return w.kind.Resource() != before, err
+}
+
+// isMisplaced ends the watch of a namespace if the kind has none.
+func (w *watcher) isMisplaced() bool {
+	if w.namespace == "" || w.kind.Namespaced() {
+		return false
+	}
+	w.misplaced.Store(true)
+	w.leave()
+	return true
 }

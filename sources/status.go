@@ -129,6 +129,11 @@ func (s *Status) set(w *watcher, state WatchState) {
 		s.states = map[*watcher]WatchState{}
 	}
 	s.states[w] = state
+	s.judge()
+}
+
+// judge sets State to the worst state. The caller holds the lock.
+func (s *Status) judge() {
 	worst := Watching
 	for _, each := range s.states {
 		if each == BackingOff || each == Listing && worst == Watching {
@@ -138,10 +143,12 @@ func (s *Status) set(w *watcher, state WatchState) {
 	s.State.Store(int32(worst))
 }
 
-// forget removes the watch of one namespace when its observation ends. State stays as it was.
+// forget removes the watch of one namespace when its observation ends. The state of the last watch stays.
 func (s *Status) forget(w *watcher) {
 	s.refuse(w, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.states, w)
+	if delete(s.states, w); len(s.states) > 0 {
+		s.judge()
+	}
 }

@@ -26,6 +26,9 @@ func retry() *wait.Backoff {
 //     requested. It carries none if the list itself is current, as a list requested without a
 //     version is.
 //   - Objects selected by First are emitted as Applied before the first list.
+//   - A kind without namespaces has one source, whatever Namespaces says. If only the API server knows
+//     that, the sources of the namespaces end, and the one of the whole cluster takes their place. They have
+//     emitted nothing by then.
 //   - Each namespace is a source of its own, with a name of its own. The guarantees of
 //     [streams.EventType] for a source hold for each: list events and bookmarks carry the namespace in
 //     their key, and cover only that namespace.
@@ -52,48 +55,65 @@ func Watch(client rest.Interface, kind Kind, options WatchOptions) streams.Strea
 		options.Status = &Status{}
 	}
 	if !kind.Namespaced() || len(options.Namespaces) == 0 {
-		return observe(client, kind, options, "")
+		return observe(client, kind, options, "", false)
 	}
 	var each []streams.Stream[streams.Event]
-	for _, namespace := range options.Namespaces {
-		each = append(each, observe(client, kind, options, namespace))
+	for i, namespace := range options.Namespaces {
+		each = append(each, observe(client, kind, options, namespace, i == 0))
 	}
 	return streams.Merge(each...)
 }
 
-// observe returns the watch of one namespace, or of all namespaces if namespace is empty.
-func observe(client rest.Interface, kind Kind, options WatchOptions, namespace string) streams.Stream[streams.Event] {
+// observe returns the watch of one namespace, or of all namespaces if namespace is empty. If it turns out
+// that the kind has no namespaces, the stream ends, or goes on as the watch of the whole cluster.
+func observe(client rest.Interface, kind Kind, options WatchOptions, namespace string, goesOn bool) streams.Stream[streams.Event] {
 	return streams.Create(func(ctx context.Context, out streams.Sink[streams.Event]) {
-		w := &watcher{
-			client:    client,
-			kind:      kind,
-			namespace: namespace,
-			options:   options,
-			status:    options.Status,
-			name:      "watch of " + kind.GroupKind().String(),
-			queue:     streams.NewQueue[streams.Event](),
-			listing:   make(chan struct{}, 1),
-		}
-		w.queue.Held = &w.held
-		w.fresh.woken = make(chan struct{}, 1)
-		w.selecting.woken = make(chan struct{}, 1)
-		if namespace != "" {
-			w.name += " in " + namespace
-		}
-		w.status.set(w, Listing)
-		defer w.status.forget(w)
-		group := lifecycle.New(ctx)
-		group.Go(w.name, w.reflect)
-		group.Go(w.name+" guard", w.guard)
-		if options.Selecting != nil {
-			group.Go(w.name+" selection", w.followSelection)
-		}
-		w.queue.Drain(group.Context(), out)
-		group.Stop()
-		if err := group.Wait(); err != nil {
-			out.Error(&streams.Error{Source: w.name, Err: err})
+		limited := newWatcher(client, kind, options, namespace)
+		limited.run(ctx, out)
+		if goesOn && limited.misplaced.Load() {
+			newWatcher(client, kind, options, "").run(ctx, out)
 		}
 	})
+}
+
+func newWatcher(client rest.Interface, kind Kind, options WatchOptions, namespace string) *watcher {
+	w := &watcher{
+		client:    client,
+		kind:      kind,
+		namespace: namespace,
+		options:   options,
+		status:    options.Status,
+		name:      "watch of " + kind.GroupKind().String(),
+		queue:     streams.NewQueue[streams.Event](),
+		listing:   make(chan struct{}, 1),
+	}
+	w.queue.Held = &w.held
+	w.fresh.woken = make(chan struct{}, 1)
+	w.selecting.woken = make(chan struct{}, 1)
+	if namespace != "" {
+		w.name += " in " + namespace
+	}
+	return w
+}
+
+// run emits the events of the watch until ctx ends, or until it turns out that the kind has no namespaces.
+func (w *watcher) run(ctx context.Context, out streams.Sink[streams.Event]) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.leave = cancel
+	w.status.set(w, Listing)
+	defer w.status.forget(w)
+	group := lifecycle.New(ctx)
+	group.Go(w.name, w.reflect)
+	group.Go(w.name+" guard", w.guard)
+	if w.options.Selecting != nil {
+		group.Go(w.name+" selection", w.followSelection)
+	}
+	w.queue.Drain(group.Context(), out)
+	group.Stop()
+	if err := group.Wait(); err != nil {
+		out.Error(&streams.Error{Source: w.name, Err: err})
+	}
 }
 
 // reflect runs the reflector until ctx ends.

@@ -32,6 +32,8 @@ type watcher struct {
 	queue     *streams.Queue[streams.Event]
 	listing   chan struct{} // full while a plain list is in flight
 	selecting selecting
+	leave     func()      // ends the watch
+	misplaced atomic.Bool // the watch has ended, because the kind has no namespaces
 
 	fresh    freshness
 	emitting sync.Mutex   // held while fresh and the events that depend on it change together

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -18,7 +19,13 @@ func (s *Server) handle(made *request) (code int, body io.ReadCloser, err error)
 	defer s.mu.Unlock()
 	s.collect()
 	place := s.kinds[made.resource]
-	if place == nil || place.gone {
+	switch {
+	case place == nil || place.gone:
+		return 0, nil, errNoPage
+	case made.key.Namespace != "" && place.isUnscoped():
+		if place.builtIn { // As API servers answer a path that they do not know below a version that they do.
+			return 0, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "404: Page Not Found", 0, false)
+		}
 		return 0, nil, errNoPage
 	}
 	made.form.unversioned = place.unversioned
