@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/operators"
 	"k8s.io/client-go/rest"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,7 @@ type Manager struct {
 	bellerophon *controller.Manager
 	cache       *informers
 	untimed     bool // reconciles have no timeout but their controller's own
+	backsOff    bool // failures wait for the backoff of Bellerophon's options, and not for their controller's rate limiter
 }
 
 // NewManager creates a manager for a program that was written for controller-runtime. Controllers are added
@@ -35,8 +37,8 @@ type Manager struct {
 // These differ from controller-runtime:
 //
 //   - Reads see own writes.
-//   - Errors are retried after the backoff of the options of Bellerophon. A RateLimiter sets the wait after
-//     Result.Requeue, and the wait of a handler that uses AddRateLimited.
+//   - A RateLimiter sets the wait after an error, unless Backoff of Bellerophon's options is set. In either case,
+//     a change of the object's generation gets one attempt at once, and the failures still count.
 //   - Priorities, NewQueue, EnableWarmup, CacheSyncTimeout for kinds that are served, and
 //     ReconcileIDFromContext have no effect.
 //   - Bellerophon has its own metrics of reconciles: see MetricsAddress of its options.
@@ -50,7 +52,7 @@ func NewManager(config *rest.Config, theirs manager.Options, ours controller.Opt
 	if config == nil {
 		return nil, errors.New("making a manager: the configuration is nil")
 	}
-	made := &Manager{untimed: ours.Timeout == 0}
+	made := &Manager{untimed: ours.Timeout == 0, backsOff: ours.Backoff != (operators.Backoff{})}
 	theirs, ours, err := merged(config, theirs, ours)
 	if err != nil {
 		return nil, fmt.Errorf("making a manager: %w", err)

@@ -173,7 +173,13 @@ func (m *member) join() error {
 		how := append(m.manager.cache.inputs(kind, indexed.object, indexed.mapping, indexed), controller.MapChange(nothing))
 		options = append(options, controller.Owns(indexed.object, how...))
 	}
-	reconciler := adapted(m.controller, m.limiter, func(request operators.Request) logr.Logger {
+	var reconciles reconcile.Reconciler = m.controller
+	if !m.manager.backsOff {
+		limited := &limits{limiter: m.limiter, waits: map[types.NamespacedName]time.Duration{}}
+		reconciles = limited.around(reconciles)
+		options = append(options, controller.RetryDelay(limited.delay))
+	}
+	reconciler := adapted(reconciles, m.limiter, func(request operators.Request) logr.Logger {
 		return m.logger(&reconcile.Request{NamespacedName: request.NamespacedName})
 	})
 	return m.manager.bellerophon.Add(m.name, reconciler, options...)

@@ -21,7 +21,7 @@ const (
 // Reconciler returns a reconciler that calls one of controller-runtime. RequeueAfter, Requeue and
 // reconcile.TerminalError have their effects. The context has the logger of controller-runtime, with the
 // controller and the name of the object, unless it has a logger already. Result.Priority has no effect,
-// and an error is retried after the backoff of the manager.
+// and an error is retried after the backoff of the manager: see [NewManager] for rate limiters.
 func Reconciler(old reconcile.Reconciler) operators.Reconciler {
 	requeues := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRequeue, longestRequeue)
 	return adapted(old, requeues, func(request operators.Request) logr.Logger {
