@@ -100,7 +100,7 @@ func (s *Store) mark(event *streams.Event) {
 }
 
 // scope returns the scope of a source, which it creates if it is new. A source of the whole cluster shows that
-// the kind has no namespaces: no source covers those that SetNamespaces named.
+// the kind has no namespaces. Its scope replaces the scopes of SetNamespaces, which no source covers.
 func (s *Store) scope(namespace string) *scope {
 	if namespace == "" && s.limited && s.working.scopes.of("") == nil {
 		s.working.scopes = nil

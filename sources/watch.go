@@ -27,8 +27,8 @@ func retry() *wait.Backoff {
 //     version is.
 //   - Objects selected by First are emitted as Applied before the first list.
 //   - A kind without namespaces has one source, whatever Namespaces says. If only the API server knows
-//     that, the sources of the namespaces end, and the one of the whole cluster takes their place. They have
-//     emitted nothing by then.
+//     that, the sources of the namespaces end without having emitted anything. A source of the whole cluster
+//     takes their place.
 //   - Each namespace is a source of its own, with a name of its own. The guarantees of
 //     [streams.EventType] for a source hold for each: list events and bookmarks carry the namespace in
 //     their key, and cover only that namespace.
