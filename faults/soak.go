@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -66,7 +67,7 @@ func Soak(ctx context.Context, config *rest.Config, subject Subject, options Opt
 	}, nil
 }
 
-// repeat runs the workload once, and waits until the operator has nothing to write.
+// repeat runs the workload once, waits until the operator has nothing to write, and deletes everything.
 func (w *world) repeat(ctx context.Context) (err error) {
 	t, err := w.newTrial(ctx)
 	if err != nil {
@@ -76,7 +77,20 @@ func (w *world) repeat(ctx context.Context) (err error) {
 	if err := t.run(ctx); err != nil {
 		return err
 	}
-	return w.wire.quiet(ctx, t.user.Namespace, settleTime)
+	if err := w.wire.quiet(ctx, t.user.Namespace, settleTime); err != nil {
+		return err
+	}
+	// Namespaces that pile up would look like memory that is lost.
+	if err := w.core.CoreV1().Namespaces().Delete(ctx, t.user.Namespace, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete the namespace %s: %w", t.user.Namespace, err)
+	}
+	w.namespaces = w.namespaces[:len(w.namespaces)-1]
+	return t.await(ctx, w.options.Patience, func(seen State) error {
+		if left := len(t.compared(seen)); left > 0 {
+			return fmt.Errorf("%d objects are left in the namespace", left)
+		}
+		return nil
+	})
 }
 
 // Goal returns the goal that the memory does not grow.
