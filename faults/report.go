@@ -49,6 +49,8 @@ type Report struct {
 	Quiet time.Duration
 	// Crashes is how often the operator ended by itself.
 	Crashes int
+
+	began time.Time // of the first case
 }
 
 // Struck returns the number of cases whose fault happened, and how many of them it survived.
@@ -260,7 +262,9 @@ func (o Options) chosen(all []string) (cases []string) {
 
 // each runs the chosen cases that have no outcome yet, some at once, until the limit.
 func (r *Report) each(options Options, all []string, atOnce int, run func(names []string) ([]Outcome, error)) error {
-	began := time.Now()
+	if r.began.IsZero() {
+		r.began = time.Now()
+	}
 	var left []string
 	for _, name := range options.chosen(all) {
 		if _, done := r.Outcomes[name]; !done {
@@ -268,7 +272,7 @@ func (r *Report) each(options Options, all []string, atOnce int, run func(names 
 		}
 	}
 	for names := range slices.Chunk(left, atOnce) {
-		if options.Limit > 0 && time.Since(began) > options.Limit {
+		if options.Limit > 0 && time.Since(r.began) > options.Limit {
 			r.Left += len(names)
 			continue
 		}
