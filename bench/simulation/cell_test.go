@@ -89,3 +89,25 @@ func TestPicturesHaveALineForEachNumberOfReplicas(t *testing.T) {
 		}
 	}
 }
+
+// The page docs/simulation.md shows the committed results.
+func TestThePicturesOfThePageShowTheCommittedResults(t *testing.T) {
+	results, err := folder("results").all()
+	if err != nil || len(results) == 0 {
+		t.Fatalf("there are no results (%v)", err)
+	}
+	dir := t.TempDir()
+	if err := draw(results, dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"simulation-bytes.svg", "simulation-handover.svg"} {
+		want, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join("..", "..", "docs", file))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("docs/%s is not drawn from the results (%v); draw it again: docs/simulation.md has the command", file, err)
+		}
+	}
+}

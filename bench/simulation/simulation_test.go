@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 func TestReplicasAreSimulated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, caches := range []Caches{All, Three, None} {
-			cell := Cell{Objects: 400, Replicas: 4, Changes: 5, Rate: DefaultRate, Caches: caches}
+			cell := Cell{Objects: 100, Replicas: 3, Changes: 2, Rate: DefaultRate, Caches: caches}
 			var result Result
 			err := simulate(t.Context(), []Cell{cell}, func(string) {}, seeded(t), func(made Result) error { result = made; return nil })
 			if err != nil {

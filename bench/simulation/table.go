@@ -20,12 +20,18 @@ func printResults(results []Result, asJSON bool, out io.Writer) error {
 	for _, result := range results {
 		for i, phase := range result.Phases {
 			cell := "\t\t\t\t"
-			if i == 0 {
-				cell = fmt.Sprintf("%d\t%d\t%s\t%.1f MB\t", result.Objects, result.Replicas, result.kind(), megabytes(result.Heap))
+			all, memory, watched := phase.All, "-", "-"
+			if result.Caches == All { // Otherwise the heap also has what replicas without caches need.
+				memory = fmt.Sprintf("%.1f MB", megabytes(result.Heap))
 			}
-			all := phase.All
-			fmt.Fprintf(table, "%s%s\t%d\t%d\t%.2f\t%.2f\t%.2f\t%d\t%.2f\t%.2f\t\n", cell, phase.Name, all.Requests(), all.Reads,
-				megabytes(all.PageBytes), megabytes(all.WatchBytes), megabytes(all.LeaseBytes), phase.Moved, phase.HandOver, phase.Pause)
+			if result.Caches != None {
+				watched = fmt.Sprintf("%.2f", megabytes(all.WatchBytes))
+			}
+			if i == 0 {
+				cell = fmt.Sprintf("%d\t%d\t%s\t%s\t", result.Objects, result.Replicas, result.kind(), memory)
+			}
+			fmt.Fprintf(table, "%s%s\t%d\t%d\t%.2f\t%s\t%.2f\t%d\t%.2f\t%.2f\t\n", cell, phase.Name, all.Requests(), all.Reads,
+				megabytes(all.PageBytes), watched, megabytes(all.LeaseBytes), phase.Moved, phase.HandOver, phase.Pause)
 		}
 	}
 	if err := table.Flush(); err != nil {

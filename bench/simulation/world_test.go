@@ -26,7 +26,7 @@ type world struct {
 
 	mu       sync.Mutex
 	replicas []*replica
-	owner    []int       // who reconciled an object last: 1 and above; 0 for none
+	owner    []int       // who reconciled an object last: 1 and above; 0 for no replica
 	probed   []time.Time // when the probe of a slot was last reconciled
 	probes   map[int]int // the slot of an object that is a probe
 	shipsIn  [shards.Slots]int
@@ -176,7 +176,7 @@ func (w *world) isShared() error {
 		}
 		want++
 		if owner == 0 || w.replicas[owner-1].gone {
-			return fmt.Errorf("nobody reconciles %s, which replica %d reconciled last", nameOf(number), owner)
+			return fmt.Errorf("no living replica reconciles %s; the last one was replica %d", nameOf(number), owner)
 		}
 	}
 	if held != want {
