@@ -62,6 +62,9 @@ func draw(results []Result, dir string) error {
 	var read, pauses []curve
 	for _, count := range replicas {
 		made := curve{name: fmt.Sprintf("%d replicas", count)}
+		if count == 1 {
+			made.name = "1 replica"
+		}
 		for _, result := range results {
 			if phase, has := result.phase(left); has && result.Replicas == count {
 				made.points = append(made.points, [2]float64{float64(result.Objects), megabytes(phase.All.Bytes())})
