@@ -14,24 +14,24 @@ import (
 // folder holds the results of cells, a file for each. A run that is started again leaves out the cells that it has.
 type folder string
 
-func (f folder) file(real bool, objects, replicas int) string {
+func (f folder) file(isReal bool, objects, replicas int) string {
 	kind := "simulated"
-	if real {
+	if isReal {
 		kind = "real"
 	}
 	return filepath.Join(string(f), fmt.Sprintf("%s-%d-%d.json", kind, objects, replicas))
 }
 
 // has reports whether the folder has the result of a cell. It fails if the result is one of other settings.
-func (f folder) has(real bool, cell Cell) (bool, error) {
-	known, err := read(f.file(real, cell.Objects, cell.Replicas))
+func (f folder) has(isReal bool, cell Cell) (bool, error) {
+	known, err := read(f.file(isReal, cell.Objects, cell.Replicas))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
 		return false, err
 	case known.Cell != cell:
-		return false, fmt.Errorf("%s is a result of other settings: %+v; give another folder, or delete it", f.file(real, cell.Objects, cell.Replicas), known.Cell)
+		return false, fmt.Errorf("%s is a result of other settings: %+v; give another folder, or delete it", f.file(isReal, cell.Objects, cell.Replicas), known.Cell)
 	}
 	return true, nil
 }

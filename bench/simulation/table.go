@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"text/tabwriter"
 )
 
@@ -68,17 +67,14 @@ type comparison struct {
 	requests, bytes float64
 }
 
-// worst returns by how much the comparison is off.
-func (c comparison) worst() float64 { return max(math.Abs(c.requests-1), math.Abs(c.bytes-1)) }
-
 // comparisons compares the cells that were run both ways.
 func comparisons(results []Result) (made []comparison) {
-	for _, real := range results {
+	for _, measured := range results {
 		for _, simulated := range results {
-			if real.Real && !simulated.Real && real.Objects == simulated.Objects && real.Replicas == simulated.Replicas {
-				is, want := simulated.total(), real.total()
+			if measured.Real && !simulated.Real && measured.Objects == simulated.Objects && measured.Replicas == simulated.Replicas {
+				is, want := simulated.total(), measured.total()
 				made = append(made, comparison{
-					real.Cell, float64(is.Requests()) / float64(want.Requests()), float64(is.Bytes()) / float64(want.Bytes()),
+					measured.Cell, float64(is.Requests()) / float64(want.Requests()), float64(is.Bytes()) / float64(want.Bytes()),
 				})
 			}
 		}
