@@ -24,7 +24,7 @@ func TestAListFromBeforeADeletionBringsNoLeaseBack(t *testing.T) {
 		}
 	}
 	v := view{others: map[string]*seen{}, deleted: map[string]deletion{}, own: "own"}
-	at := func(after time.Duration) time.Time { return start.Add(after) }
+	at := start.Add
 	event := func(kind streams.EventType, of *coordinationv1.Lease, after time.Duration) {
 		v.apply(&streams.Event{Type: kind, Object: of, ResourceVersion: of.ResourceVersion, Received: at(after)}, at(after))
 	}
