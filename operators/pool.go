@@ -28,7 +28,7 @@ type pool struct {
 	mu       sync.Mutex
 	work     sync.Cond // signals that there may be work for an idle worker
 	idle     int       // workers that wait for work
-	started  int       // workers, with the spare ones
+	started  int       // workers, with those in the place of stuck ones
 	waking   bool      // an idle worker was signaled, and has not woken up yet
 	schedule *schedule
 	stopped  bool // no further attempt starts
@@ -36,7 +36,7 @@ type pool struct {
 	room     int // a guess for the results of the next batch: see streams.NextRoom
 	sending  int // results that were taken from results, and have not been received yet
 	waiting  int // schedule.waiting, as stats last counted it
-	running  int // schedule.running, as stats last counted it
+	running  int // attempts in flight, as stats last counted it
 }
 
 // newPool creates a pool without workers.
@@ -72,7 +72,7 @@ func (p *pool) update() {
 	case p.idle > 0 && !p.waking && p.mayStart():
 		p.waking = true
 		p.work.Signal()
-	case p.idle == 0 && p.schedule.needsSpare(p.started) && p.mayStart():
+	case p.idle == 0 && p.schedule.running >= p.started && p.mayStart(): // Some attempts are stuck.
 		p.started++ // Only now: an idle worker more costs 3 % of CPU at 100,000 events a second.
 		p.workers.Go("worker", p.worker)
 	}
@@ -116,15 +116,19 @@ func (p *pool) worker(ctx context.Context) error {
 			if p.stopped {
 				return nil
 			}
+			if p.started > p.schedule.workersWanted() { // It was in the place of a stuck one.
+				p.started--
+				return nil
+			}
 			p.idle++
 			p.work.Wait()
 			p.idle--
 			p.waking, ended = false, time.Time{}
 		}
-		task := p.schedule.start()
+		task, started := p.schedule.start(ended)
 		p.update()
 		p.mu.Unlock()
-		current = newAttempt(ctx, task, either(task.controller.Timeout, p.timeout), startedAt(task, ended))
+		current = newAttempt(ctx, task, either(task.controller.Timeout, p.timeout), started)
 		var result Result
 		result, ended = current.conclude(current.call())
 		current = nil
@@ -224,7 +228,7 @@ func (p *pool) run(ctx context.Context, in <-chan rxgo.Item, start <-chan struct
 }
 
 // takeResults takes the results to send next, unless next holds some. It adopts changes of the
-// controllers first. It returns when the next delay ends, and whether nothing is left to do except
+// controllers first, and notes which attempts are stuck. It returns when it is due again, and whether nothing is left to do except
 // delayed tasks.
 func (p *pool) takeResults(next *[]Result) (due time.Time, over bool) {
 	p.mu.Lock()
@@ -237,9 +241,11 @@ func (p *pool) takeResults(next *[]Result) (due time.Time, over bool) {
 			*next, p.results = p.results, streams.NewBatch[Result](p.room)
 		}
 	}
+	if p.schedule.contended() {
+		p.schedule.noteStuck(time.Now())
+	}
 	p.update()
-	due, _ = p.schedule.due()
-	return due, p.schedule.held == 0 && p.schedule.queued == 0 && p.schedule.running == 0 && len(p.results) == 0
+	return p.schedule.due(), p.schedule.held == 0 && p.schedule.queued == 0 && p.schedule.running == 0 && len(p.results) == 0
 }
 
 // putBack puts results back that were taken and not sent.

@@ -89,9 +89,13 @@ type ReconcileOptions struct {
 	// the others from running when its attempts hang.
 	//
 	// A controller with nothing running may always start an attempt if a worker is free. A
-	// controller that is alone uses all workers. A controller that is added then need not wait for
-	// attempts that hang: up to a sixteenth more attempts run, and at least one. A single worker never
-	// gets help.
+	// controller that is alone uses all workers.
+	//
+	// An attempt that has run for a second counts as stuck. The other controllers then have as many
+	// workers as if it had ended, and its own controller has no more than before. If an attempt took a
+	// second or longer, the next attempt for its object counts as stuck from its start. At most three
+	// attempts for each worker count as stuck, so at most four times as many attempts run as Workers
+	// says. A single worker never gets help.
 	Workers int
 	Backoff Backoff       // between attempts that fail
 	Timeout time.Duration // of one attempt: 1 ms to 24 h; default 2 min

@@ -29,7 +29,7 @@ func (s *schedule) setRoster(now *roster) {
 		s.dropTasks(known)
 		known.controller, known.unknown = controller, false
 		known.gate = gate{open: !now.shut[name]}
-		s.setRunning(known, 0) // Attempts of the former controller may hang, and do not count for this one.
+		s.setRunning(known, 0, 0) // Attempts of the former controller may hang, and do not count for this one.
 		s.dropIfUnused(known)
 	}
 	s.shares.resize(len(now.controllers))

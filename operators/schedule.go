@@ -29,6 +29,10 @@ type schedule struct {
 	queued      int  // tasks that wait for a worker
 	waiting     int  // tasks that are held or queued, back off, or are due again soon
 	running     int
+	attempts    []*task                  // in flight, by task.position; nil for a free place
+	free        []int                    // the free places of attempts
+	stuck       int                      // attempts in flight that are stuck
+	nextStuck   time.Time                // before it, no further attempt becomes stuck
 	echoes      *lru.Cache[echo, target] // own writes whose events have not come yet
 	spare       []*task                  // for reuse
 
@@ -44,6 +48,7 @@ type controllerQueue struct {
 	queued     taskQueue
 	gate       gate // for this controller alone: see Controller.Held
 	running    int  // attempts of this controller, without attempts of a former one of the name
+	stuck      int  // of these
 	held       int  // tasks that wait for a gate
 	backingOff int  // tasks that back off, or are due again soon
 }
@@ -64,13 +69,15 @@ type task struct {
 	failures   int            // in a row
 	streak     *failureStreak // of failures; nil without a failure
 	queuedAt   time.Time
-	due        time.Time
-	counted    bool    // in backingOff
-	gate       *gate   // the gate that it waits for
-	ticket     int     // of its last wait for a gate or for a worker
-	urgency    urgency // while it is queued
-	sequence   int     // number of this delay: of two that are due at once, the older goes first
-	position   int     // in delays
+	due        time.Time // when its delay ends; while it runs, when it counts as stuck
+	counted    bool      // in backingOff
+	gate       *gate     // the gate that it waits for
+	ticket     int       // of its last wait for a gate or for a worker
+	urgency    urgency   // while it is queued
+	sequence   int       // number of this delay: of two that are due at once, the older goes first
+	position   int       // in delays or attempts
+	stuck      bool      // while it runs: see stuckAfter
+	slow       bool      // its last attempt ran for stuckAfter or longer
 
 	unfinished *unfinished // its entry in schedule.unfinished, or nil
 }
@@ -242,21 +249,21 @@ func (s *schedule) isEcho(to target, causes []streams.Cause) bool {
 	return own > 0 && own == len(causes)
 }
 
-// start takes the task whose turn it is. It may be called only if ready returns true.
-func (s *schedule) start() *task {
+// start takes the task whose turn it is, for a worker whose last attempt ended at a time. It returns
+// the task and when its attempt starts. It may be called only if ready returns true.
+func (s *schedule) start(ended time.Time) (next *task, started time.Time) {
 	queue := s.next()
-	next := queue.queued.pop()
+	next = queue.queued.pop()
 	if queue.queued.len() > 0 {
 		s.turns.push(queue)
 	}
-	s.setRunning(queue, queue.running+1)
-	next.state, next.controller = stateRunning, queue.controller
-	s.running++
+	next.controller, started = queue.controller, startedAt(next, ended)
+	s.begin(next, started)
 	queue.controller.Stats.Running.Add(1)
 	s.queued--
 	s.waiting--
 	queue.controller.Stats.Waiting.Add(-1)
-	return next
+	return next, started
 }
 
 // finish records the result of a task and decides what follows. It sets RequeueAfter of the result
@@ -264,6 +271,7 @@ func (s *schedule) start() *task {
 func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 	queue, by := finished.queue, finished.controller
 	stays := queue.controller == by
+	s.end(finished, now)
 	if stays && by.IgnoreEchoes {
 		to := target{queue.name, result.NamespacedName}
 		for _, write := range result.Writes {
@@ -302,10 +310,6 @@ func (s *schedule) finish(finished *task, result *Result, now time.Time) {
 		s.dropTask(result.NamespacedName, finished)
 		s.dropIfUnused(queue)
 	}
-	s.running--
-	if stays {
-		s.setRunning(queue, queue.running-1)
-	}
 	by.Stats.Out.Add(1)
 	by.Stats.Running.Add(-1) // Last, so that the schedule never looks idle in between.
 }
@@ -339,12 +343,15 @@ func (s *schedule) endDelay(next *task) {
 	}
 }
 
-// due returns when tick has something to do.
-func (s *schedule) due() (time.Time, bool) {
-	if len(s.delays) == 0 {
-		return time.Time{}, false
+// due returns when tick or noteStuck has something to do, or the zero time.
+func (s *schedule) due() (due time.Time) {
+	if len(s.delays) > 0 {
+		due = s.delays[0].due
 	}
-	return s.delays[0].due, true
+	if s.contended() && (due.IsZero() || s.nextStuck.Before(due)) {
+		due = s.nextStuck
+	}
+	return due
 }
 
 // tick queues the tasks that are due.

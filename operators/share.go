@@ -7,20 +7,21 @@ type shares struct {
 	each    int // workers that are reserved for one controller
 	kept    int // workers that are reserved for all controllers but one
 	used    int // workers in use out of the reserves, of all controllers
-	spare   int // workers beyond the others, for a controller that finds all of them in use by one
+	stuck   int // attempts that may count as stuck at once: see stuckAfter
 }
+
+// stuckForWorker bounds the attempts that count as stuck at once, for each worker. So at most four
+// times as many attempts run as there are workers.
+const stuckForWorker = 3
 
 // newShares creates the shares of a number of workers.
 func newShares(workers int) shares {
 	made := shares{workers: workers, each: max(1, workers/16)}
 	if workers > 1 { // A single worker makes attempts one after the other, whatever comes.
-		made.spare = made.each
+		made.stuck = stuckForWorker * workers
 	}
 	return made
 }
-
-// most returns the number of workers to run.
-func (s *shares) most() int { return s.workers + s.spare }
 
 // resize adapts to the number of controllers. At most half of the workers are reserved, so that
 // many idle controllers do not hold back a busy one much.
@@ -28,20 +29,24 @@ func (s *shares) resize(controllers int) {
 	s.kept = min(max(0, controllers-1)*s.each, s.workers/2)
 }
 
-// allow reports whether a controller with own running attempts may start another one, when all
-// attempts in total are running. A controller with nothing running may if a worker is free.
-func (s *shares) allow(own, all int) bool {
-	if all >= s.workers {
+// allow reports whether a controller may start another attempt. The controller has own attempts in
+// flight. The number of stuck attempts is a part of these. In live, the attempts in flight of all
+// controllers count, without stuck ones. A controller with nothing running may if a worker is free.
+func (s *shares) allow(own, stuck, live int) bool {
+	if live >= s.workers {
 		return false
 	}
-	if own == 0 || s.kept == 0 {
+	if own == 0 {
 		return true
 	}
-	usedByOthers := s.used - min(own, s.each)
-	return all+1+max(0, s.kept-usedByOthers) <= s.workers
+	if own >= s.workers-s.kept { // A controller gains nothing by attempts that are stuck.
+		return false
+	}
+	usedByOthers := s.used - min(own-stuck, s.each)
+	return live+1+max(0, s.kept-usedByOthers) <= s.workers
 }
 
-// changed records that the number of running attempts of a controller changed.
+// changed records that the number of live attempts of a controller changed.
 func (s *shares) changed(before, now int) { s.used += min(now, s.each) - min(before, s.each) }
 
 // ready reports whether a task is queued whose controller may start another attempt.
@@ -54,29 +59,12 @@ func (s *schedule) ready() bool {
 	return false
 }
 
-// needsSpare reports whether all of the started workers are in use, and another one may be started.
-func (s *schedule) needsSpare(started int) bool {
-	return s.running >= started && started < s.shares.most()
-}
-
-// mayStart reports whether a controller may start another attempt. A controller that was added while
-// another one, which was alone, used all workers gets a spare one: those attempts may hang.
+// mayStart reports whether a controller may start another attempt.
 func (s *schedule) mayStart(waiting *controllerQueue) bool {
 	if most := waiting.controller.MaxConcurrent; most > 0 && waiting.running >= most {
 		return false
 	}
-	if s.shares.allow(waiting.running, s.running) {
-		return true
-	}
-	if waiting.running > 0 || s.running < s.shares.workers || s.running >= s.shares.most() {
-		return false
-	}
-	for _, queue := range s.queues {
-		if queue != waiting && queue.running > s.shares.workers-s.shares.each {
-			return true
-		}
-	}
-	return false
+	return s.shares.allow(waiting.running, waiting.stuck, s.running-s.stuck)
 }
 
 // next takes the queue whose turn it is. Queues that may not start an attempt now keep their place.
@@ -90,8 +78,8 @@ func (s *schedule) next() *controllerQueue {
 	panic("reconcile: nothing is ready")
 }
 
-// setRunning records how many attempts of a queue are running.
-func (s *schedule) setRunning(changed *controllerQueue, now int) {
-	s.shares.changed(changed.running, now)
-	changed.running = now
+// setRunning records how many attempts of a queue are running, and how many of these are stuck.
+func (s *schedule) setRunning(changed *controllerQueue, running, stuck int) {
+	s.shares.changed(changed.running-changed.stuck, running-stuck)
+	changed.running, changed.stuck = running, stuck
 }
