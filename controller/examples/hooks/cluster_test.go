@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -146,4 +147,52 @@ YAML
 			t.Errorf("%s was not deleted: %v", name, left)
 		}
 	}
+}
+
+// The hooks of testdata/protocol have the forms of published hooks: in bash with jq and in Python, with configurations in
+// YAML and in JSON, with events, snapshots, groups, filters, queues, metrics and patches.
+func TestHooksInBashAndPythonKeepCopiesAndCountThem(t *testing.T) {
+	for _, program := range []string{"bash", "jq", "python3"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the hooks need %s, which is not installed", program)
+		}
+	}
+	cluster := controllertest.Start(t)
+	namespace := cluster.Namespace(t)
+	labelled := func(name string) *corev1.ConfigMap {
+		made := configMap(name, "colour", name)
+		made.Namespace, made.Labels = namespace, map[string]string{"hooks-copy": "yes"}
+		return made
+	}
+	client := kubernetes.NewForConfigOrDie(cluster.Config()).CoreV1()
+	if _, err := client.ConfigMaps(namespace).Create(t.Context(), labelled("first"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err) // Before the start, so that the Synchronization shows it.
+	}
+	configs := running(t, cluster, namespace, "testdata/protocol")
+	awaitConfigMap(t, client.ConfigMaps("default"), "started-by-python", func(now *corev1.ConfigMap) bool { return now != nil })
+	copied := func(colour string) func(now *corev1.ConfigMap) bool {
+		return func(now *corev1.ConfigMap) bool { return now != nil && now.Data["colour"] == colour }
+	}
+	counted := func(n string) func(now *corev1.ConfigMap) bool {
+		return func(now *corev1.ConfigMap) bool {
+			return now != nil && now.Data["originals"] == n && now.Data["copies"] == n
+		}
+	}
+	awaitConfigMap(t, configs, "first-copy", copied("first"))
+	if _, err := configs.Create(t.Context(), labelled("second"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitConfigMap(t, configs, "second-copy", copied("second"))
+	awaitConfigMap(t, configs, "count", counted("2"))
+	changed := labelled("second")
+	changed.Data["colour"] = "blue"
+	if _, err := configs.Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitConfigMap(t, configs, "second-copy", copied("blue"))
+	if err := configs.Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitConfigMap(t, configs, "first-copy", func(now *corev1.ConfigMap) bool { return now == nil })
+	awaitConfigMap(t, configs, "count", counted("1"))
 }

@@ -97,6 +97,7 @@ type KubernetesBinding struct {
 	APIVersion                   string                `json:"apiVersion"`
 	Kind                         string                `json:"kind"`
 	ExecuteHookOnEvent           *[]string             `json:"executeHookOnEvent"`
+	WatchEvent                   *[]string             `json:"watchEvent"` // the older name of executeHookOnEvent, which goes before it
 	ExecuteHookOnSynchronization *bool                 `json:"executeHookOnSynchronization"`
 	KeepFullObjectsInMemory      *bool                 `json:"keepFullObjectsInMemory"`
 	NameSelector                 *NameSelector         `json:"nameSelector"`
@@ -105,9 +106,10 @@ type KubernetesBinding struct {
 	Namespace                    *NamespaceSelector    `json:"namespace"`
 	JQFilter                     string                `json:"jqFilter"`
 
-	// These are known fields of the protocol. Only the default of the first is supported.
-	WaitForSynchronization *bool `json:"waitForSynchronization"`
-	Resynchronization      any   `json:"resynchronizationPeriod"`
+	// These fields change nothing. A queue never waits for the Synchronization of another queue. The cache
+	// asks the API server again when its watch is silent, so no event is missed for longer than 90 s.
+	WaitForSynchronization *bool  `json:"waitForSynchronization"`
+	Resynchronization      string `json:"resynchronizationPeriod"`
 
 	labels labels.Selector
 	fields fields.Selector
@@ -185,17 +187,12 @@ func parseConfig(printed []byte) (*Config, error) {
 	if config.OnStartup == nil && len(config.Schedule)+len(config.Kubernetes) == 0 {
 		return nil, errors.New("there is no binding; give onStartup, schedule or kubernetes")
 	}
-	known := map[string]bool{}
 	for i := range config.Kubernetes {
 		binding := &config.Kubernetes[i]
 		binding.setDefaults("kubernetes")
 		if err := binding.check(); err != nil {
 			return nil, fmt.Errorf("kubernetes[%d].%w", i, err)
 		}
-		if known[binding.Name] {
-			return nil, fmt.Errorf("kubernetes[%d].name: %q is taken; give each binding a name of its own", i, binding.Name)
-		}
-		known[binding.Name] = true
 	}
 	for i := range config.Schedule {
 		binding := &config.Schedule[i]
@@ -208,7 +205,7 @@ func parseConfig(printed []byte) (*Config, error) {
 			return nil, fmt.Errorf("schedule[%d].crontab is %q, which never comes", i, binding.Crontab)
 		}
 	}
-	return config, config.checkSnapshots(known)
+	return config, config.checkSnapshots()
 }
 
 // decodeStrictly decodes JSON, and fails for an unknown field with the path of that field.
@@ -220,13 +217,26 @@ func decodeStrictly(text []byte, into any) error {
 	return errors.Join(unknown...)
 }
 
-// checkSnapshots returns an error for a snapshot of a binding that the hook does not have.
-func (c *Config) checkSnapshots(known map[string]bool) error {
+// checkSnapshots returns an error for a snapshot of a binding that the hook does not have, or has twice. Bindings
+// without snapshots may share a name.
+func (c *Config) checkSnapshots() error {
+	named, grouped := map[string]int{}, map[string]bool{}
+	for _, binding := range c.Kubernetes {
+		named[binding.Name]++
+		grouped[binding.Name] = grouped[binding.Name] || binding.Group != ""
+	}
 	check := func(field string, i int, of CommonBinding) error {
 		for _, name := range of.IncludeSnapshotsFrom {
-			if !known[name] {
+			switch named[name] {
+			case 0:
 				return fmt.Errorf("%s[%d].includeSnapshotsFrom names %q, which is no kubernetes binding of the hook", field, i, name)
+			case 1:
+			default:
+				return fmt.Errorf("%s[%d].includeSnapshotsFrom names %q, which several bindings have; give each a name of its own", field, i, name)
 			}
+		}
+		if field == "kubernetes" && named[of.Name] > 1 && grouped[of.Name] {
+			return fmt.Errorf("%s[%d].name: %q is taken, and the group has snapshots by name; give each binding a name of its own", field, i, of.Name)
 		}
 		return nil
 	}
@@ -261,18 +271,22 @@ func (b *KubernetesBinding) check() error {
 	switch {
 	case b.Kind == "":
 		return errors.New("kind is missing")
-	case b.WaitForSynchronization != nil && !*b.WaitForSynchronization:
-		return errors.New("waitForSynchronization is false; allowed is true")
-	case b.Resynchronization != nil:
-		return unsupported("resynchronizationPeriod")
 	case b.Namespace != nil && b.Namespace.LabelSelector != nil:
 		return unsupported("namespace.labelSelector")
+	}
+	if b.ExecuteHookOnEvent == nil {
+		b.ExecuteHookOnEvent = b.WatchEvent
 	}
 	if b.ExecuteHookOnEvent != nil {
 		for _, event := range *b.ExecuteHookOnEvent {
 			if !slices.Contains(allEvents, event) {
 				return fmt.Errorf("executeHookOnEvent has %q; allowed are Added, Modified and Deleted", event)
 			}
+		}
+	}
+	if b.Resynchronization != "" {
+		if _, err := time.ParseDuration(b.Resynchronization); err != nil {
+			return fmt.Errorf("resynchronizationPeriod is %q; give a duration such as 1h", b.Resynchronization)
 		}
 	}
 	b.labels = labels.Everything()

@@ -237,3 +237,22 @@ func TestTheEndOfTheProgramEndsARunOnlyAfterTheGracePeriod(t *testing.T) {
 		began = time.Now()
 	})
 }
+
+func TestBindingsWithoutNamesKeepTheirOwnEvents(t *testing.T) {
+	inWorld(t, map[string]string{"a": `configVersion: v1
+kubernetes:
+- {kind: ConfigMap, watchEvent: [Added], resynchronizationPeriod: 1h}
+- {kind: ConfigMap, executeHookOnEvent: [Deleted], executeHookOnSynchronization: false, queue: gone, waitForSynchronization: false}
+schedule:
+- {crontab: "0 * * * *"}
+- {crontab: "0 12 * * *"}
+`}, func(w *world) {
+		w.expect("at the start", "a: kubernetes Synchronization")
+		w.must(w.server.Create(configMap("x")))
+		w.expect("after a creation", "a: kubernetes Event Added x")
+		w.must(w.server.Update(configMap("x", "k", "1")))
+		w.expect("after a change")
+		w.must(w.server.Delete(configMap("x")))
+		w.expect("after a deletion", "a: kubernetes Event Deleted x")
+	})
+}

@@ -47,3 +47,26 @@ func TestAMistakeInAnOperationIsAnErrorThatNamesItAndQuotesNoValue(t *testing.T)
 		}
 	}
 }
+
+// Hooks write operations in the forms of their tools: jq prints JSON over several lines, echo appends a line, and a
+// here-document has YAML.
+func TestOperationsAreReadInEachFormThatToolsWrite(t *testing.T) {
+	for name, content := range map[string]string{
+		"JSON lines": `{"operation": "Delete", "kind": "Pod", "namespace": "n", "name": "a"}
+{"operation": "Delete", "kind": "Pod", "namespace": "n", "name": "b"}
+`,
+		"JSON of jq": "{\n  \"operation\": \"Delete\",\n  \"kind\": \"Pod\",\n  \"name\": \"a\"\n}\n{\n  \"operation\": \"Delete\",\n  \"kind\": \"Pod\",\n  \"name\": \"b\"\n}\n",
+		"long JSON": `{"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "` + strings.Repeat("x", 100_000) + `"}}}` +
+			`{"operation": "Delete", "kind": "Pod", "name": "b"}`,
+		"YAML":                      "operation: Delete\nkind: Pod\nname: a\n---\noperation: Delete\nkind: Pod\nname: b\n",
+		"YAML that begins with a -": "---\noperation: Delete\nkind: Pod\nname: a\n---\noperation: Delete\nkind: Pod\nname: b\n---\n",
+		"JSON between -":            "---\n{\"operation\": \"Delete\", \"kind\": \"Pod\", \"name\": \"a\"}\n---\n{\"operation\": \"Delete\", \"kind\": \"Pod\", \"name\": \"b\"}\n",
+		"JSON and then YAML":        "{\"operation\": \"Delete\", \"kind\": \"Pod\", \"name\": \"a\"}\n---\noperation: Delete\nkind: Pod\nname: b\n",
+		"a string of JSON":          "operation: Create\nobject: |\n  {\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\",\n   \"metadata\": {\"name\": \"a\"}}\n---\noperation: Delete\nkind: Pod\nname: b\n",
+	} {
+		operations, err := parseOperations([]byte(content))
+		if err != nil || len(operations) != 2 || operations[0].object.GetName() != "a" || operations[1].object.GetName() != "b" {
+			t.Errorf("%s: %d operations, and the error %v", name, len(operations), err)
+		}
+	}
+}
