@@ -2,11 +2,14 @@ package compat_test
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +48,8 @@ type desk struct {
 
 	mu   sync.Mutex
 	gets []string // the paths that the manager's client has read
+
+	refuses atomic.Pointer[metav1.Status] // what deletions are answered with; nil to send them
 }
 
 func newDesk(t *testing.T, options ...controller.Option) *desk {
@@ -98,6 +103,15 @@ func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
 		r.desk.mu.Lock()
 		r.desk.gets = append(r.desk.gets, path[len(path)-1])
 		r.desk.mu.Unlock()
+	}
+	if status := r.desk.refuses.Load(); status != nil && request.Method == http.MethodDelete {
+		answer := httptest.NewRecorder()
+		answer.Header().Set("Content-Type", "application/json")
+		answer.WriteHeader(int(status.Code))
+		if err := json.NewEncoder(answer).Encode(status); err != nil {
+			return nil, err
+		}
+		return answer.Result(), nil
 	}
 	return r.next.RoundTrip(request)
 }

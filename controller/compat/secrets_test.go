@@ -56,3 +56,39 @@ func TestErrorsAboutSecretsQuoteNoValues(t *testing.T) {
 		})
 	}
 }
+
+// An admission policy may quote the Secrets of a collection that it keeps from deletion.
+func TestErrorsAboutDeletionsOfSecretsQuoteNoValues(t *testing.T) {
+	const value = "hunter2"
+	for name, options := range map[string][]controller.Option{
+		"of a kind that a controller declares": {controller.Uses(&corev1.Secret{})},
+		"of a kind that none declares":         nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, options...)
+			d.refuses.Store(&metav1.Status{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+				Status:   metav1.StatusFailure, Code: 422, Reason: metav1.StatusReasonInvalid, Message: "a policy keeps " + value,
+				Details: &metav1.StatusDetails{Kind: "secrets", Causes: []metav1.StatusCause{{Message: "it has " + value}}},
+			})
+			here := client.InNamespace(d.namespace)
+			for what, err := range map[string]error{
+				"one":                     d.ours.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: "x"}}),
+				"a collection":            d.ours.DeleteAllOf(t.Context(), &corev1.Secret{}, here),
+				"a collection with limit": d.ours.DeleteAllOf(t.Context(), &corev1.Secret{}, here, &client.DeleteAllOfOptions{ListOptions: client.ListOptions{Namespace: d.namespace, Limit: 5}}),
+			} {
+				var answer *apierrors.StatusError
+				if !errors.As(err, &answer) || !apierrors.IsInvalid(err) {
+					t.Errorf("%s: the error is %T, %v; want an invalid *StatusError", what, err, err)
+					continue
+				}
+				if shown := fmt.Sprintf("%v %+v", err, answer.Status()); strings.Contains(shown, value) {
+					t.Errorf("%s: the error quotes the value: %s", what, shown)
+				}
+			}
+			if err := d.ours.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, here); err == nil || !strings.Contains(err.Error(), value) {
+				t.Errorf("for ConfigMaps the error is %v, want the message of the API server", err)
+			}
+		})
+	}
+}
