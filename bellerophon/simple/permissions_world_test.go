@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,7 +42,7 @@ type auditedWorld struct {
 	metrics string // the address
 }
 
-func newAuditedWorld(t *testing.T, file string) *auditedWorld {
+func newAuditedWorld(t *testing.T, file string, values map[string]any) *auditedWorld {
 	t.Helper()
 	cluster := must(localcluster.Start(t.Context(), localcluster.Options{
 		AuditLog: file, AuditUsers: []string{operatorUser},
@@ -59,23 +60,22 @@ func newAuditedWorld(t *testing.T, file string) *auditedWorld {
 	w.core = must(kubernetes.NewForConfig(w.config))(t)
 	w.any = must(dynamic.NewForConfig(w.config))(t)
 	installed := must(install.Operator(ctx, w.config, ""))(t)
-	w.allowReviews()
+	w.installRest(values)
 	w.enter("team")
 	return &auditedWorld{world: w, cluster: cluster, account: must(installed.Config(t.Context(), w.config))(t)}
 }
 
-// allowReviews grants what the chart grants with protected metrics and leader election.
-func (w *world) allowReviews() {
+// installRest creates what the chart has with some values, beyond what `bellerophon up` installs.
+func (w *world) installRest(values map[string]any) {
 	w.t.Helper()
-	rbac := schema.GroupVersion{Group: rbacv1.GroupName, Version: "v1"}
-	for _, object := range must(render.Operator(install.Release, install.Namespace, nil))(w.t).Objects {
-		if strings.HasSuffix(object.GetName(), ":reviews") || strings.HasSuffix(object.GetName(), "-replicas") {
-			resource := w.any.Resource(rbac.WithResource(strings.ToLower(object.GetKind()) + "s"))
-			if object.GetNamespace() == "" {
-				must(resource.Create(w.ctx, object, metav1.CreateOptions{}))(w.t)
-			} else {
-				must(resource.Namespace(object.GetNamespace()).Create(w.ctx, object, metav1.CreateOptions{}))(w.t)
-			}
+	for _, object := range must(render.Operator(install.Release, install.Namespace, values))(w.t).Without("Deployment").Objects {
+		kind := object.GroupVersionKind()
+		place := w.any.Resource(kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s")).Namespace(object.GetNamespace())
+		if kind.Kind == "PodDisruptionBudget" {
+			continue // There are no pods.
+		}
+		if _, err := place.Create(w.ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			w.t.Fatal(err)
 		}
 	}
 }
