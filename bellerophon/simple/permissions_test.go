@@ -29,7 +29,7 @@ const operatorUser = "system:serviceaccount:" + install.Namespace + ":" + instal
 // writes an owner reference: see TestTheOperatorUsesExactlyThePermissionsOfItsRole.
 var checkedOnly = []permission{"update stable.simple-bellerophon.io/sheroes/finalizers"}
 
-// ownByName are the resources of which the chart grants single objects: those of the release.
+// ownByName lists resources for which the chart grants only objects of the release, by their names.
 var ownByName = []string{"leases", "secrets", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "clusterroles"}
 
 // rolesOf renders the chart with some values, and returns its roles.
