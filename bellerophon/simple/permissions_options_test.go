@@ -150,7 +150,7 @@ func TestWebhooksAndShardsUseExactlyThePermissionsThatTheirValuesGrant(t *testin
 		"create admissionregistration.k8s.io/validatingwebhookconfigurations", // asked for when an apply creates it, as here
 		"delete admissionregistration.k8s.io/validatingwebhookconfigurations", // asked for when it gets an owner, as here
 	}
-	// A list is sent when a watch is silent for 67 s, so on a slow machine only, or by an API server that does not stream lists.
+	// A list is sent when a watch is silent for 67 s, so on a slow machine only. It is also sent to an API server that does not stream lists.
 	lists := []permission{"list /secrets", "list admissionregistration.k8s.io/validatingwebhookconfigurations"}
 	if unused := without(granted, slices.Concat(used, lists, slices.Collect(maps.Keys(byDefault)))...); !slices.Equal(unused, want) {
 		t.Errorf("granted for webhooks and shards, and not used: %q, want only %q", unused, want)
