@@ -26,8 +26,8 @@ func node(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"for": "x"}}}
 }
 
-// configsOf maps a node to a ConfigMap of each namespace.
-func configsOf(_ context.Context, _ *controller.Client, change controller.ChangeOf[*corev1.Node]) []types.NamespacedName {
+// configsOf maps each node to one ConfigMap.
+func configsOf(_ context.Context, _ *controller.Client, _ controller.ChangeOf[*corev1.Node]) []types.NamespacedName {
 	return []types.NamespacedName{{Namespace: "a", Name: "x"}}
 }
 
@@ -110,7 +110,7 @@ func TestNodesAreWatchedInTheWholeClusterWhateverTheNamespaces(t *testing.T) {
 		if nodes := listed[*corev1.Node](w.manager.Client()); len(nodes) != 1 || nodes[0].Labels["for"] != "y" || w.count() != before+1 {
 			t.Errorf("after a change the nodes are %v, and there were %d attempts", nodes, w.count()-before)
 		}
-		// A controller that comes later shares the watch, with and without namespaces of its own.
+		// A controller that comes later shares the watch.
 		w.must(w.manager.Add("later", nothing, controller.For(&corev1.Node{})))
 		w.wait(time.Minute)
 		w.reach(cache.Converged, time.Minute)
