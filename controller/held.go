@@ -8,9 +8,11 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources"
 )
 
-// heldBySources calls hold for each controller that has not joined yet. It also calls hold for each
-// watch that lists, or has events that the debounce has not received yet.
+// heldBySources calls hold for each controller that has not joined yet, and for map functions that are asked
+// outside of the pipeline. It also calls hold for each watch that lists, or has events that the debounce has not
+// received yet.
 func (m *Manager) heldBySources(hold pipeline.Hold) {
+	hold("map functions", m.mapping.Load())
 	present := m.present.Load()
 	for _, member := range present.members {
 		if member.joins.Load() && !member.isBlocked() {

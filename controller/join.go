@@ -134,7 +134,11 @@ func (m *Manager) request(ctx context.Context, added *member, changes []streams.
 // requestsFor returns the requests of a controller for changes, by its rules. It runs the rules outside of the
 // pipeline, and reports the failures of rules.
 func (m *Manager) requestsFor(ctx context.Context, of *member, changes []streams.Change) []operators.Request {
+	m.mapping.Add(1)
 	requests, errs := streams.Collect(ctx, operators.Trigger(streams.Of(changes...), m.rules.ForController(of.name)))
+	// Not deferred: if a map function ends this goroutine, requests are lost, and the level must not rise.
+	m.mapping.Add(-1)
+	m.cache.Recheck() // The controller may have been removed meanwhile, and nothing else follows.
 	for _, err := range errs {
 		m.pipeline.ReportError(ctx, err)
 	}

@@ -24,6 +24,8 @@ type membership struct {
 	group    *lifecycle.Group // of Run, while it runs
 	ended    bool
 
+	mapping atomic.Int64 // controllers whose map functions are asked outside of the pipeline, also of removed ones
+
 	runnables []Runnable
 	standbys  standbys
 	demanded  chan struct{} // holds a token when a demand has changed
