@@ -125,10 +125,10 @@ func (p *pool) worker(ctx context.Context) error {
 			p.idle--
 			p.waking, ended = false, time.Time{}
 		}
-		task, started := p.schedule.start(ended)
+		task := p.schedule.start()
 		p.update()
 		p.mu.Unlock()
-		current = newAttempt(ctx, task, either(task.controller.Timeout, p.timeout), started)
+		current = newAttempt(ctx, task, either(task.controller.Timeout, p.timeout), startedAt(task, ended))
 		var result Result
 		result, ended = current.conclude(current.call())
 		current = nil

@@ -40,7 +40,8 @@ func (p *priorities) ask(request Request) {
 
 // run starts and finishes the task whose turn it is, and returns its name.
 func (p *priorities) run() string {
-	next, _ := p.start(p.now)
+	p.clock = p.now
+	next := p.start()
 	name := next.request.Name
 	p.finish(next, &Result{Request: next.request, Outcome: Succeeded}, p.now)
 	return name

@@ -33,6 +33,7 @@ type schedule struct {
 	free        []int                    // the free places of attempts
 	stuck       int                      // attempts in flight that are stuck
 	nextStuck   time.Time                // before it, no further attempt becomes stuck
+	clock       time.Time                // when an attempt last ended, or became stuck
 	echoes      *lru.Cache[echo, target] // own writes whose events have not come yet
 	spare       []*task                  // for reuse
 
@@ -249,21 +250,20 @@ func (s *schedule) isEcho(to target, causes []streams.Cause) bool {
 	return own > 0 && own == len(causes)
 }
 
-// start takes the task whose turn it is, for a worker whose last attempt ended at a time. It returns
-// the task and when its attempt starts. It may be called only if ready returns true.
-func (s *schedule) start(ended time.Time) (next *task, started time.Time) {
+// start takes the task whose turn it is. It may be called only if ready returns true.
+func (s *schedule) start() *task {
 	queue := s.next()
-	next = queue.queued.pop()
+	next := queue.queued.pop()
 	if queue.queued.len() > 0 {
 		s.turns.push(queue)
 	}
-	next.controller, started = queue.controller, startedAt(next, ended)
-	s.begin(next, started)
+	next.controller = queue.controller
+	s.begin(next)
 	queue.controller.Stats.Running.Add(1)
 	s.queued--
 	s.waiting--
 	queue.controller.Stats.Waiting.Add(-1)
-	return next, started
+	return next
 }
 
 // finish records the result of a task and decides what follows. It sets RequeueAfter of the result

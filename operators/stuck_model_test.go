@@ -96,7 +96,8 @@ func TestWhateverHangsTheScheduleKeepsItsLimits(t *testing.T) {
 			}
 			for s.ready() {
 				before := s.running
-				next, _ := s.start(now)
+				s.clock = now
+				next := s.start()
 				queue := next.queue
 				if most := queue.controller.MaxConcurrent; most > 0 && queue.running > most || queue.running > workers {
 					rt.Fatalf("of %s %d run; allowed are %d, with %d workers", queue.name, queue.running, most, workers)
@@ -131,7 +132,8 @@ func TestWhateverHangsAnIdleControllerStartsInTime(t *testing.T) {
 				s.add(&Request{Controller: name, NamespacedName: types.NamespacedName{Name: fmt.Sprint(i)}}, now)
 			}
 			for s.noteStuck(now); s.ready(); {
-				s.start(now)
+				s.clock = now
+				s.start()
 			}
 		}
 		for i := range hang {
@@ -142,7 +144,8 @@ func TestWhateverHangsAnIdleControllerStartsInTime(t *testing.T) {
 		for range hang { // In turn with the others, which may be more than there are workers.
 			now = now.Add(stuckAfter)
 			for s.noteStuck(now); s.ready(); {
-				s.start(now)
+				s.clock = now
+				s.start()
 			}
 		}
 		if s.queues["idle"].running == 0 {
