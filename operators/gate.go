@@ -91,6 +91,7 @@ func (s *schedule) openGate(now time.Time) {
 
 // drainGate queues the tasks that waited for a gate, or makes them wait for the next gate.
 func (s *schedule) drainGate(opened *gate, now time.Time) {
+	s.clock = now
 	for _, entry := range opened.takeAll() {
 		if next := s.gateOf(entry.task); next != nil {
 			s.leaveGate(entry.task)

@@ -33,7 +33,7 @@ type schedule struct {
 	free        []int                    // the free places of attempts
 	stuck       int                      // attempts in flight that are stuck
 	nextStuck   time.Time                // before it, no further attempt becomes stuck
-	clock       time.Time                // when an attempt last ended, or became stuck
+	clock       time.Time                // when an attempt last ended or became stuck, or a gate opened
 	echoes      *lru.Cache[echo, target] // own writes whose events have not come yet
 	spare       []*task                  // for reuse
 
@@ -183,6 +183,7 @@ func (s *schedule) accept(to *controllerQueue, request *Request, now time.Time) 
 		}
 	case stateHeld:
 		if known.request = joined(known.request, *request); request.BeforeSync {
+			s.clock = now
 			s.passGate(known, request.Received)
 		}
 	case stateRunning:

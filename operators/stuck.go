@@ -7,9 +7,9 @@ import "time"
 // need one. Until then, the others have their shares. docs/decisions.md says why it is a second.
 const stuckAfter = time.Second
 
-// begin adds a task to s.attempts, and sets when it counts as stuck. An attempt starts when its task is queued, or
-// when another attempt ends or becomes stuck. The latest of these times stands for the start: a look at the clock
-// under the lock costs 4 % of CPU at 300,000 events a second.
+// begin adds a task to s.attempts, and sets when it counts as stuck. An attempt starts when its task is queued
+// or passes a gate, or when another attempt ends or becomes stuck. The latest of these times stands for the start:
+// a look at the clock under the lock cost 4 % of CPU at 300,000 events a second.
 func (s *schedule) begin(next *task) {
 	started := next.queuedAt
 	if s.clock.After(started) {
