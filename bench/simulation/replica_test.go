@@ -126,8 +126,8 @@ func (r *replica) reconcile(ctx context.Context, request operators.Request) (tim
 	return r.reconciled(request.Name)
 }
 
-// reconciled notes who has reconciled an object. It returns when the object is due again, which is never unless it
-// is a probe.
+// reconciled notes which replica has reconciled an object. It returns the delay of the requeue: 0 for none, except
+// for a probe.
 func (r *replica) reconciled(name string) (time.Duration, error) {
 	number, err := strconv.Atoi(strings.TrimPrefix(name, "ship-"))
 	if err != nil {
