@@ -26,8 +26,10 @@ var creationChecks = []check{
 	{"1.7", "Sixty objects at once: each gets its progressing status", ofOperators, writesProgressOfEach},
 }
 
+// createsChildren waits for the last write, so that the history also has what follows the finished
+// status.
 func createsChildren(ctx context.Context, t *trial) error {
-	_, err := t.finished(ctx, "pegasus", 3)
+	_, err := t.settled(ctx, "pegasus", 3)
 	return err
 }
 

@@ -40,12 +40,13 @@ func (b bug) start(ctx context.Context, kubeconfig string, process Process) (Pro
 		return nil, err
 	}
 	group := lifecycle.New(context.WithoutCancel(ctx))
+	// The first watch begins before a check creates objects.
+	watcher, err := client.Resource(b.resource).Watch(group.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
 	group.Go("bug", func(ctx context.Context) error {
 		for { // Starts again from the beginning when the suite cuts the watch.
-			watcher, err := client.Resource(b.resource).Watch(ctx, metav1.ListOptions{})
-			if err != nil {
-				return err
-			}
 			for event := range watcher.ResultChan() {
 				if object, ok := event.Object.(*unstructured.Unstructured); ok {
 					b.beside(ctx, client, event, object)
@@ -54,6 +55,9 @@ func (b bug) start(ctx context.Context, kubeconfig string, process Process) (Pro
 			watcher.Stop()
 			if ctx.Err() != nil {
 				return nil
+			}
+			if watcher, err = client.Resource(b.resource).Watch(ctx, metav1.ListOptions{}); err != nil {
+				return err
 			}
 		}
 	})
