@@ -50,8 +50,9 @@ func (s *Store) apply(event *streams.Event, to *batch) {
 	switch event.Type {
 	case streams.ListStart:
 		s.scope(event.Key.Namespace)
+		given := s.relists[event.Key.Namespace] // A list that the source has given up may have been a reset.
 		s.relists[event.Key.Namespace] = &relist{
-			required: event.ResourceVersion, asked: event.Received, reset: event.Reset,
+			required: event.ResourceVersion, asked: event.Received, reset: event.Reset || given != nil && given.reset,
 		}
 	case streams.Listed:
 		if list := s.openList(event.Key.Namespace); list != nil && s.applied.Has(event.Object) {

@@ -198,6 +198,24 @@ func TestAListThatIsAResetReplacesWhatSeemsNewer(t *testing.T) {
 	}
 }
 
+// A source gives up a list when its request fails. The versions went back before the next list, too.
+func TestAListThatFollowsAResetThatWasGivenUpIsAReset(t *testing.T) {
+	for _, namespace := range []string{"", "a"} {
+		t.Run("namespace "+namespace, func(t *testing.T) {
+			c, store := newCache(t)
+			c.Apply(within(namespace, list("", "50", object("a/kept", "1@1"), object("a/gone", "3@45"))...))
+			reset := within(namespace, list("", "20", object("a/kept", "1@1"))...)
+			reset[0].Reset = true
+			c.Apply(reset[:len(reset)-1])
+			c.Apply(within(namespace, list("", "21", object("a/kept", "1@1"))...))
+			same(t, "objects", held(store.List("")), []string{"a/kept 1@1"})
+			c.Apply([]streams.Event{applied("a/later", "4@30")})
+			c.Apply(within(namespace, list("", "22", object("a/kept", "1@1"))...)) // An old list.
+			same(t, "afterwards", held(store.List("")), []string{"a/kept 1@1", "a/later 4@30"})
+		})
+	}
+}
+
 // The first lists of many namespaces together cost about as much as one list of all of them.
 func TestTheFirstListsOfManyNamespacesAreNotQuadratic(t *testing.T) {
 	const objects = 8_000

@@ -106,7 +106,7 @@ func (c *conflation) add(event *streams.Event, now time.Time) {
 	switch event.Type {
 	case streams.ListStart:
 		c.sealAll(from, now)
-		c.dropLists(from)
+		event.Reset = c.dropLists(from) || event.Reset
 		from.list = &entry{kind: ofList, origin: from}
 		c.addListed(from, event)
 	case streams.Listed:
@@ -250,17 +250,22 @@ func (c *conflation) sealAll(from *origin, now time.Time) {
 	}
 }
 
-// dropLists drops the list that a source has given up, and the marks of the source, because a new
-// list follows.
-func (c *conflation) dropLists(from *origin) {
+// dropLists drops the earlier list of a source, and the marks of the source, because a new list
+// follows. It reports whether a list that is dropped was a Reset: then the new one is, too. The
+// server's versions went back before both.
+func (c *conflation) dropLists(from *origin) (reset bool) {
 	c.ready.filter(func(entry *entry) bool {
 		if entry.origin != from || entry.kind == ofError || entry.kind == ofKey {
 			return true
+		}
+		for _, event := range entry.events[entry.taken:] {
+			reset = reset || event.Reset
 		}
 		c.size -= len(entry.events) - entry.taken
 		entry.queued = false
 		return false
 	})
+	return reset
 }
 
 // dropStates drops the states of objects that came before a list of their source, unless they are

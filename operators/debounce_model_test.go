@@ -129,7 +129,7 @@ func (w *world) ofSource(source, letter string) []streams.Event {
 	if first := w.objects[map[string]string{"1": "a", "2": "c"}[source]]; letter == "K" {
 		first.alive = false
 	}
-	list := []streams.Event{event(fmt.Sprintf("%s>[%d", source, w.next()))}
+	list := []streams.Event{w.listStart(source)}
 	for _, letter := range []string{"a", "b", "s", "c", "t"} {
 		if listed := w.objects[letter]; listed.source == source && listed.alive {
 			list = append(list, listed.event("+", listed.version))
@@ -143,6 +143,12 @@ func (w *world) ofSource(source, letter string) []streams.Event {
 		list = list[:half]
 	}
 	return list
+}
+
+// listStart starts a list. Every third version of the world makes it a Reset.
+func (w *world) listStart(source string) streams.Event {
+	version := w.next()
+	return event(fmt.Sprintf("%s>%c%d", source, "{[["[version%3], version))
 }
 
 // giveUp starts a list anew that has not ended, before its source emits anything else.

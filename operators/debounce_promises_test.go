@@ -14,7 +14,7 @@ func (h *history) check() error {
 	if h.excess != "" {
 		return fmt.Errorf("%s", h.excess)
 	}
-	for _, check := range []func() error{h.checkErrors, h.checkKeys, h.checkBarriers, h.checkLists, h.checkTimes, h.checkState, h.checkFlow} {
+	for _, check := range []func() error{h.checkErrors, h.checkKeys, h.checkBarriers, h.checkLists, h.checkResets, h.checkTimes, h.checkState, h.checkFlow} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%w\nout: %s", err, h.written())
 		}
@@ -218,7 +218,9 @@ func listsOf(source string, moments []moment) (lists [][]string, err error) {
 		}
 		switch m.event.Type {
 		case streams.ListStart:
-			lists = append(lists, []string{written(m.event)})
+			start := m.event
+			start.Reset = false // See checkResets.
+			lists = append(lists, []string{written(start)})
 			open = true
 		case streams.Listed, streams.ListEnd:
 			if !open {
@@ -250,6 +252,26 @@ func (h *history) checkLists() error {
 				return fmt.Errorf("the list %v is none of %v", list, in)
 			}
 		}
+	}
+	return nil
+}
+
+// checkResets checks that a list is a Reset exactly if it is one in the input, or replaces one.
+func (h *history) checkResets() error {
+	known, last := h.byID(), map[string]int{}
+	for _, out := range h.out {
+		if out.err != nil || out.event.Type != streams.ListStart {
+			continue
+		}
+		source := out.event.Source
+		index, want := known[id(source, out.event.ResourceVersion)].index, false
+		for _, in := range h.in[last[source] : index+1] {
+			want = want || in.event.Reset && in.event.Source == source
+		}
+		if out.event.Reset != want {
+			return fmt.Errorf("%s comes, and whether it is a Reset is to be %v", written(out.event), want)
+		}
+		last[source] = index + 1
 	}
 	return nil
 }

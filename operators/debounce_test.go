@@ -96,6 +96,9 @@ func TestDebounceKeepsListsInPlace(t *testing.T) {
 		"what follows does not overtake it":  {"a@1 | 5ms -a@2 [2 ]2 a:x@3 | 6ms a:x@4 | 99ms", "0s a@1 | 5ms -a@2 [2 ]2 | 20ms a:x@4(3)"},
 		"of two that wait the latest counts": {"[1 +a@1 ]1 [2 +a@2 ]2 | 99ms", "0s [2 +a@2 ]2"},
 		"also of one that was given up":      {"[1 +a@1 | 5ms [2 +b@2 ]2 | 99ms", "0s [1 +a@1 | 5ms [2 +b@2 ]2"},
+		"after a Reset that waits, too":      {"{1 +a@1 ]1 [2 +a@2 ]2 | 99ms", "0s {2 +a@2 ]2"},
+		"a Reset of another source does not": {"2>{1 2>]1 [2 +a@2 ]2 | 99ms", "0s 2>{1 2>]1 [2 +a@2 ]2"},
+		"a Reset that began to pass is told": {"{1 +a@1 | 5ms [2 +b@2 ]2 | 99ms", "0s {1 +a@1 | 5ms [2 +b@2 ]2"},
 		"lists of sources are independent":   {"[1 2>[1 +a@1 2>+b@1 ]1 2>]1 | 99ms", "0s [1 +a@1 ]1 2>[1 2>+b@1 2>]1"},
 	})
 }

@@ -23,10 +23,11 @@ import (
 //	a:x@5  another object of its name, uid x    ]4  the list ends
 //	2>a@3  source 2 saw it                      #9  a bookmark
 //	?3     the source is disconnected           =9  it is connected again
-//	a@3(1 2)  it replaced versions 1 and 2      !e  an error
+//	a@3(1 2)  it replaced versions 1 and 2      {3  a list starts that is a Reset
+//	!e  an error
 //
 // and a schedule of batches as "a@1 | 5ms a@2 b@1 | 9ms", with times from its start.
-var notation = regexp.MustCompile(`^(?:(\w)>)?(?:([-+]?)(\w+?)(?::(\w+))?@|([[\]#?=]))(\d+)$`)
+var notation = regexp.MustCompile(`^(?:(\w)>)?(?:([-+]?)(\w+?)(?::(\w+))?@|([[\]{#?=]))(\d+)$`)
 
 var podKind = schema.GroupKind{Kind: "Pod"}
 
@@ -57,8 +58,9 @@ func event(text string) streams.Event {
 		made.Source = "1"
 	}
 	if mark != "" {
-		made.Type = map[string]streams.EventType{"[": streams.ListStart, "]": streams.ListEnd, "#": streams.Bookmark,
+		made.Type = map[string]streams.EventType{"[": streams.ListStart, "{": streams.ListStart, "]": streams.ListEnd, "#": streams.Bookmark,
 			"?": streams.Disconnected, "=": streams.Connected}[mark]
+		made.Reset = mark == "{"
 		return made
 	}
 	if uid == "" {
@@ -79,6 +81,9 @@ func written(event streams.Event) string {
 		streams.ListStart: "[", streams.ListEnd: "]", streams.Bookmark: "#",
 		streams.Disconnected: "?", streams.Connected: "=", streams.Deleted: "-", streams.Listed: "+",
 	}[event.Type]
+	if event.Reset {
+		mark = "{"
+	}
 	if event.Object == nil {
 		return source + mark + event.ResourceVersion
 	}
