@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"unique"
 
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -41,8 +42,11 @@ import (
 //
 // Apply sends nothing if it has applied the same configuration before, and since then nothing but the
 // status and other labels and annotations has changed. It then returns a copy of the cached object. This takes a kind whose
-// whole objects are in the cache, and an Apply since the process started. An admission webhook that
-// overrides a field therefore causes no endless writes.
+// whole objects are in the cache. An admission webhook that overrides a field therefore causes no endless writes.
+//
+// After a restart, the managed fields show whether an earlier process has applied the same configuration. The first
+// Apply is sent if fields differ, if only the API server can compare them, or if a write names its own field manager:
+// see [FieldManager].
 //
 // If T is an interface, such as streams.Object, the configuration alone names the kind.
 func Apply[T streams.Object](ctx context.Context, c *Client, configuration runtime.ApplyConfiguration, options ...WriteOption) (T, error) {
@@ -198,8 +202,7 @@ func (a application) complete(as sources.Kind) error {
 	return nil
 }
 
-// appliesRemembered bounds the applies whose answers are remembered. An apply that is forgotten is sent
-// once more.
+// appliesRemembered bounds the applies that are remembered. An apply that is forgotten is sent once more.
 const appliesRemembered = 1 << 16
 
 // appliedKey identifies what a field manager applied to an object.
@@ -210,33 +213,44 @@ type appliedKey struct {
 	subresource  string
 }
 
-// applied is the answer to the last apply of a configuration.
+// applied is the answer to the last apply of a configuration, or what is known of an apply of an earlier process.
 type applied struct {
 	uid     types.UID
 	version string
 	body    [sha256.Size]byte
 	print   [sha256.Size]byte // see printOf
 	pending int64             // the send whose answer has not come, or 0
+	managed unique.Handle[managed]
 }
 
 // begin forgets the last apply of a key, because another one is about to be sent: its answer may be lost.
 // It returns a number that remember needs.
 func (c *Client) begin(key appliedKey) (send int64) {
-	send = c.sends.Add(1)
-	c.applied.Add(key, applied{pending: send})
-	return send
+	c.applying.Lock()
+	defer c.applying.Unlock()
+	c.sends++
+	c.applied.Add(key, applied{pending: c.sends})
+	return c.sends
 }
 
 // stands reports whether the last apply of a configuration still stands, and returns the cached object.
 func (c *Client) stands(key appliedKey, kind *form, made application, body [sha256.Size]byte) (streams.Object, bool) {
 	store := kind.store()
 	last, known := c.applied.Get(key)
-	if store == nil || !kind.isCached() || !known || last.pending != 0 || last.body != body {
+	if store == nil || !kind.isCached() || !known || last.pending != 0 {
 		return nil, false
 	}
 	held, found := store.Get(key.name)
 	switch {
 	case !found || held.GetUID() != last.uid:
+		return nil, false
+	case last.isManaged():
+		same := held.GetResourceVersion() == last.version && !kind.as.HasPart() && last.managed.Value().stillApplied(made, held)
+		if same {
+			c.rememberManaged(key, last, made, body, held)
+		}
+		return held, same
+	case last.body != body:
 		return nil, false
 	case held.GetResourceVersion() == last.version:
 		return held, true
@@ -247,9 +261,24 @@ func (c *Client) stands(key appliedKey, kind *form, made application, body [sha2
 	return held, err == nil && now == last.print
 }
 
+// rememberManaged records that the apply of an earlier process stands, as if this process had sent it.
+func (c *Client) rememberManaged(key appliedKey, earlier applied, made application, body [sha256.Size]byte, held streams.Object) {
+	now, err := printOf(made, held)
+	if err != nil {
+		return
+	}
+	c.applying.Lock()
+	defer c.applying.Unlock()
+	if last, known := c.applied.Peek(key); known && last == earlier {
+		c.applied.Add(key, applied{uid: held.GetUID(), version: held.GetResourceVersion(), body: body, print: now})
+	}
+}
+
 // remember records the answer to an apply.
 func (c *Client) remember(key appliedKey, send int64, kind *form, made application, body [sha256.Size]byte, answer streams.Object) {
 	now, err := printOf(made, answer)
+	c.applying.Lock()
+	defer c.applying.Unlock()
 	if last, known := c.applied.Peek(key); !known || last.pending != send {
 		return // Another apply was sent meanwhile, and may have come later or earlier.
 	}

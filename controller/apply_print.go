@@ -13,12 +13,8 @@ import (
 // stringData changes another one. So a change of another client in a part leads to one more apply. The
 // status, and labels and annotations that the configuration does not set, are left out.
 func printOf(made application, object streams.Object) ([sha256.Size]byte, error) {
-	encoded, err := json.Marshal(object)
+	content, err := contentOf(object)
 	if err != nil {
-		return [sha256.Size]byte{}, err
-	}
-	var content map[string]any
-	if err := utiljson.Unmarshal(encoded, &content); err != nil {
 		return [sha256.Size]byte{}, err
 	}
 	delete(content, "apiVersion") // A typed object of the cache has none.
@@ -39,8 +35,17 @@ func printOf(made application, object streams.Object) ([sha256.Size]byte, error)
 		}
 	}
 	content["metadata"] = metadata
-	encoded, err = json.Marshal(content) // The keys of maps are sorted.
+	encoded, err := json.Marshal(content) // The keys of maps are sorted.
 	return sha256.Sum256(encoded), err
+}
+
+// contentOf returns the JSON form of an object.
+func contentOf(object streams.Object) (content map[string]any, err error) {
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return content, utiljson.Unmarshal(encoded, &content)
 }
 
 // restricted returns the entries of a map that a configuration sets.

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/sources"
@@ -37,8 +38,10 @@ import (
 type Client struct {
 	manager *Manager
 	forms   atomic.Pointer[forms] // The map is never changed, only replaced.
-	applied *lru.Cache[appliedKey, applied]
-	sends   atomic.Int64 // the number of applies that were sent
+
+	applying sync.Mutex // held while applied changes, because a change depends on the entry before
+	applied  *lru.Cache[appliedKey, applied]
+	sends    int64 // the number of applies that were sent
 }
 
 // ErrNotDeclared is wrapped in the error of a read or a write of a kind that no controller declares.

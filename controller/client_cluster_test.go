@@ -60,7 +60,13 @@ var colorOf = cache.FieldIndexer("data.color", func(config *corev1.ConfigMap) st
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{t: t, namespace: clustertest.Namespace(t)}
+	return newDeskIn(t, clustertest.Namespace(t))
+}
+
+// newDeskIn returns another desk for a namespace, as after a restart of the process.
+func newDeskIn(t *testing.T, namespace string) *desk {
+	t.Helper()
+	d := &desk{t: t, namespace: namespace}
 	config := clustertest.Shared(t).AdminConfig()
 	var err error
 	d.others, err = kubernetes.NewForConfig(config)

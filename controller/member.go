@@ -170,7 +170,9 @@ func (m *Manager) acquire(watched *watched, add func(schema.GroupKind, ...cache.
 
 // startWatch adds the watch to the inputs of the pipeline.
 func (m *Manager) startWatch(watched *watched) {
-	watched.stop = m.inputs.Add(sources.Watch(watched.client, watched.kind, watched.options))
+	options := watched.options
+	options.Transform = m.client.keepingManaged(watched)
+	watched.stop = m.inputs.Add(sources.Watch(watched.client, watched.kind, options))
 }
 
 // release removes a user from a watch. After the last user the watch stops, and its objects leave the

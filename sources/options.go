@@ -94,9 +94,10 @@ func (o WatchOptions) Validate() error {
 
 func (o *WatchOptions) keep() func(streams.Object) {
 	if o.Transform == nil {
-		return dropManagedFields
+		return DropManagedFields
 	}
 	return o.Transform
 }
 
-func dropManagedFields(object streams.Object) { object.SetManagedFields(nil) }
+// DropManagedFields is the default of [WatchOptions].Transform.
+func DropManagedFields(object streams.Object) { object.SetManagedFields(nil) }
