@@ -213,7 +213,7 @@ type appliedKey struct {
 	subresource  string
 }
 
-// applied is the answer to the last apply of a configuration, or what is known of an apply of an earlier process.
+// applied is the answer to the last apply of a configuration, or what the managed fields say about an apply of an earlier process.
 type applied struct {
 	uid     types.UID
 	version string

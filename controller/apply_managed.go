@@ -69,7 +69,7 @@ func (c *Client) isFieldManager(name string) bool {
 	return false
 }
 
-// isManaged reports whether an apply is known from the managed fields alone.
+// isManaged reports whether only the managed fields tell about the apply.
 func (a applied) isManaged() bool { return a.managed != unique.Handle[managed]{} }
 
 // stillApplied reports whether an apply of a configuration would change nothing. held is the object at the version

@@ -219,7 +219,7 @@ func applyAfterARestart(t *testing.T, before, drift, after map[string]any) (patc
 	return sent.Load(), nil
 }
 
-// The managed fields are those of the last version that the watch has reported. An own write leads to a later one.
+// The client has the managed fields of the last version that the watch has reported. An own write leads to a later version.
 func TestManagedFieldsOfAnEarlierVersionLeaveNoApplyOut(t *testing.T) {
 	inLevelWorld(t, sourcestest.Options{ManagedFields: true}, controller.Options{UserAgent: "operator"}, func(w *levelWorld) {
 		clients, err := kubernetes.NewForConfig(w.server.Config())

@@ -99,5 +99,5 @@ func (o *WatchOptions) keep() func(streams.Object) {
 	return o.Transform
 }
 
-// DropManagedFields is the default of [WatchOptions].Transform.
+// DropManagedFields removes the managed fields. It is the default of [WatchOptions].Transform.
 func DropManagedFields(object streams.Object) { object.SetManagedFields(nil) }
