@@ -93,7 +93,7 @@ func (w *vault) copy(ctx context.Context, secret *corev1.Secret) error {
 	failed(err)
 	for _, err := range errs {
 		var answer apierrors.APIStatus
-		if errors.As(err, &answer) && w.holds(answer.Status().Message) != "" {
+		if errors.As(err, &answer) && w.values.In(answer.Status().Message) != "" {
 			w.quoted.Add(1)
 		}
 	}
@@ -136,7 +136,7 @@ func TestTheValueOfASecretAppearsInNothingThatTheRuntimeShows(t *testing.T) {
 	for _, want := range []struct{ where, text string }{
 		{"log", "reconcile panicked"}, {"log", "an object of the cache was changed"}, {"log", "422"}, {"log", "quote values of the Secret"},
 		{"log", "index out of range"}, {"log", "the Secret was read"}, {"log", "a warning about services"}, {"log", "source or map function failed"},
-		{"Events", "quote values of the Secret"}, {"Services", "quote values of the Secret"}, {"metrics", "controller_runtime_reconcile_panics_total"},
+		{"Events", "quote values of the Secret"}, {"Services", "quote values of the Secret"}, {"/metrics", "controller_runtime_reconcile_panics_total"},
 		{"/readyz", "failing: secrets"}, {"/readyz?level=Converged", "not ready"}, {"/healthz", "ok"}, {"/debug/pprof/goroutine?debug=2", "goroutine "}, {"traces", "reconcile"},
 	} {
 		if !strings.Contains(shown[want.where], want.text) {
@@ -144,14 +144,14 @@ func TestTheValueOfASecretAppearsInNothingThatTheRuntimeShows(t *testing.T) {
 		}
 	}
 	for where, text := range shown {
-		if found := w.holds(text); found != "" {
+		if found := w.values.In(text); found != "" {
 			t.Errorf("%s holds the value:\n%s", where, found)
 		}
 		t.Logf("%d bytes of %s", len(text), where)
 	}
 	t.Logf("%d messages of the API server quote the value", w.quoted.Load())
 	secret, err := json.Marshal(w.secret(copied))
-	if w.must(err); w.holds(string(secret)) == "" {
+	if w.must(err); w.values.In(string(secret)) == "" {
 		t.Error("the value is not found in the Secret itself")
 	}
 }

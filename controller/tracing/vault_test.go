@@ -1,26 +1,21 @@
 package tracing_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/controller/tracing"
+	"github.com/bellerophon-io/bellerophon/internal/canary"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -30,7 +25,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/klog/v2"
 )
 
 // vault is a traced manager on the real API server. Its controller handles Secrets with a random value.
@@ -39,34 +33,17 @@ type vault struct {
 	ctx       context.Context
 	namespace string
 	value     string
+	values    *canary.Values
 	others    kubernetes.Interface
 	client    *controller.Client
 	recorder  *controller.Recorder
 	group     *lifecycle.Group
 	exporter  *tracetest.InMemoryExporter
 	addresses map[string]string
-	log       synchronized
+	log       *canary.Log
 	results   chan operators.Result
 	quoted    atomic.Int64 // the errors whose message of the API server quotes the value
 	remapped  atomic.Bool
-}
-
-// synchronized is a buffer for many goroutines.
-type synchronized struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (s *synchronized) Write(text []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buffer.Write(text)
-}
-
-func (s *synchronized) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buffer.String()
 }
 
 func newVault(t *testing.T) *vault {
@@ -75,7 +52,6 @@ func newVault(t *testing.T) *vault {
 	t.Cleanup(cancel)
 	w := &vault{
 		t: t, ctx: ctx, namespace: clustertest.Namespace(t), exporter: tracetest.NewInMemoryExporter(), addresses: map[string]string{},
-		// Its length is a multiple of 3, so that base64 of a text that begins with it begins with its base64.
 		value:   strings.ToLower("canary-" + rand.Text()),
 		results: make(chan operators.Result, 100),
 	}
@@ -87,7 +63,9 @@ func newVault(t *testing.T) *vault {
 		ObjectMeta: metav1.ObjectMeta{Name: "report"}, Spec: corev1.ServiceSpec{ClusterIP: "None"},
 	}, metav1.CreateOptions{})
 	w.must(err)
-	log := w.captureLogs()
+	w.values = canary.New([]byte(w.value))
+	var log *slog.Logger
+	w.log, log = canary.CaptureLogs(t)
 	tracer, err := tracing.New(sdk.NewTracerProvider(sdk.WithSyncer(w.exporter)), tracing.Options{EchoTimeout: time.Second})
 	w.must(err)
 	config.Wrap(tracing.Propagate)
@@ -138,22 +116,6 @@ func (w warning) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// captureLogs returns a logger of all levels, and redirects client-go's log to it. Its verbosity is the
-// highest one without the bodies of requests.
-func (w *vault) captureLogs() *slog.Logger {
-	const verbosity = 7
-	log := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.Level(-verbosity)}))
-	var flags flag.FlagSet
-	klog.InitFlags(&flags)
-	w.must(flags.Set("v", fmt.Sprint(verbosity)))
-	klog.SetSlogLogger(log)
-	w.t.Cleanup(func() {
-		klog.ClearLogger()
-		w.must(flags.Set("v", "0"))
-	})
-	return log
-}
-
 func (w *vault) must(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -190,54 +152,14 @@ func (w *vault) awaitFailures() {
 	}
 }
 
-// holds returns the text around the value, plain or in base64, or nothing.
-func (w *vault) holds(text string) string {
-	for _, form := range []string{w.value, base64.StdEncoding.EncodeToString([]byte(w.value))} {
-		if before, after, found := strings.Cut(text, form); found {
-			return before[max(0, len(before)-200):] + form + after[:min(len(after), 200)]
-		}
-	}
-	return ""
-}
-
-// get returns the answer to a request, unpacked if it is a profile.
-func (w *vault) get(server, path string) string {
-	w.t.Helper()
-	request, err := http.NewRequestWithContext(w.ctx, http.MethodGet, "http://"+w.addresses[server+" server"]+path, nil)
-	w.must(err)
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	answer, err := (&http.Client{Transport: transport}).Do(request)
-	w.must(err)
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	w.must(err)
-	if bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
-		packed, err := gzip.NewReader(bytes.NewReader(body))
-		w.must(err)
-		body, err = io.ReadAll(packed)
-		w.must(err)
-	}
-	return string(body)
-}
-
 // shown returns all that the manager shows, by where. It stops the manager.
 func (w *vault) shown() map[string]string {
 	w.t.Helper()
-	shown := map[string]string{"metrics": w.get("metrics", "/metrics")}
-	for _, path := range []string{"/healthz", "/readyz", "/readyz?level=Converged"} {
-		shown[path] = w.get("health", path)
-	}
-	for _, profile := range []string{"", "heap", "allocs", "goroutine", "threadcreate", "block", "mutex"} {
-		for _, form := range []string{"?debug=0", "?debug=1", "?debug=2"} {
-			shown["/debug/pprof/"+profile+form] = w.get("profile", "/debug/pprof/"+profile+form)
-		}
-	}
-	if shown["/debug/manager"] = w.get("profile", "/debug/manager"); !strings.Contains(shown["/debug/manager"], copied) {
+	shown, err := canary.Pages(w.ctx, w.addresses)
+	w.must(err)
+	if !strings.Contains(shown["/debug/manager"], copied) {
 		w.t.Errorf("the introspection does not name %s:\n%s", copied, shown["/debug/manager"])
 	}
-	shown["/debug/pprof/profile"] = w.get("profile", "/debug/pprof/profile?seconds=1")
-	shown["/debug/pprof/trace"] = w.get("profile", "/debug/pprof/trace?seconds=1")
 	w.awaitEvent("Copy3") // It is about a message that quotes the value.
 	w.group.Stop()
 	w.must(w.group.Wait())

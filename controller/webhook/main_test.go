@@ -3,11 +3,11 @@ package webhook_test
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/controller/webhook"
+	"github.com/bellerophon-io/bellerophon/internal/canary"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,22 +114,7 @@ func toV1(_ context.Context, from *HeroV2, to *Hero) error {
 }
 
 // journal is a log that tests read.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(line)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
+type journal struct{ canary.Log }
 
 func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -1,0 +1,64 @@
+package canary
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// Pages returns what the servers of a manager show, by path. The addresses are the ones that
+// controller.Options.OnListen gets, by the names of the servers: "metrics server", "health server" and
+// "profile server". Packed profiles are unpacked.
+func Pages(ctx context.Context, addresses map[string]string) (map[string]string, error) {
+	paths := map[string][]string{
+		"metrics server": {"/metrics"},
+		"health server":  {"/healthz", "/readyz", "/readyz?level=Converged"},
+		"profile server": {"/debug/manager", "/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1"},
+	}
+	for _, profile := range []string{"heap", "allocs", "goroutine", "threadcreate", "block", "mutex"} {
+		for _, form := range []string{"?debug=0", "?debug=1", "?debug=2"} {
+			paths["profile server"] = append(paths["profile server"], "/debug/pprof/"+profile+form)
+		}
+	}
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	shown := map[string]string{}
+	for server, served := range paths {
+		for _, path := range served {
+			status, text, err := get(ctx, client, "http://"+addresses[server]+path)
+			if err == nil && status != http.StatusOK && server != "health server" {
+				err = fmt.Errorf("the answer has the code %d: %s", status, text)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("canary: get %s of the %s: %w", path, server, err)
+			}
+			shown[path] = text
+		}
+	}
+	return shown, nil
+}
+
+// get returns the code of an answer, and its unpacked body.
+func get(ctx context.Context, client *http.Client, url string) (status int, text string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
+		var packed *gzip.Reader
+		if packed, err = gzip.NewReader(bytes.NewReader(body)); err == nil {
+			body, err = io.ReadAll(packed)
+		}
+	}
+	return answer.StatusCode, string(body), err
+}
