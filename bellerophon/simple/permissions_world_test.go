@@ -1,14 +1,12 @@
 package simple_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -42,7 +40,6 @@ type auditedWorld struct {
 	cluster *localcluster.Cluster
 	account *rest.Config
 	metrics string // the address
-	shown   *synchronized
 }
 
 func newAuditedWorld(t *testing.T, file string, values map[string]any) *auditedWorld {
@@ -65,25 +62,7 @@ func newAuditedWorld(t *testing.T, file string, values map[string]any) *auditedW
 	installed := must(install.Operator(ctx, w.config, ""))(t)
 	w.installRest(values)
 	w.enter("team")
-	return &auditedWorld{world: w, cluster: cluster, account: must(installed.Config(t.Context(), w.config))(t), shown: &synchronized{}}
-}
-
-// synchronized is a buffer for many goroutines.
-type synchronized struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (s *synchronized) Write(text []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buffer.Write(text)
-}
-
-func (s *synchronized) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buffer.String()
+	return &auditedWorld{world: w, cluster: cluster, account: must(installed.Config(t.Context(), w.config))(t)}
 }
 
 // installRest creates what the chart has with some values, beyond what `bellerophon up` installs.
