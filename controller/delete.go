@@ -97,7 +97,7 @@ func DeleteAllOf[T streams.Object](ctx context.Context, c *Client, selected []Re
 		SetHeader("Content-Type", runtime.ContentTypeJSON).
 		Body(body).Do(ctx).Error()
 	if err != nil {
-		return fmt.Errorf("cannot delete all of %v: %w", kind.as.GroupKind(), withoutValues(kind.as.GroupKind(), err))
+		return fmt.Errorf("cannot delete all of %v: %w", kind.as.GroupKind(), HideSecretValues(kind.as.GroupKind(), err))
 	}
 	if len(before) == 0 {
 		return nil

@@ -79,7 +79,7 @@ func writeError(verb string, kind *form, object streams.Object, err error) error
 		return fmt.Errorf("cannot %s a %T: %w", verb, object, err)
 	}
 	of := kind.as.GroupKind()
-	return fmt.Errorf("cannot %s %s: %w", verb, streams.KeyOf(of, object), withoutValues(of, err))
+	return fmt.Errorf("cannot %s %s: %w", verb, streams.KeyOf(of, object), HideSecretValues(of, err))
 }
 
 // errNoObject is wrapped in the error of a request whose answer is not the object.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/bellerophon-io/bellerophon/controller/internal/secrets"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +74,7 @@ func (a *api) place(object streams.Object, options ...sources.KindOption) (place
 	if err != nil {
 		return place{}, err
 	}
-	client, err := kind.Client(a.config, a.http)
+	client, err := kind.Client(secrets.DropWarnings(kind.GroupKind(), a.config), a.http)
 	return place{kind, client}, err
 }
 
@@ -131,5 +132,5 @@ func (p place) wrap(verb string, name types.NamespacedName, err error) error {
 	if name.Namespace != "" {
 		shown = name.String()
 	}
-	return fmt.Errorf("cannot %s %s %s: %w", verb, p.kind.Resource(), shown, err)
+	return fmt.Errorf("cannot %s %s %s: %w", verb, p.kind.Resource(), shown, secrets.HideValues(p.kind.GroupKind(), err))
 }

@@ -1,4 +1,4 @@
-package controller
+package secrets
 
 import (
 	"errors"
@@ -45,7 +45,7 @@ func TestAnErrorAboutASecretShowsOnlyMessagesThatCannotQuoteIt(t *testing.T) {
 		{"policy", apierrors.NewForbidden(resource, "x", errors.New("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "+value)), "the API server answered Forbidden (403)" + hidden},
 		{"proxy", apierrors.NewGenericServerResponse(http.StatusForbidden, "put", resource, "x", value, 0, true), "the API server answered Forbidden (403)" + hidden},
 	} {
-		got := withoutValues(secrets, test.err)
+		got := HideValues(kind, test.err)
 		want := test.want
 		if want == "" {
 			want = test.err.Error()
@@ -56,7 +56,7 @@ func TestAnErrorAboutASecretShowsOnlyMessagesThatCannotQuoteIt(t *testing.T) {
 		if !errors.Is(got, test.err) || apierrors.ReasonForError(got) != apierrors.ReasonForError(test.err) {
 			t.Errorf("%s: %v is not the error of the API server any more", test.name, got)
 		}
-		if kept := withoutValues(schema.GroupKind{Kind: "ConfigMap"}, test.err); kept.Error() != test.err.Error() {
+		if kept := HideValues(schema.GroupKind{Kind: "ConfigMap"}, test.err); kept.Error() != test.err.Error() {
 			t.Errorf("%s: of another kind, the error is %v", test.name, kept)
 		}
 	}
