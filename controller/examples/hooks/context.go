@@ -47,7 +47,7 @@ func (c bindingContext) render(ctx context.Context, client *controller.Client, h
 	made := map[string]any{"binding": c.common.Name}
 	switch {
 	case c.group() != "":
-		made["type"] = "Group"
+		made["type"], made["groupName"] = "Group", c.group()
 	case c.schedule:
 		made["type"] = "Schedule"
 	case c.event != nil:

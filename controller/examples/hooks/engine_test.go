@@ -203,7 +203,7 @@ kubernetes:
 - {name: two, kind: Secret, group: g}
 `}, func(w *world) {
 		w.expect("at the start", "a: two Group")
-		if got, want := w.lastOf("a"), `[{"binding":"two","snapshots":{"one":[{"filterResult":"x"}],"two":[]},"type":"Group"}]`; got != want {
+		if got, want := w.lastOf("a"), `[{"binding":"two","groupName":"g","snapshots":{"one":[{"filterResult":"x"}],"two":[]},"type":"Group"}]`; got != want {
 			t.Errorf("the context is %s, want %s", got, want)
 		}
 	}, configMap("x"))
