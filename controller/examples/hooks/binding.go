@@ -33,8 +33,9 @@ type watching struct {
 	kind   kind
 	logger *slog.Logger
 
-	mu    sync.Mutex                    // held while synced and known are read or changed
-	known map[types.NamespacedName]seen // the objects that the hook was shown; nil before the Synchronization
+	mu         sync.Mutex                    // guards known and labelledIn
+	known      map[types.NamespacedName]seen // the objects that the hook was shown; nil before the Synchronization
+	labelledIn map[string]bool               // the namespaces that namespace.labelSelector matches
 
 	pending map[types.NamespacedName]*pendingChange // The engine's mu guards it.
 }
@@ -88,7 +89,7 @@ func (w *watching) selects(object *unstructured.Unstructured) bool {
 	if w.NameSelector != nil && !slices.Contains(w.NameSelector.MatchNames, object.GetName()) {
 		return false
 	}
-	if names := w.namespaces(); names != nil && !slices.Contains(names, object.GetNamespace()) {
+	if !w.selectsNamespace(object.GetNamespace()) {
 		return false
 	}
 	at := fields.Set{metav1.ObjectNameField: object.GetName(), "metadata.namespace": object.GetNamespace()}
@@ -98,14 +99,6 @@ func (w *watching) selects(object *unstructured.Unstructured) bool {
 		}
 	}
 	return true
-}
-
-// namespaces returns the namespaces that the binding selects, or nil for all.
-func (w *watching) namespaces() []string {
-	if w.Namespace == nil || w.Namespace.NameSelector == nil {
-		return nil
-	}
-	return w.Namespace.NameSelector.MatchNames
 }
 
 // filtered returns the result of the filter. An object on which the filter fails has the result null: one odd
@@ -173,13 +166,23 @@ func (w *watching) follows() bool {
 	return w.known != nil
 }
 
+// showed reports whether the hook was shown an object of a name that has not gone since. Its namespace may have
+// ceased to match meanwhile.
+func (w *watching) showed(name types.NamespacedName) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, known := w.known[name]
+	return known
+}
+
 // events returns what a pending change means for the hook.
 func (w *watching) events(ctx context.Context, name types.NamespacedName, change *pendingChange) (events []event) {
 	w.mu.Lock()
 	was, known := w.known[name]
 	w.mu.Unlock()
 	now := change.now
-	if known && now != nil && now.GetUID() == was.object.GetUID() && !streams.IsOlderVersion(was.object.GetResourceVersion(), now.GetResourceVersion()) {
+	if known && now != nil && now.GetUID() == was.object.GetUID() && !streams.IsOlderVersion(was.object.GetResourceVersion(), now.GetResourceVersion()) &&
+		w.selectsNamespace(name.Namespace) {
 		return nil // The hook has seen this state, or a later one.
 	}
 	selected := w.selects(now)

@@ -111,9 +111,10 @@ type KubernetesBinding struct {
 	WaitForSynchronization *bool  `json:"waitForSynchronization"`
 	Resynchronization      string `json:"resynchronizationPeriod"`
 
-	labels labels.Selector
-	fields fields.Selector
-	filter *gojq.Code
+	labels          labels.Selector
+	namespaceLabels labels.Selector // nil without namespace.labelSelector
+	fields          fields.Selector
+	filter          *gojq.Code
 }
 
 // NameSelector selects objects, or namespaces, by their names.
@@ -121,10 +122,10 @@ type NameSelector struct {
 	MatchNames []string `json:"matchNames"`
 }
 
-// NamespaceSelector selects the namespaces of objects.
+// NamespaceSelector selects the namespaces of objects. With both fields, a namespace that matches one of them is selected.
 type NamespaceSelector struct {
-	NameSelector  *NameSelector `json:"nameSelector"`
-	LabelSelector any           `json:"labelSelector"` // not supported
+	NameSelector  *NameSelector         `json:"nameSelector"`
+	LabelSelector *metav1.LabelSelector `json:"labelSelector"`
 }
 
 // FieldSelector selects objects for which all conditions on fields hold.
@@ -268,11 +269,8 @@ func (b *CommonBinding) setDefaults(name string) {
 
 // check checks the fields of a binding, and prepares its selectors and its filter.
 func (b *KubernetesBinding) check() error {
-	switch {
-	case b.Kind == "":
+	if b.Kind == "" {
 		return errors.New("kind is missing")
-	case b.Namespace != nil && b.Namespace.LabelSelector != nil:
-		return unsupported("namespace.labelSelector")
 	}
 	if b.ExecuteHookOnEvent == nil {
 		b.ExecuteHookOnEvent = b.WatchEvent
@@ -294,6 +292,12 @@ func (b *KubernetesBinding) check() error {
 		var err error
 		if b.labels, err = metav1.LabelSelectorAsSelector(b.LabelSelector); err != nil {
 			return fmt.Errorf("labelSelector: %w", err)
+		}
+	}
+	if b.Namespace != nil && b.Namespace.LabelSelector != nil {
+		var err error
+		if b.namespaceLabels, err = metav1.LabelSelectorAsSelector(b.Namespace.LabelSelector); err != nil {
+			return fmt.Errorf("namespace.labelSelector: %w", err)
 		}
 	}
 	if err := b.checkFields(); err != nil {

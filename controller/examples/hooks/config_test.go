@@ -28,7 +28,7 @@ func TestAMistakeInAConfigurationIsAnErrorThatNamesTheField(t *testing.T) {
 		"configVersion: v1\nkubernetes: [{kind: Pod, executeHookOnEvent: [Changed]}]":                                 `kubernetes[0].executeHookOnEvent has "Changed"`,
 		"configVersion: v1\nkubernetes: [{kind: Pod, jqFilter: '.a['}]":                                               `kubernetes[0].jqFilter is ".a["`,
 		"configVersion: v1\nkubernetes: [{kind: Pod, resynchronizationPeriod: soon}]":                                 `kubernetes[0].resynchronizationPeriod is "soon"`,
-		"configVersion: v1\nkubernetes: [{kind: Pod, namespace: {labelSelector: {matchLabels: {a: b}}}}]":             "kubernetes[0].namespace.labelSelector is not supported",
+		"configVersion: v1\nkubernetes: [{kind: Pod, namespace: {labelSelector: {matchLabels: {a: 'b c'}}}}]":         "kubernetes[0].namespace.labelSelector",
 		"configVersion: v1\nkubernetes: [{kind: Pod, nameSelector: {names: [a]}}]":                                    `unknown field "names"`,
 		"configVersion: v1\nkubernetes: [{kind: Pod, labelSelector: {matchExpressions: [{key: a, operator: Is}]}}]":   "kubernetes[0].labelSelector",
 		"configVersion: v1\nkubernetes: [{kind: Pod, fieldSelector: {matchExpressions: [{field: a, operator: In}]}}]": `fieldSelector.matchExpressions[0].operator is "In"`,

@@ -25,7 +25,7 @@ type item struct {
 	hook     *Hook
 	schedule *ScheduleBinding     // for a tick
 	watch    *watching            // for a kubernetes binding
-	name     types.NamespacedName // of the object that changed; empty for a Synchronization
+	name     types.NamespacedName // of the object that changed; Name is empty for a namespace; both are for a Synchronization
 }
 
 func (i item) isStartup() bool { return i.schedule == nil && i.watch == nil }
@@ -143,7 +143,7 @@ func (e *engine) observe(change streams.Change) (concerns bool) {
 		pending := watch.pending[change.Key.NamespacedName]
 		switch {
 		case pending != nil: // What follows counts, too: an object that does not match any more may be deleted.
-		case !watch.selects(old) && !watch.selects(now):
+		case !watch.selects(old) && !watch.selects(now) && !watch.showed(change.Key.NamespacedName):
 			continue
 		default:
 			pending = &pendingChange{}
@@ -222,7 +222,7 @@ func (e *engine) fill(ctx context.Context, of *queue) error {
 			return nil
 		}
 		contexts, err := e.contexts(ctx, next, change)
-		if err != nil { // Only a Synchronization fails.
+		if err != nil { // Only a Synchronization or a namespace fails. Nothing else is pending for them.
 			e.mu.Lock()
 			of.items = slices.Insert(of.items, 0, next)
 			e.mu.Unlock()
@@ -268,8 +268,14 @@ func (e *engine) contexts(ctx context.Context, of item, change *pendingChange) (
 		}
 		return made, err
 	}
-	for _, event := range of.watch.events(ctx, of.name, change) {
+	var events []event
+	if of.name.Name == "" {
+		events, err = of.watch.eventsOf(ctx, e.client, of.name.Namespace)
+	} else {
+		events = of.watch.events(ctx, of.name, change)
+	}
+	for _, event := range events {
 		made = append(made, bindingContext{common: &of.watch.CommonBinding, of: of.watch, event: &event})
 	}
-	return made, nil
+	return made, err
 }

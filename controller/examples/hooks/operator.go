@@ -159,7 +159,7 @@ func (e *engine) inputs() (anchor controller.Option, watches []controller.Option
 		anchor = controller.For(&metav1.PartialObjectMetadata{}, controller.OfKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}),
 			controller.ClusterScoped(), controller.FieldSelector("metadata.name=default"), controller.When(never))
 	}
-	return anchor, watches, errors.Join(wrong...)
+	return anchor, append(watches, e.watchNamespaces()...), errors.Join(wrong...)
 }
 
 func compareKinds(a, b schema.GroupKind) int {
@@ -179,7 +179,7 @@ func restrict(of []*watching) (options []controller.InputOption, err error) {
 		}
 		sameLabels = sameLabels && each.labels.String() == first.labels.String()
 		sameFields = sameFields && each.fields.String() == first.fields.String()
-		all = all || each.namespaces() == nil
+		all = all || each.inEveryNamespace()
 		namespaces = append(namespaces, each.namespaces()...)
 	}
 	if !sameFields {
