@@ -40,6 +40,9 @@ func (s *Server) configurations() (made []configuration) {
 	for _, conversion := range s.conversions {
 		made = append(made, configuration{kind: definitions, conversion: conversion})
 	}
+	for definition, conversion := range s.reviewed {
+		made = append(made, configuration{kind: definitions, name: definition, conversion: conversion})
+	}
 	return made
 }
 
@@ -107,7 +110,7 @@ func (s *Server) fields(c configuration, bundle []byte) (map[string]any, error) 
 		return map[string]any{"spec": map[string]any{"conversion": map[string]any{
 			"strategy": "Webhook",
 			"webhook": map[string]any{
-				"clientConfig": s.clientConfig(conversionPath, bundle), "conversionReviewVersions": []any{"v1"},
+				"clientConfig": s.clientConfig(c.conversion.path, bundle), "conversionReviewVersions": []any{"v1"},
 			},
 		}}}, nil
 	}
@@ -130,6 +133,9 @@ func (s *Server) entry(h *hook, bundle []byte) (map[string]any, error) {
 	own := s.target.service.Namespace
 	if own == "" {
 		own = s.secret.Namespace
+	}
+	if h.given != nil {
+		return s.givenEntry(h, own, bundle)
 	}
 	namespaces, err := mapOf(h.namespaceSelector(own))
 	if err != nil {

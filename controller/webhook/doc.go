@@ -11,6 +11,9 @@
 // resource definitions, with the certificate authorities that callers must trust. [Certificates] says how
 // to take certificates from cert-manager or from files instead.
 //
+// A program that learns its rules only when it starts adds functions without Go types: see [ReviewValidating],
+// [ReviewMutating] and [ReviewConversion].
+//
 // The API server names the plurals of kinds. [Subresource] makes a webhook one of a subresource. Metrics are in
 // Options.Registry, and docs/metrics.md describes them. The page docs/guides/webhooks.md is a guide.
 //

@@ -79,11 +79,12 @@ func MatchCondition(name, expression string) Option {
 // through the kind, unless [FailurePolicy] is Ignore.
 func AllNamespaces() Option { return func(h *hook) { h.allNamespaces = true } }
 
-// hook is an admission webhook of a kind.
+// hook is an admission webhook of a kind, or one whose entry in a configuration is given.
 type hook struct {
 	mutating bool
-	kind     schema.GroupVersionKind // of the objects in its requests
-	of       sources.Kind            // whose resource or subresource is written; the same without a subresource
+	given    *admissionregistrationv1.MutatingWebhook // by ReviewValidating or ReviewMutating; nil for one of a kind
+	kind     schema.GroupVersionKind                  // of the objects in its requests
+	of       sources.Kind                             // whose resource or subresource is written; the same without a subresource
 	handle   func(ctx context.Context, review *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
 
 	named          schema.GroupVersionKind // by OfKind
@@ -232,6 +233,9 @@ func (h *hook) name() string {
 }
 
 func (h *hook) path() string {
+	if h.given != nil {
+		return "/review/" + h.verb() + "/" + h.given.Name
+	}
 	return strings.Join(slices.Concat([]string{"", h.verb(), h.group(), h.of.Version}, h.parts()), "/")
 }
 
@@ -243,9 +247,19 @@ func (h *hook) resource() string {
 	return h.of.Resource()
 }
 
-// isOfKubernetes reports whether the kind may be one that Kubernetes itself needs to run pods.
+// isOfKubernetes reports whether a kind may be one that Kubernetes itself needs to run pods.
 func (h *hook) isOfKubernetes() bool {
-	return !strings.Contains(h.of.Group, ".") || strings.HasSuffix(h.of.Group, ".k8s.io")
+	if h.given == nil {
+		return isGroupOfKubernetes(h.of.Group)
+	}
+	return slices.ContainsFunc(h.given.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
+		return slices.ContainsFunc(rule.APIGroups, isGroupOfKubernetes)
+	})
+}
+
+// isGroupOfKubernetes reports whether a group, or the group "*", has kinds of Kubernetes itself.
+func isGroupOfKubernetes(group string) bool {
+	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
 
 // namespaceSelector returns the selector of namespaces, without the ones that must not be locked out.

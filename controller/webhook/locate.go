@@ -37,7 +37,9 @@ func (k *keeper) locate(ctx context.Context, now time.Time) error {
 	if !now.Before(k.again) {
 		k.again = time.Time{}
 		for _, hook := range k.hooks {
-			k.locateHook(ctx, hook, now)
+			if hook.given == nil {
+				k.locateHook(ctx, hook, now)
+			}
 		}
 	}
 	for i, each := range k.of {

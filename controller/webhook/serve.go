@@ -227,10 +227,10 @@ func (s *Server) admit(ctx context.Context, hook *hook, body []byte, counted *se
 		return nil, badRequest("the AdmissionReview has no request with a uid")
 	}
 	counted.asks(request.Operation)
-	if asked := schema.GroupVersionKind(request.Kind); asked != hook.kind {
+	if asked := schema.GroupVersionKind(request.Kind); hook.given == nil && asked != hook.kind {
 		return nil, badRequest("the request is for %v; this path is for %v", asked, hook.kind)
 	}
-	if request.SubResource != hook.subresource {
+	if hook.given == nil && request.SubResource != hook.subresource {
 		return nil, badRequest("the request is for the subresource %q; this path is for %q", request.SubResource, hook.subresource)
 	}
 	answer, err := hook.handle(ctx, request)
@@ -244,19 +244,21 @@ func (s *Server) admit(ctx context.Context, hook *hook, body []byte, counted *se
 	return &admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: answer}, nil
 }
 
-// convertAll answers a review of conversion.
-func (s *Server) convertAll(ctx context.Context, body []byte, counted *seen) (any, error) {
-	var review apiextensionsv1.ConversionReview
-	if err := unmarshal(body, apiextensionsv1.SchemeGroupVersion.WithKind("ConversionReview"), &review); err != nil {
-		return nil, err
+// converting returns a function that answers reviews of conversion.
+func converting(convert func(context.Context, *apiextensionsv1.ConversionRequest) *apiextensionsv1.ConversionResponse) func(context.Context, []byte, *seen) (any, error) {
+	return func(ctx context.Context, body []byte, counted *seen) (any, error) {
+		var review apiextensionsv1.ConversionReview
+		if err := unmarshal(body, apiextensionsv1.SchemeGroupVersion.WithKind("ConversionReview"), &review); err != nil {
+			return nil, err
+		}
+		if review.Request == nil || review.Request.UID == "" {
+			return nil, badRequest("the ConversionReview has no request with a uid")
+		}
+		counted.operation = convertOperation
+		answer := convert(ctx, review.Request)
+		if answer.Result.Status != metav1.StatusSuccess {
+			counted.code = http.StatusUnprocessableEntity
+		}
+		return &apiextensionsv1.ConversionReview{TypeMeta: review.TypeMeta, Response: answer}, nil
 	}
-	if review.Request == nil || review.Request.UID == "" {
-		return nil, badRequest("the ConversionReview has no request with a uid")
-	}
-	counted.operation = convertOperation
-	answer := s.convert(ctx, review.Request)
-	if answer.Result.Status != metav1.StatusSuccess {
-		counted.code = http.StatusUnprocessableEntity
-	}
-	return &apiextensionsv1.ConversionReview{TypeMeta: review.TypeMeta, Response: answer}, nil
 }

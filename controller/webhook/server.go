@@ -37,6 +37,7 @@ type Server struct {
 	started     bool
 	hooks       []*hook
 	conversions map[schema.GroupKind]*conversion
+	reviewed    map[string]*conversion // by the names of resource definitions
 
 	served   atomic.Pointer[pair] // the certificate in use
 	trouble  atomic.Pointer[error]
@@ -84,6 +85,7 @@ func New(config *rest.Config, scheme *runtime.Scheme, options Options) (*Server,
 		log:         options.Logger,
 		metrics:     measured,
 		conversions: map[schema.GroupKind]*conversion{},
+		reviewed:    map[string]*conversion{},
 		ready:       make(chan struct{}),
 		timings:     timings{propagation, overlap, options.Certificates.Lifetime},
 	}
@@ -107,6 +109,9 @@ func (s *Server) add(added *hook) error {
 		return err
 	}
 	if slices.ContainsFunc(s.hooks, func(known *hook) bool { return known.path() == added.path() }) {
+		if added.given != nil {
+			return errors.New("it has a function already; give each webhook a name of its own")
+		}
 		return fmt.Errorf("%s of %v has a function already; call both from one", added.verb(), added.kind)
 	}
 	s.hooks = append(s.hooks, added)
@@ -200,8 +205,8 @@ func (s *Server) begin() error {
 	switch {
 	case s.started:
 		return errors.New("webhook: the server runs already, or has ended; make another one")
-	case len(s.hooks) == 0 && len(s.conversions) == 0:
-		return errors.New("webhook: the server has no functions; call Validate, Default or Convert before Run")
+	case len(s.hooks)+len(s.conversions)+len(s.reviewed) == 0:
+		return errors.New("webhook: the server has no functions; call Validate, Default, Convert or one of the Reviews before Run")
 	}
 	s.started = true
 	s.metrics.expect(s.hooks)
@@ -218,7 +223,10 @@ func (s *Server) handler() http.Handler {
 		}))
 	}
 	if len(s.conversions) > 0 {
-		mux.Handle(conversionPath, s.reviews(conversionPath, maxTimeout, maxConversion, s.convertAll))
+		mux.Handle(conversionPath, s.reviews(conversionPath, maxTimeout, maxConversion, converting(s.convert)))
+	}
+	for _, conversion := range s.reviewed {
+		mux.Handle(conversion.path, s.reviews(conversion.path, maxTimeout, maxConversion, converting(conversion.review.answer)))
 	}
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := s.Ready(); err != nil {
