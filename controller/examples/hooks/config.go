@@ -28,12 +28,11 @@ type Config struct {
 	Schedule      []ScheduleBinding   `json:"schedule"`
 	Kubernetes    []KubernetesBinding `json:"kubernetes"`
 
-	Settings *Settings `json:"settings"`
+	Validating []AdmissionBinding  `json:"kubernetesValidating"`
+	Mutating   []AdmissionBinding  `json:"kubernetesMutating"`
+	Conversion []ConversionBinding `json:"kubernetesCustomResourceConversion"`
 
-	// These are known fields of the protocol that this program does not support.
-	Validating any `json:"kubernetesValidating"`
-	Mutating   any `json:"kubernetesMutating"`
-	Conversion any `json:"kubernetesCustomResourceConversion"`
+	Settings *Settings `json:"settings"`
 
 	limit *rate.Limiter // nil for none
 }
@@ -74,13 +73,18 @@ func (c *Config) wait() time.Duration {
 	return wait
 }
 
-// CommonBinding holds the fields that bindings of both types have.
-type CommonBinding struct {
+// NamedBinding holds the fields that bindings of all types have.
+type NamedBinding struct {
 	Name                 string `json:"name"`
-	AllowFailure         bool   `json:"allowFailure"`
-	Queue                string `json:"queue"`
 	Group                string `json:"group"`
 	IncludeSnapshotsFrom names  `json:"includeSnapshotsFrom"`
+}
+
+// CommonBinding holds the fields of bindings whose runs are queued.
+type CommonBinding struct {
+	NamedBinding
+	AllowFailure bool   `json:"allowFailure"`
+	Queue        string `json:"queue"`
 }
 
 // ScheduleBinding runs the hook at the times of a crontab.
@@ -174,19 +178,11 @@ func parseConfig(printed []byte) (*Config, error) {
 	if config.ConfigVersion != "v1" {
 		return nil, fmt.Errorf("configVersion is %q; allowed is v1", config.ConfigVersion)
 	}
-	for field, value := range map[string]any{
-		"kubernetesValidating": config.Validating,
-		"kubernetesMutating":   config.Mutating, "kubernetesCustomResourceConversion": config.Conversion,
-	} {
-		if value != nil {
-			return nil, unsupported(field)
-		}
-	}
 	if config.limit, err = config.Settings.limiter(); err != nil {
 		return nil, err
 	}
-	if config.OnStartup == nil && len(config.Schedule)+len(config.Kubernetes) == 0 {
-		return nil, errors.New("there is no binding; give onStartup, schedule or kubernetes")
+	if config.OnStartup == nil && len(config.Schedule)+len(config.Kubernetes) == 0 && !config.hasWebhooks() {
+		return nil, errors.New("there is no binding; give onStartup, schedule, kubernetes or one of the webhooks")
 	}
 	for i := range config.Kubernetes {
 		binding := &config.Kubernetes[i]
@@ -205,6 +201,9 @@ func parseConfig(printed []byte) (*Config, error) {
 		if binding.times.Next(time.Now()).IsZero() {
 			return nil, fmt.Errorf("schedule[%d].crontab is %q, which never comes", i, binding.Crontab)
 		}
+	}
+	if err := config.checkWebhooks(); err != nil {
+		return nil, err
 	}
 	return config, config.checkSnapshots()
 }
@@ -226,7 +225,7 @@ func (c *Config) checkSnapshots() error {
 		named[binding.Name]++
 		grouped[binding.Name] = grouped[binding.Name] || binding.Group != ""
 	}
-	check := func(field string, i int, of CommonBinding) error {
+	check := func(field string, i int, of NamedBinding) error {
 		for _, name := range of.IncludeSnapshotsFrom {
 			switch named[name] {
 			case 0:
@@ -243,20 +242,25 @@ func (c *Config) checkSnapshots() error {
 	}
 	var errs []error
 	for i, binding := range c.Kubernetes {
-		errs = append(errs, check("kubernetes", i, binding.CommonBinding))
+		errs = append(errs, check("kubernetes", i, binding.NamedBinding))
 	}
 	for i, binding := range c.Schedule {
-		errs = append(errs, check("schedule", i, binding.CommonBinding))
+		errs = append(errs, check("schedule", i, binding.NamedBinding))
+	}
+	for i, binding := range c.Validating {
+		errs = append(errs, check("kubernetesValidating", i, binding.NamedBinding))
+	}
+	for i, binding := range c.Mutating {
+		errs = append(errs, check("kubernetesMutating", i, binding.NamedBinding))
+	}
+	for i, binding := range c.Conversion {
+		errs = append(errs, check("kubernetesCustomResourceConversion", i, binding.NamedBinding))
 	}
 	return errors.Join(errs...)
 }
 
 // crontab reads crontabs of five fields, or of six fields that begin with the seconds.
 var crontab = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
-
-func unsupported(field string) error {
-	return fmt.Errorf("%s is not supported by this program; leave it out", field)
-}
 
 func (b *CommonBinding) setDefaults(name string) {
 	if b.Name == "" {

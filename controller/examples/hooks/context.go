@@ -60,25 +60,30 @@ func (c bindingContext) render(ctx context.Context, client *controller.Client, h
 		}
 		made["type"], made["objects"] = "Synchronization", objects
 	}
+	return made, addSnapshots(ctx, client, hook, &c.common.NamedBinding, made)
+}
+
+// addSnapshots adds the snapshots of a binding to a context, if it has any.
+func addSnapshots(ctx context.Context, client *controller.Client, hook *Hook, binding *NamedBinding, to map[string]any) error {
 	snapshots := map[string]any{}
 	for _, of := range hook.watches {
-		if !includes(c.common, of) {
+		if !includes(binding, of) {
 			continue
 		}
 		objects, err := of.list(ctx, client)
 		if err != nil {
-			return nil, fmt.Errorf("snapshot %q: %w", of.Name, err)
+			return fmt.Errorf("snapshot %q: %w", of.Name, err)
 		}
 		snapshots[of.Name] = objects
 	}
 	if len(snapshots) > 0 {
-		made["snapshots"] = snapshots
+		to["snapshots"] = snapshots
 	}
-	return made, nil
+	return nil
 }
 
 // includes reports whether the context of a binding has the snapshot of another one.
-func includes(binding *CommonBinding, of *watching) bool {
+func includes(binding *NamedBinding, of *watching) bool {
 	if binding.Group != "" && binding.Group == of.Group {
 		return true
 	}

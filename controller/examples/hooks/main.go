@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bellerophon-io/bellerophon/controller/webhook"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -35,6 +36,10 @@ func command(ctx context.Context, arguments []string, logger *slog.Logger) error
 	flags.DurationVar(&options.Timeout, "timeout", defaultTimeout, "the longest run of a hook, which is stopped then")
 	flags.StringVar(&options.Manager.MetricsAddress, "metrics", "", "the `address` that serves metrics")
 	flags.StringVar(&options.Manager.HealthAddress, "health", "", "the `address` that serves /healthz and /readyz")
+	flags.StringVar(&options.Webhooks.Service, "webhook-service", "", "the `namespace/name` of the Service through which API servers reach webhooks")
+	flags.StringVar(&options.Webhooks.URL, "webhook-url", "", "the `URL` at which API servers reach webhooks without a Service, such as https://10.0.0.7")
+	flags.StringVar(&options.Webhooks.Address, "webhook-address", webhook.DefaultAddress, "the `address` that serves webhooks")
+	flags.StringVar(&options.Webhooks.Name, "webhook-name", "", "the `name` of the webhook configurations; default name.namespace of the Service, or hooks")
 	flags.Func("env", "the `NAME` of a further variable that hooks get; may be repeated", func(name string) error {
 		if name == "" || strings.ContainsAny(name, "= ") {
 			return fmt.Errorf("%q is not the name of a variable", name)

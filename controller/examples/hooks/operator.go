@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/webhook"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -41,6 +42,7 @@ type Options struct {
 	Env       []string      // the names of variables that hooks get in addition to the usual ones
 	Logger    *slog.Logger
 	Manager   controller.Options // Backoff, Workers and Logger are set here
+	Webhooks  webhook.Options    // needed if hooks have webhooks; Logger and Registry are set here
 }
 
 // Run runs the hooks of a directory until ctx ends.
@@ -79,6 +81,11 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 		return err
 	}
 	runs.apply = patches.apply
+	reviews := &reviewer{logger: options.Logger, client: manager.Client(), level: manager.Cache().Level, ask: runs.ask}
+	options.Webhooks.Registry = options.Manager.Registry
+	if err := reviews.serveWebhooks(manager, config, hooks, options.Webhooks); err != nil {
+		return err
+	}
 	options.Logger.Info("running hooks", "hooks", len(hooks))
 	return manager.Run(ctx)
 }

@@ -43,11 +43,23 @@ type runner struct {
 
 // run runs a hook for binding contexts, and applies the patches that it wrote if it succeeds.
 func (r *runner) run(ctx context.Context, hook *Hook, contexts []map[string]any) error {
+	_, err := r.ask(ctx, hook, contexts, admissionResponse)
+	return err
+}
+
+// These are the files with the answers of webhooks.
+const (
+	admissionResponse  = "ADMISSION_RESPONSE_PATH"
+	conversionResponse = "CONVERSION_RESPONSE_PATH"
+)
+
+// ask runs a hook as run does, and returns what it wrote to a file.
+func (r *runner) ask(ctx context.Context, hook *Hook, contexts []map[string]any, answer string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("it took more than %v", r.timeout))
 	defer cancel()
 	folder, err := os.MkdirTemp("", "hook-") // Readable for this user alone: contexts may hold Secrets.
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		if err := os.RemoveAll(folder); err != nil {
@@ -56,14 +68,17 @@ func (r *runner) run(ctx context.Context, hook *Hook, contexts []map[string]any)
 	}()
 	content, err := json.Marshal(contexts)
 	if err != nil {
-		return fmt.Errorf("encoding the binding context: %w", err)
+		return nil, fmt.Errorf("encoding the binding context: %w", err)
 	}
-	files := map[string][]byte{"BINDING_CONTEXT_PATH": content, "KUBERNETES_PATCH_PATH": nil, "METRICS_PATH": nil}
-	var env []string
+	files := map[string][]byte{
+		"BINDING_CONTEXT_PATH": content, "KUBERNETES_PATCH_PATH": nil, "METRICS_PATH": nil, admissionResponse: nil, conversionResponse: nil,
+	}
+	inFolder := func(variable string) string { return filepath.Join(folder, strings.ToLower(variable)) }
+	env := []string{"VALIDATING_RESPONSE_PATH=" + inFolder(admissionResponse)} // Its older name.
 	for variable, content := range files {
-		name := filepath.Join(folder, strings.ToLower(variable))
+		name := inFolder(variable)
 		if err := os.WriteFile(name, content, 0o600); err != nil {
-			return err
+			return nil, err
 		}
 		env = append(env, variable+"="+name)
 	}
@@ -72,21 +87,25 @@ func (r *runner) run(ctx context.Context, hook *Hook, contexts []map[string]any)
 	err = r.execute(ctx, hook, nil, env, output)
 	output.flush()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.logger.Debug("a hook succeeded", "hook", hook.Name, "contexts", len(contexts), "took", time.Since(started))
-	metrics, err := os.ReadFile(filepath.Join(folder, "metrics_path"))
+	metrics, err := os.ReadFile(inFolder("METRICS_PATH"))
 	if err == nil {
 		err = r.metrics.apply(hook, metrics)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	patches, err := os.ReadFile(filepath.Join(folder, "kubernetes_patch_path"))
+	patches, err := os.ReadFile(inFolder("KUBERNETES_PATCH_PATH"))
 	if err != nil {
-		return fmt.Errorf("reading KUBERNETES_PATCH_PATH: %w", err)
+		return nil, fmt.Errorf("reading KUBERNETES_PATCH_PATH: %w", err)
 	}
-	return r.apply(ctx, hook, patches)
+	answered, err := os.ReadFile(inFolder(answer))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", answer, err)
+	}
+	return answered, r.apply(ctx, hook, patches)
 }
 
 // execute runs a hook in its own folder and in a process group of its own. When ctx ends, the group gets SIGTERM,
