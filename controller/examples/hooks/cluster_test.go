@@ -26,17 +26,22 @@ func running(t *testing.T, cluster *controllertest.Cluster, namespace, directory
 	if err != nil {
 		t.Fatal(err)
 	}
+	runHooks(t, cluster, Options{Directory: directory})
+	return client.CoreV1().ConfigMaps(namespace)
+}
+
+// runHooks runs the program until the end of the test.
+func runHooks(t *testing.T, cluster *controllertest.Cluster, options Options) {
+	t.Helper()
+	options.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	group := lifecycle.New(context.WithoutCancel(t.Context()))
-	group.Go("hooks", func(ctx context.Context) error {
-		return Run(ctx, cluster.Config(), Options{Directory: directory, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	})
+	group.Go("hooks", func(ctx context.Context) error { return Run(ctx, cluster.Config(), options) })
 	t.Cleanup(func() {
 		group.Stop()
 		if err := group.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	return client.CoreV1().ConfigMaps(namespace)
 }
 
 // awaitConfigMap waits until a ConfigMap meets a condition. done gets nil if it does not exist.

@@ -35,8 +35,8 @@ func (w *watching) selectsNamespace(name string) bool {
 	return w.labelledIn[name]
 }
 
-// label notes the labels of a namespace, or its deletion, and reports whether the binding selects it from now on
-// and did not before, or the other way round.
+// label notes the labels of a namespace, or its deletion. It reports whether the binding begins or ceases to select
+// the namespace.
 func (w *watching) label(name string, now *metav1.PartialObjectMetadata) (changed bool) {
 	matches := now != nil && w.namespaceLabels.Matches(labels.Set(now.Labels))
 	w.mu.Lock()
