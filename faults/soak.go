@@ -16,20 +16,32 @@ import (
 // flatGrowth is the part of its memory by which an operator may grow within an hour.
 const flatGrowth = 0.05
 
-// Growth is how the memory of an operator's process changed.
+const (
+	// eventPeriod is the period in which client-go removes Events from its cache. An Event is removed at the
+	// first removal after it is 6 minutes old, so the memory rises and falls with this period.
+	eventPeriod = 6 * time.Minute
+	// warmUp is the time at the beginning of each soak that does not count. The cache of Events fills for
+	// two periods. In the third, the heap reaches the peak of the removals that follow.
+	warmUp = 3 * eventPeriod
+	// shortestSoak has as many whole periods after the warm-up as a slope with an interval needs.
+	shortestSoak = warmUp + 3*eventPeriod
+)
+
+// Growth is how the memory of an operator's process changed after the warm-up.
 type Growth struct {
 	Subject string
 	// Runs is the number of runs of the workload, and Over is the time that they took.
 	Runs int
 	Over time.Duration
-	// First and Last are the resident memory after the first and after the last run, in bytes.
-	First, Last float64
-	// PerHour is the slope of the line that fits best to the second half of the runs, in bytes per hour.
-	PerHour float64
+	// First is the resident memory after the first run in bytes, and Level is its mean after the warm-up.
+	First, Level float64
+	// Resident is the slope of the resident memory. Anonymous is that of its part which no file backs: the heap,
+	// the stacks and what the runtime needs.
+	Resident, Anonymous Slope
 }
 
 // Soak runs the workload without a fault again and again, until a time has passed. It measures the resident
-// memory of the operator after each run, and needs Linux for that.
+// memory of the operator after each run, and needs Linux for that. Slopes are fitted after a warm-up of 18 minutes.
 func Soak(ctx context.Context, config *rest.Config, subject Subject, options Options, duration time.Duration) (growth *Growth, err error) {
 	if err := subject.validate(); err != nil {
 		return nil, err
@@ -37,8 +49,8 @@ func Soak(ctx context.Context, config *rest.Config, subject Subject, options Opt
 	if options, err = options.complete(); err != nil {
 		return nil, err
 	}
-	if duration <= 0 {
-		return nil, fmt.Errorf("faults: the duration of Soak is %v; allowed is above 0", duration)
+	if duration < shortestSoak {
+		return nil, fmt.Errorf("faults: the duration of Soak is %v; allowed is %v and above, because the first %v do not count", duration, shortestSoak, warmUp)
 	}
 	w, err := newWorld(ctx, config, subject, options)
 	if err != nil {
@@ -46,25 +58,25 @@ func Soak(ctx context.Context, config *rest.Config, subject Subject, options Opt
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	running, began := w.process.Load(), time.Now()
-	var hours, sizes []float64
+	var samples []sample
 	for time.Since(began) < duration {
 		if err := w.repeat(ctx); err != nil {
-			return nil, fmt.Errorf("faults: %s: run %d: %w", subject.Name, len(sizes)+1, err)
+			return nil, fmt.Errorf("faults: %s: run %d: %w", subject.Name, len(samples)+1, err)
 		}
 		if w.process.Load() != running {
-			return nil, fmt.Errorf("faults: %s ended by itself in run %d:\n%s", subject.Name, len(sizes)+1, w.tail())
+			return nil, fmt.Errorf("faults: %s ended by itself in run %d:\n%s", subject.Name, len(samples)+1, w.tail())
 		}
-		size, err := residentMemory(running.command.Process.Pid)
+		taken, err := memoryOf(running.command.Process.Pid)
 		if err != nil {
 			return nil, fmt.Errorf("faults: %s: %w", subject.Name, err)
 		}
-		hours, sizes = append(hours, time.Since(began).Hours()), append(sizes, size)
-		options.Progress(fmt.Sprintf("%s: run %d: %.1f MB", subject.Name, len(sizes), size/1e6))
+		taken.at = time.Since(began)
+		samples = append(samples, taken)
+		options.Progress(fmt.Sprintf("%s: run %d: %.1f MB, %.1f MB of it anonymous", subject.Name, len(samples), taken.resident/1e6, taken.anonymous/1e6))
 	}
-	half := len(sizes) / 2
-	return &Growth{
-		Subject: subject.Name, Runs: len(sizes), Over: time.Since(began), First: sizes[0], Last: sizes[len(sizes)-1], PerHour: slope(hours[half:], sizes[half:]),
-	}, nil
+	growth = &Growth{Subject: subject.Name, Runs: len(samples), Over: time.Since(began), First: samples[0].resident}
+	growth.Level, growth.Resident, growth.Anonymous = fit(samples)
+	return growth, nil
 }
 
 // repeat runs the workload once, waits until the operator has nothing to write, and deletes everything.
@@ -93,44 +105,34 @@ func (w *world) repeat(ctx context.Context) (err error) {
 	})
 }
 
-// Goal returns the goal that the memory does not grow.
+// Goal returns the goal that the memory does not grow. It is met only if the whole interval of the slope is below
+// the target.
 func (g *Growth) Goal() Goal {
-	share := g.PerHour / g.Last
+	percent := 100 / g.Level
 	return Goal{
-		Name: fmt.Sprintf("soak %s: slope of the resident memory, %d runs in %v", g.Subject, g.Runs, g.Over.Round(time.Second)),
-		Measured: fmt.Sprintf("%+.1f MB/h, %+.1f %%/h (%.1f MB after the first run, %.1f MB after the last)",
-			g.PerHour/1e6, 100*share, g.First/1e6, g.Last/1e6),
-		Target: fmt.Sprintf("<= %.0f %%/h", 100*flatGrowth),
-		Met:    share <= flatGrowth,
+		Name: fmt.Sprintf("soak %s: slope of the resident memory after %v, %d runs in %v", g.Subject, warmUp, g.Runs, g.Over.Round(time.Second)),
+		Measured: fmt.Sprintf("%+.1f ± %.1f %%/h of %.1f MB; anonymous %+.1f ± %.1f %%/h (%.1f MB after the first run)",
+			percent*g.Resident.PerHour, percent*g.Resident.Margin, g.Level/1e6, percent*g.Anonymous.PerHour, percent*g.Anonymous.Margin, g.First/1e6),
+		Target: fmt.Sprintf("<= %.0f %%/h with 95 %% confidence", 100*flatGrowth),
+		Met:    g.Resident.PerHour+g.Resident.Margin <= flatGrowth*g.Level,
 	}
 }
 
-// slope returns the slope of the line that fits best to some points, by the least squares.
-func slope(x, y []float64) float64 {
-	var meanX, meanY, above, below float64
-	for i := range x {
-		meanX, meanY = meanX+x[i]/float64(len(x)), meanY+y[i]/float64(len(y))
-	}
-	for i := range x {
-		above += (x[i] - meanX) * (y[i] - meanY)
-		below += (x[i] - meanX) * (x[i] - meanX)
-	}
-	if below == 0 {
-		return 0 // There is one point.
-	}
-	return above / below
-}
-
-// residentMemory returns the bytes of memory that a process has.
-func residentMemory(pid int) (float64, error) {
+// memoryOf returns the memory that a process has. Its time is not set.
+func memoryOf(pid int) (sample, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
-		return 0, fmt.Errorf("read the memory of the process: %w", err)
+		return sample{}, fmt.Errorf("read the memory of the process: %w", err)
 	}
 	fields := bytes.Fields(content)
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("read the memory of the process: %q has no second field", content)
+	if len(fields) < 3 {
+		return sample{}, fmt.Errorf("read the memory of the process: %q has no third field", content)
 	}
-	pages, err := strconv.ParseFloat(string(fields[1]), 64)
-	return pages * float64(os.Getpagesize()), err
+	resident, err1 := strconv.ParseFloat(string(fields[1]), 64)
+	backed, err2 := strconv.ParseFloat(string(fields[2]), 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return sample{}, fmt.Errorf("read the memory of the process: %w", err)
+	}
+	size := float64(os.Getpagesize())
+	return sample{resident: resident * size, anonymous: (resident - backed) * size}, nil
 }
