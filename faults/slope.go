@@ -18,7 +18,7 @@ type Slope struct {
 	Margin float64
 }
 
-// fit returns the mean of the resident memory after the warm-up, and the slopes. A slope is that of the means
+// fit returns the mean of the resident memory after the warm-up, and the slopes. The points of a line are the means
 // of whole periods of the Event cache: single samples depend on their neighbours, and rise and fall with the period.
 func fit(samples []sample) (level float64, resident, anonymous Slope) {
 	sums := map[int]sample{}

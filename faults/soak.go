@@ -35,7 +35,7 @@ type Growth struct {
 	Over time.Duration
 	// First is the resident memory after the first run in bytes, and Level is its mean after the warm-up.
 	First, Level float64
-	// Resident is the slope of the resident memory. Anonymous is that of its part which no file backs: the heap,
+	// Resident is the slope of the resident memory. Anonymous is the slope of the part which no file backs: the heap,
 	// the stacks and what the runtime needs.
 	Resident, Anonymous Slope
 }
