@@ -75,6 +75,35 @@ func TestTheAuditLogHasTheRequestsOfTheGivenUsersWithoutTheirContent(t *testing.
 	}
 }
 
+func TestAnAuditLogWithContentHasTheObjectThatAWriteLeft(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	c, err := Start(t.Context(), Options{APIOnly: true, AuditLog: file, AuditUsers: []string{"bellerophon:admin"}, AuditContent: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made"}, Data: map[string]string{"key": "content"}}
+	if made, err = clientOf(t, c).CoreV1().ConfigMaps("default").Create(t.Context(), made, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+	log, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(log) {
+		var event struct{ ResponseObject *corev1.ConfigMap }
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Fatal(err)
+		}
+		if left := event.ResponseObject; left != nil && left.UID == made.UID && left.ResourceVersion == made.ResourceVersion && left.Data["key"] == "content" && left.ManagedFields == nil {
+			return
+		}
+	}
+	t.Errorf("the log lacks the answer with the version %s:\n%s", made.ResourceVersion, log)
+}
+
 func TestAnAuditLogNeedsUsers(t *testing.T) {
 	for _, options := range []Options{{AuditLog: "file"}, {AuditUsers: []string{"jane"}}} {
 		if _, err := options.complete(); err == nil || !strings.Contains(err.Error(), "AuditUsers") {

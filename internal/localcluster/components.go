@@ -71,7 +71,8 @@ func apiServerArguments(d *directory, p ports, options Options) []string {
 		)
 	}
 	if options.AuditLog != "" {
-		arguments = append(arguments, "--audit-policy-file="+d.file(auditPolicy), "--audit-log-path="+options.AuditLog)
+		arguments = append(arguments, "--audit-policy-file="+d.file(auditPolicy), "--audit-log-path="+options.AuditLog,
+			"--audit-log-maxsize=0") // The default begins a new file after 100 MB.
 	}
 	if len(options.FeatureGates) > 0 {
 		arguments = append(arguments, "--feature-gates="+strings.Join(options.FeatureGates, "=true,")+"=true")

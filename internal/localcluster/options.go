@@ -36,13 +36,17 @@ type Options struct {
 	APIOnly bool
 
 	// AuditLog is a file to which the API server writes the requests of AuditUsers, or empty (the
-	// default) for none. Each line is an audit event of the level Metadata, as JSON: it has no
-	// content of objects. The file outlives the cluster, and is complete once Stop has returned.
+	// default) for none. Each line is an audit event as JSON. The file outlives the cluster, and is
+	// complete once Stop has returned.
 	AuditLog string
 
 	// AuditUsers are the names of the users in AuditLog, such as
 	// "system:serviceaccount:default:operator".
 	AuditUsers []string
+
+	// AuditContent adds the objects of requests and answers, without their managed fields, to
+	// AuditLog. The default has no content of objects.
+	AuditContent bool
 
 	// AdmissionPlugins are enabled in addition to the API server's default ones.
 	AdmissionPlugins []string

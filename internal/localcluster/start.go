@@ -64,7 +64,7 @@ func (s *starter) prepare() error {
 		return err
 	}
 	if s.options.AuditLog != "" {
-		if err := s.directory.write(auditPolicy, auditPolicyOf(s.options.AuditUsers)); err != nil {
+		if err := s.directory.write(auditPolicy, auditPolicyOf(s.options.AuditUsers, s.options.AuditContent)); err != nil {
 			return err
 		}
 	}
