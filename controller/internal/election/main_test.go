@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"go.uber.org/goleak"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
@@ -15,5 +15,5 @@ func TestMain(m *testing.M) {
 	if settings := os.Getenv(replicaVariable); settings != "" {
 		os.Exit(runReplica(settings))
 	}
-	clustertest.Main(m)
+	goleak.VerifyTestMain(m)
 }

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,7 +22,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/goals"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
-	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,14 +57,20 @@ const (
 type version struct {
 	revision uint64
 	by       string // the writer of a ConfigMap, or empty
-	holder   string // of the Lease
+	holder   string // of the Lease: the identity of an epoch
 	isLease  bool
 	came     time.Time // when the watch delivered it
 }
 
-// stage is the processes of an operator on a real API server, with the history of what they write.
+// revisionOf returns the revision of an object's version. A version of an API server is a revision of its storage.
+func revisionOf(version string) (uint64, error) { return strconv.ParseUint(version, 10, 64) }
+
+// stage is the processes of an operator on a real API server. It has the history of what they write, by watches and by
+// the audit log.
 type stage struct {
 	t         *testing.T
+	cluster   *localcluster.Cluster
+	log       *auditLog
 	client    kubernetes.Interface
 	namespace string
 	settings  string
@@ -78,13 +83,13 @@ type stage struct {
 }
 
 func newStage(t *testing.T) *stage {
-	cluster := clustertest.Shared(t)
+	cluster, log := newAuditedCluster(t)
 	client, err := kubernetes.NewForConfig(cluster.AdminConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &stage{
-		t: t, client: client, namespace: clustertest.Namespace(t), running: map[int]*exec.Cmd{}, inputs: map[int]io.Closer{},
+		t: t, cluster: cluster, log: log, client: client, namespace: metav1.NamespaceDefault, running: map[int]*exec.Cmd{}, inputs: map[int]io.Closer{},
 		watching: lifecycle.New(t.Context()), changed: make(chan struct{}),
 	}
 	settings, err := json.Marshal(replicaSettings{
@@ -141,13 +146,13 @@ func (s *stage) note(event watch.Event) {
 	switch object := event.Object.(type) {
 	case *corev1.ConfigMap:
 		made.by = object.Annotations["by"]
-		made.revision, _ = strconv.ParseUint(object.ResourceVersion, 10, 64)
+		made.revision, _ = revisionOf(object.ResourceVersion)
 	case *coordinationv1.Lease:
 		made.isLease = true
 		if object.Spec.HolderIdentity != nil {
-			made.holder, _, _ = strings.Cut(*object.Spec.HolderIdentity, "_")
+			made.holder = *object.Spec.HolderIdentity
 		}
-		made.revision, _ = strconv.ParseUint(object.ResourceVersion, 10, 64)
+		made.revision, _ = revisionOf(object.ResourceVersion)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,28 +243,37 @@ func (s *stage) leader() int {
 	}
 }
 
-// violations returns the writes of replicas that the Lease did not name at their revision.
-func (s *stage) violations() (found []string, writes int) {
+// violations returns the writes of replicas that the Lease did not name at their revision, by the audit log. missing
+// is the number of versions that the watches have and the log lacks so far. Such versions are judged by their content.
+func (s *stage) violations() (found []string, writes, missing int) {
+	s.t.Helper()
+	if err := s.log.read(); err != nil {
+		s.t.Fatal(err)
+	}
+	commits, senders := slices.Clone(s.log.commits), map[uint64]string{}
+	for _, each := range commits {
+		senders[each.revision] = each.by
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sorted := slices.SortedFunc(slices.Values(s.history), func(a, b version) int { return int(a.revision) - int(b.revision) })
-	holder := ""
-	for _, each := range sorted {
+	for _, each := range s.history {
+		sender, logged := senders[each.revision]
 		switch {
-		case each.isLease:
-			holder = each.holder
-		case each.by != "":
-			if writes++; each.by != holder {
-				found = append(found, fmt.Sprintf("revision %d was written by %s while %q held the Lease", each.revision, each.by, holder))
-			}
+		case !each.isLease && each.by == "": // The test has made it.
+		case !logged:
+			missing++
+			commits = append(commits, commit{each.revision, each.by, "by its content", each.isLease, each.holder})
+		case !each.isLease && sender != each.by:
+			s.t.Errorf("revision %d was sent by %s, and its content is of %s", each.revision, sender, each.by)
 		}
 	}
-	return found, writes
+	found, writes = deposed(commits)
+	return found, writes, missing
 }
 
 // added returns what was measured with the writes of this slice.
 func (s *stage) added(to failovers) failovers {
-	found, writes := s.violations()
+	found, writes, _ := s.violations()
 	to.Deposed, to.Writes = to.Deposed+len(found), to.Writes+writes
 	return to
 }
@@ -321,10 +335,18 @@ func TestTheProcessThatLeadsIsKilledFrozenAndStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, _ := s.violations()
+	s.end()
+	if err := s.cluster.Stop(); err != nil { // The audit log is complete.
+		t.Error(err)
+	}
+	found, _, missing := s.violations()
 	for _, violation := range found {
 		t.Error(violation)
 	}
+	if missing > s.log.unknown {
+		t.Errorf("the audit log lacks %d versions, and has %d writes without a known outcome", missing, s.log.unknown)
+	}
+	t.Logf("the audit log has %d writes without a known outcome, and lacks %d versions", s.log.unknown, missing)
 	all = s.added(all)
 	if most := processLease + time.Second; all.Crashed > most {
 		t.Errorf("a failover took %v, want %v at most", all.Crashed, most)
@@ -337,7 +359,7 @@ func TestTheProcessThatLeadsIsKilledFrozenAndStopped(t *testing.T) {
 			fmt.Sprintf("%.2f s", all.Crashed.Seconds()), fmt.Sprintf("lease of %v + 1 s", processLease), all.Crashed <= processLease+time.Second),
 		goals.Line(fmt.Sprintf("failover to first write, worst of %d clean ends", all.Stops),
 			fmt.Sprintf("%.2f s", all.Stopped.Seconds()), "1 s", all.Stopped <= time.Second),
-		goals.Line("writes of a deposed leader over its successor's", fmt.Sprintf("%d of %d", all.Deposed, all.Writes), "0", all.Deposed == 0 && all.Writes > 0))
+		goals.Line("writes of a deposed leader over its successor's, by the audit log", fmt.Sprintf("%d of %d", all.Deposed, all.Writes), "0", all.Deposed == 0 && all.Writes > 0))
 }
 
 func (s *stage) signal(pid int, signal syscall.Signal) {

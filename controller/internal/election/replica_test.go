@@ -55,7 +55,8 @@ func replicaUntilTheEnd(text string) error {
 	settings.Election.Identity = identityOf(os.Getpid())
 	manager, err := controller.NewManager(config, scheme.Scheme, controller.Options{
 		Namespaces: []string{settings.Namespace}, LeaderElection: settings.Election,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), OnError: func(error) {},
+		UserAgent: settings.Election.Identity, // The audit log names the process by it.
+		Logger:    slog.New(slog.NewTextHandler(os.Stderr, nil)), OnError: func(error) {},
 	})
 	if err != nil {
 		return err
