@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"time"
+
 	"github.com/bellerophon-io/bellerophon/streams"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,6 +94,7 @@ func (s *Store) mark(event *streams.Event) {
 		if !reached(scope.version, event.ResourceVersion) {
 			scope.version = event.ResourceVersion
 		}
+		s.forgetDeletions(event.Received)
 		if scope.version == event.ResourceVersion {
 			scope.confirm(event.Received)
 		}
@@ -195,11 +198,22 @@ func same(held, object streams.Object) bool {
 // tombstoned reports whether the state of an object that is not held is older than its deletion. An
 // object that leaves a selector is emitted as deleted, and may come back with its uid.
 func (s *Store) tombstoned(name types.NamespacedName, object streams.Object) bool {
-	grave, known := s.tombstones.Get(name)
+	grave, known := s.tombstones.Peek(name) // Not Get: the oldest deletion is to stay the first.
 	if known && grave.uid == object.GetUID() {
 		return !streams.IsOlderVersion(grave.resourceVersion, object.GetResourceVersion())
 	}
 	return known && streams.IsOlderVersion(object.GetResourceVersion(), grave.resourceVersion)
+}
+
+// forgetDeletions forgets deletions that are older than tombstoneAge.
+func (s *Store) forgetDeletions(now time.Time) {
+	for {
+		_, oldest, found := s.tombstones.GetOldest()
+		if !found || now.Sub(oldest.received) < tombstoneAge {
+			return
+		}
+		s.tombstones.RemoveOldest()
+	}
 }
 
 // deleted takes in a Deleted event.
@@ -212,7 +226,7 @@ func (s *Store) deleted(event *streams.Event, to *batch) {
 		return
 	}
 	if grave, known := s.tombstones.Peek(name); !known || !streams.IsOlderVersion(event.ResourceVersion, grave.resourceVersion) {
-		s.tombstones.Add(name, tombstone{event.Object.GetUID(), event.ResourceVersion})
+		s.tombstones.Add(name, tombstone{event.Object.GetUID(), event.ResourceVersion, event.Received})
 	}
 	if slot == nil {
 		if len(event.Coalesced) == 0 { // Otherwise the creation was coalesced into this deletion.

@@ -76,6 +76,8 @@
 //	  back (a restored backup)
 //	object without a version                compared by its contents
 //
+// A deletion is remembered for 15 minutes, and the latest 4096 of a kind at most.
+//
 // # Memory
 //
 // [Store.Bytes] estimates it. In addition to the object, its place takes about 56 bytes, and 51 in

@@ -197,6 +197,41 @@ func TestOnlyTheLatestDeletionsAreRemembered(t *testing.T) {
 	same(t, "objects", held(store.List("")), []string{"a/first u@1"})
 }
 
+// An operator that runs for days sees new objects come and go forever.
+func TestDeletionsAreForgottenAfterAQuarterOfAnHour(t *testing.T) {
+	for name, mark := range map[string]func(version string) []streams.Event{
+		"bookmark": func(version string) []streams.Event { return []streams.Event{bookmark(version)} },
+		"list":     func(version string) []streams.Event { return list("", version) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, store := newCache(t)
+			at, version := received, 1
+			apply := func(events ...streams.Event) {
+				for i := range events {
+					events[i].Received = at
+				}
+				c.Apply(events)
+			}
+			apply(list("", "1")...)
+			for minute := range 60 {
+				for range 10 {
+					version += 2
+					at = at.Add(6 * time.Second)
+					object, gone := fmt.Sprintf("u%d@%d", version, version), fmt.Sprintf("u%d@%d", version, version+1)
+					apply(applied(fmt.Sprint("a/", version), object), deleted(fmt.Sprint("a/", version), gone))
+				}
+				apply(mark(fmt.Sprint(version + 1))...)
+				if got, want := store.Remembered(), 10*min(minute+1, 15); got != want {
+					t.Fatalf("after %d minutes with 10 deletions each, %d are remembered, want %d", minute+1, got, want)
+				}
+			}
+			late := version - 280 // 14 minutes ago
+			apply(applied(fmt.Sprint("a/", late), fmt.Sprintf("u%d@%d", late, late)))
+			same(t, "objects after a late event", held(store.List("")), nil)
+		})
+	}
+}
+
 func TestAnomaliesHaveNamesForMetrics(t *testing.T) {
 	_, store := newCache(t)
 	var names []string

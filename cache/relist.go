@@ -58,6 +58,7 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 		scope.resumed = event.Received
 		s.loop.disturbed(event.Received)
 	}
+	s.forgetDeletions(event.Received)
 	scope.listed, scope.lost = true, false
 	scope.version, scope.required = version, list.required
 	scope.see(version)
@@ -90,7 +91,7 @@ func (s *Store) replaceAll(event *streams.Event, list *relist, to *batch) {
 			return
 		}
 		if listed == nil { // The object was deleted at or before the version of the list.
-			s.tombstones.Add(held.name(), tombstone{object.GetUID(), version})
+			s.tombstones.Add(held.name(), tombstone{object.GetUID(), version, event.Received})
 		}
 		if listed == nil || listed.get().GetUID() != object.GetUID() {
 			to.add(streams.Removed, listedEvent(event, object), object, nil)
@@ -139,7 +140,7 @@ func (s *Store) replaceWithin(event *streams.Event, list *relist, to *batch) {
 		}
 		if in == nil {
 			s.drop(each.slot, each.name, to)
-			s.tombstones.Add(each.name, tombstone{object.GetUID(), version})
+			s.tombstones.Add(each.name, tombstone{object.GetUID(), version, event.Received})
 		}
 		if in == nil || in.GetUID() != object.GetUID() {
 			to.add(streams.Removed, listedEvent(event, object), object, nil)

@@ -15,6 +15,10 @@ import (
 // events of deleted objects.
 const tombstonesRemembered = 4096
 
+// tombstoneAge is how long a deletion is remembered. No event comes so late. A list ends within the 5 to 10
+// minutes for which API servers keep an old state. A debounce window lasts at most a minute.
+const tombstoneAge = 15 * time.Minute
+
 // Store holds the objects of one kind. Get, List and ByIndex may be called from any goroutine, and
 // never wait. The objects that they return must not be changed.
 type Store struct {
@@ -70,6 +74,7 @@ type state struct {
 type tombstone struct {
 	uid             types.UID
 	resourceVersion string
+	received        time.Time // when the source received the deletion
 }
 
 // newStore creates an empty store.
