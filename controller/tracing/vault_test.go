@@ -73,7 +73,7 @@ func newVault(t *testing.T) *vault {
 	const loopback = "127.0.0.1:0"
 	manager, err := controller.NewManager(config, scheme.Scheme, controller.Options{
 		Namespaces: []string{w.namespace}, DetectMutations: true, Logger: log,
-		Workers: 1, // One reconcile changes an object of the cache, while the end of another one would compare it.
+		Workers:        1, // One reconcile changes an object of the cache, while the end of another one would compare it.
 		MetricsAddress: loopback, HealthAddress: loopback, ProfileAddress: loopback,
 		OnListen: func(server string, address net.Addr) { w.addresses[server] = address.String() },
 		OnResult: func(result operators.Result) {

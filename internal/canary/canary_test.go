@@ -90,8 +90,8 @@ func TestAPrivateKeyIsFoundByEachOfItsParts(t *testing.T) {
 	for where, text := range map[string]string{
 		"PEM": string(encoded), "a record of PEM": record(string(encoded)), "the first line": lines[1], "the last line": lines[3],
 		"PEM in base64": base64.StdEncoding.EncodeToString(encoded), "a line in base64": base64.StdEncoding.EncodeToString([]byte("  " + lines[2])),
-		"DER": string(raw), "DER in base64": base64.StdEncoding.EncodeToString(raw), "DER as numbers": fmt.Sprint(raw),
-		"the number": new(big.Int).SetBytes(number).String(), "the number's bytes": fmt.Sprint(number), "the number in hexadecimal": fmt.Sprintf("%x", number),
+		"DER": string(raw), "DER in base64": base64.StdEncoding.EncodeToString(raw), "DER as numbers": fmt.Sprintf("%v", raw),
+		"the number": new(big.Int).SetBytes(number).String(), "the number's bytes": fmt.Sprintf("%v", number), "the number in hexadecimal": fmt.Sprintf("%x", number),
 		"the key with %+v": fmt.Sprintf("%+v", key),
 	} {
 		if values.In(text) == "" {
@@ -115,12 +115,12 @@ func TestAPrivateKeyIsFoundByEachOfItsParts(t *testing.T) {
 func TestPagesAreUnpackedAndMustBeThere(t *testing.T) {
 	missing := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		switch path := request.URL.Path; {
-		case path == missing:
+		switch path := request.URL.Path; path {
+		case missing:
 			http.NotFound(w, request)
-		case path == "/readyz":
+		case "/readyz":
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
-		case path == "/debug/pprof/heap":
+		case "/debug/pprof/heap":
 			var packed bytes.Buffer
 			writer := gzip.NewWriter(&packed)
 			_, _ = io.WriteString(writer, "the profile "+request.URL.RawQuery)

@@ -25,7 +25,7 @@ func New(values ...[]byte) *Values {
 	for _, value := range values {
 		made.add("plain", string(value))
 		made.add("quoted", strings.Trim(strconv.Quote(string(value)), `"`))
-		made.add("as decimal numbers", strings.Trim(fmt.Sprint(value), "[]"))
+		made.add("as decimal numbers", strings.Trim(fmt.Sprintf("%d", value), "[]"))
 		made.add("as Go source", strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", value), "[]byte{"), "}"))
 		made.add("in hexadecimal", hex.EncodeToString(value))
 		made.add("in upper-case hexadecimal", fmt.Sprintf("%X", value))
