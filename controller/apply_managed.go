@@ -42,7 +42,7 @@ func (c *Client) recordManaged(kind sources.Kind, object streams.Object) {
 			continue
 		}
 		key := appliedKey{kind.GroupKind(), nameOf(object), entry.Manager, entry.Subresource}
-		fields := unique.Make(managed{entry.APIVersion, string(entry.FieldsV1.Raw)})
+		fields := unique.Make(managed{entry.APIVersion, entry.FieldsV1.GetRawString()})
 		c.applying.Lock()
 		if last, known := c.applied.Peek(key); !known || last.isManaged() {
 			c.applied.Add(key, applied{uid: object.GetUID(), version: object.GetResourceVersion(), managed: fields})

@@ -243,7 +243,7 @@ func TestManagedFieldsOfAnEarlierVersionLeaveNoApplyOut(t *testing.T) {
 		w.must(err)
 		owners := 0
 		for _, entry := range live.ManagedFields {
-			if entry.Operation == metav1.ManagedFieldsOperationApply && strings.Contains(string(entry.FieldsV1.Raw), "f:color") {
+			if entry.Operation == metav1.ManagedFieldsOperationApply && strings.Contains(entry.FieldsV1.GetRawString(), "f:color") {
 				owners++
 			}
 		}
