@@ -122,10 +122,10 @@ func complete(entry *admissionregistrationv1.MutatingWebhook, mutating bool) err
 	entry.AdmissionReviewVersions = []string{"v1"}
 	for i, rule := range entry.Rules {
 		if len(rule.APIGroups) == 0 || len(rule.APIVersions) == 0 || len(rule.Resources) == 0 || len(rule.Operations) == 0 {
-			return fmt.Errorf("the rule Rules[%d] lacks APIGroups, APIVersions, Resources or Operations; give all four", i)
+			return fmt.Errorf("rule %d lacks APIGroups, APIVersions, Resources or Operations; give all four", i)
 		}
 		if *entry.FailurePolicy != admissionregistrationv1.Ignore && namesDefinitions(rule.Rule) {
-			return fmt.Errorf("the rule Rules[%d] has resource definitions, which the server itself writes, so that it would lock itself out; give FailurePolicy Ignore, or other APIGroups", i)
+			return fmt.Errorf("rule %d has resource definitions, which the server itself writes, so that it would lock itself out; give FailurePolicy Ignore, or other APIGroups", i)
 		}
 	}
 	return nil

@@ -71,11 +71,11 @@ func TestAWrongEntryIsRefusedByTheNameOfItsField(t *testing.T) {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}
 	for want, entry := range map[string]admissionregistrationv1.MutatingWebhook{
-		"at least three segments":           {Name: "heroes", Rules: rulesFor(heroes, "*")},
-		"there are no Rules":                {Name: "heroes.example.com"},
-		"Rules[0] lacks":                    {Name: "heroes.example.com", Rules: rulesFor(heroes)},
-		"TimeoutSeconds is 31":              {Name: "heroes.example.com", Rules: rulesFor(heroes, "*"), TimeoutSeconds: new(int32(31))},
-		"Rules[0] has resource definitions": {Name: "heroes.example.com", Rules: rulesFor("*", "*")},
+		"at least three segments":         {Name: "heroes", Rules: rulesFor(heroes, "*")},
+		"there are no Rules":              {Name: "heroes.example.com"},
+		"rule 0 lacks":                    {Name: "heroes.example.com", Rules: rulesFor(heroes)},
+		"TimeoutSeconds is 31":            {Name: "heroes.example.com", Rules: rulesFor(heroes, "*"), TimeoutSeconds: new(int32(31))},
+		"rule 0 has resource definitions": {Name: "heroes.example.com", Rules: rulesFor("*", "*")},
 		"ClientConfig or AdmissionReviewVersions": {
 			Name: "heroes.example.com", Rules: rulesFor(heroes, "*"), ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new("https://a")},
 		},

@@ -130,6 +130,7 @@ func (b *AdmissionBinding) entry() admissionregistrationv1.MutatingWebhook {
 	made := admissionregistrationv1.MutatingWebhook{
 		Name: b.Name, Rules: b.Rules, ObjectSelector: b.LabelSelector, FailurePolicy: b.FailurePolicy,
 		SideEffects: b.SideEffects, TimeoutSeconds: b.TimeoutSeconds, MatchConditions: b.MatchConditions,
+		ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy), // A patch of a hook may not suit an object that it has changed already.
 	}
 	if b.Namespace != nil {
 		made.NamespaceSelector = b.Namespace.LabelSelector
