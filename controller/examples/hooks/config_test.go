@@ -102,6 +102,10 @@ func TestBindingsThatCannotShareAWatchAreAnErrorThatNamesThem(t *testing.T) {
 	if err := restricted(config("status.phase"), config("metadata.name")); err == nil || !strings.Contains(err.Error(), `hook hook0: binding "x": fieldSelector names status.phase`) {
 		t.Errorf("the error is %v", err)
 	}
+	phase := strings.Replace(config("status.phase"), "Pod", "Namespace", 1)
+	if err := restricted(phase, inProduction); err == nil || !strings.Contains(err.Error(), `hook hook0: binding "x": fieldSelector names status.phase`) {
+		t.Errorf("the error is %v", err)
+	}
 	if err := restricted(config("status.phase"), config("status.phase")); err != nil {
 		t.Errorf("equal selectors fail: %v", err)
 	}

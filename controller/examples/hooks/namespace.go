@@ -37,8 +37,8 @@ func (w *watching) selectsNamespace(name string) bool {
 
 // label notes the labels of a namespace, or its deletion. It reports whether the binding begins or ceases to select
 // the namespace.
-func (w *watching) label(name string, now *metav1.PartialObjectMetadata) (changed bool) {
-	matches := now != nil && w.namespaceLabels.Matches(labels.Set(now.Labels))
+func (w *watching) label(name string, now streams.Object) (changed bool) {
+	matches := now != nil && w.namespaceLabels.Matches(labels.Set(now.GetLabels()))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.labelledIn[name] == matches {
@@ -54,9 +54,11 @@ func (w *watching) label(name string, now *metav1.PartialObjectMetadata) (change
 	return !slices.Contains(w.namespaces(), name)
 }
 
-// watchNamespaces returns the watch of Namespaces for namespace.labelSelector, or nil if no binding has it.
-func (e *engine) watchNamespaces() []controller.Option {
-	var queues []types.NamespacedName
+// namespaceKind is the kind whose labels namespace.labelSelector selects.
+var namespaceKind = schema.GroupKind{Kind: "Namespace"}
+
+// queuesOfLabels returns the queues of the bindings with namespace.labelSelector.
+func (e *engine) queuesOfLabels() (queues []types.NamespacedName) {
 	for _, of := range e.watches {
 		for _, watch := range of {
 			if watch.namespaceLabels != nil {
@@ -64,24 +66,30 @@ func (e *engine) watchNamespaces() []controller.Option {
 			}
 		}
 	}
-	if queues == nil {
+	return queues
+}
+
+// watchNamespaces returns the watch of Namespaces for namespace.labelSelector, if a binding has it and no binding is
+// for Namespaces. Otherwise the watch of that binding serves both.
+func (e *engine) watchNamespaces() []controller.Option {
+	queues := e.queuesOfLabels()
+	if queues == nil || e.watches[namespaceKind] != nil {
 		return nil
 	}
 	mapFunc := func(streams.Object) []types.NamespacedName { return queues }
 	return []controller.Option{controller.Watches(&metav1.PartialObjectMetadata{}, mapFunc,
-		controller.OfKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}), controller.ClusterScoped(), controller.When(e.observeNamespace))}
+		controller.OfKind(namespaceKind.WithVersion("v1")), controller.ClusterScoped(), controller.When(e.observeNamespace))}
 }
 
 // observeNamespace queues a namespace for each binding that selects it from now on, or no longer does. It reports
 // whether there is one.
 func (e *engine) observeNamespace(change streams.Change) (concerns bool) {
-	now, _ := change.New.(*metav1.PartialObjectMetadata)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, of := range e.watches {
 		for _, watch := range of {
 			// A binding that has not synchronized yet reads the namespaces afterwards.
-			if watch.namespaceLabels == nil || !watch.label(change.Key.Name, now) || !watch.executesOnAny() || !watch.follows() {
+			if watch.namespaceLabels == nil || !watch.label(change.Key.Name, change.New) || !watch.executesOnAny() || !watch.follows() {
 				continue
 			}
 			e.push(watch.Queue, item{hook: watch.hook, watch: watch, name: types.NamespacedName{Namespace: change.Key.Name}})

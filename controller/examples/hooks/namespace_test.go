@@ -145,3 +145,19 @@ func relabelAtRandom(t *testing.T, seed uint64) {
 		}
 	})
 }
+
+func TestNamespacesMayBeWatchedAndSelectByTheirLabelsAtOnce(t *testing.T) {
+	config := `
+configVersion: v1
+kubernetes:
+- {name: maps, kind: cm, namespace: {labelSelector: {matchLabels: {env: production}}}}
+- {name: spaces, kind: ns, fieldSelector: {matchExpressions: [{field: metadata.name, operator: NotEquals, value: shop}]}}
+`
+	inWorld(t, map[string]string{"a": config}, func(w *world) {
+		w.expect("at the start", "a: maps Synchronization, spaces Synchronization")
+		w.must(w.server.Create(namespaceOf("shop", "production")))
+		w.expect("after the namespace matches", "a: maps Event Added one")
+		w.must(w.server.Create(namespaceOf("other", "staging")))
+		w.expect("after another namespace", "a: spaces Event Added other")
+	}, configMapIn("shop", "one"))
+}

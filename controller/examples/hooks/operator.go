@@ -149,15 +149,23 @@ func (e *engine) inputs() (anchor controller.Option, watches []controller.Option
 	var wrong []error
 	for _, groupKind := range slices.SortedFunc(maps.Keys(e.watches), compareKinds) {
 		of := e.watches[groupKind]
-		restricted, err := restrict(of)
+		labelled := groupKind == namespaceKind && e.queuesOfLabels() != nil
+		restricted, err := restrict(of, labelled)
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
-		names := e.queuesOf(groupKind)
+		names, when := e.queuesOf(groupKind), e.observe
+		if labelled {
+			names = append(names, e.queuesOfLabels()...)
+			when = func(change streams.Change) bool {
+				concerns := e.observeNamespace(change)
+				return e.observe(change) || concerns
+			}
+		}
 		mapFunc := func(streams.Object) []types.NamespacedName { return names }
 		object := &unstructured.Unstructured{}
-		watches = append(watches, controller.Watches(object, mapFunc, append(restricted[:len(restricted):len(restricted)], controller.When(e.observe))...))
+		watches = append(watches, controller.Watches(object, mapFunc, append(restricted[:len(restricted):len(restricted)], controller.When(when))...))
 		if anchor == nil {
 			anchor = controller.For(object, append(restricted[:len(restricted):len(restricted)], controller.When(never))...)
 		}
@@ -173,8 +181,9 @@ func compareKinds(a, b schema.GroupKind) int {
 	return slices.Compare([]string{a.Group, a.Kind}, []string{b.Group, b.Kind})
 }
 
-// restrict returns the options of the watch of a kind: what all its bindings have in common.
-func restrict(of []*watching) (options []controller.InputOption, err error) {
+// restrict returns the options of the watch of a kind: what all its bindings have in common. If all objects are
+// needed, it has no selectors.
+func restrict(of []*watching, needsAll bool) (options []controller.InputOption, err error) {
 	first := of[0]
 	options = first.kind.options()
 	sameLabels, sameFields, all := true, true, false
@@ -189,10 +198,13 @@ func restrict(of []*watching) (options []controller.InputOption, err error) {
 		all = all || each.inEveryNamespace()
 		namespaces = append(namespaces, each.namespaces()...)
 	}
-	if !sameFields {
+	if !sameFields || needsAll {
 		if err := checkOwnFields(of); err != nil {
 			return nil, err
 		}
+	}
+	if needsAll {
+		return options, nil
 	}
 	if sameLabels && !first.labels.Empty() {
 		options = append(options, controller.LabelSelector(first.labels.String()))
@@ -217,7 +229,7 @@ func checkOwnFields(of []*watching) error {
 	for _, each := range of {
 		for _, term := range each.fields.Requirements() {
 			if term.Field != metav1.ObjectNameField && term.Field != "metadata.namespace" {
-				return fmt.Errorf("hook %s: binding %q: fieldSelector names %s, and other bindings of %v have another fieldSelector; give all the same, or only metadata.name and metadata.namespace",
+				return fmt.Errorf("hook %s: binding %q: fieldSelector names %s, and other bindings need other objects of %v; give all the same fieldSelector, or only metadata.name and metadata.namespace",
 					each.hook.Name, each.Name, term.Field, each.kind.GroupKind())
 			}
 		}
