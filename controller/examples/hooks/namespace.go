@@ -35,8 +35,7 @@ func (w *watching) selectsNamespace(name string) bool {
 	return w.labelledIn[name]
 }
 
-// label notes the labels of a namespace, or its deletion. It reports whether the binding begins or ceases to select
-// the namespace.
+// label notes the labels of a namespace, or its deletion. It reports whether they begin or cease to match.
 func (w *watching) label(name string, now streams.Object) (changed bool) {
 	matches := now != nil && w.namespaceLabels.Matches(labels.Set(now.GetLabels()))
 	w.mu.Lock()
@@ -51,7 +50,7 @@ func (w *watching) label(name string, now streams.Object) (changed bool) {
 	if !matches {
 		delete(w.labelledIn, name)
 	}
-	return !slices.Contains(w.namespaces(), name)
+	return true
 }
 
 // namespaceKind is the kind whose labels namespace.labelSelector selects.

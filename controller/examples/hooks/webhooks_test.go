@@ -94,7 +94,7 @@ func TestTheAnswerOfAHookDecidesAboutTheWrite(t *testing.T) {
 			w.must(err)
 			got := "allowed"
 			switch {
-			case !answer.Allowed:
+			case !answer.Allowed && answer.Patch == nil:
 				got = "denied: " + answer.Result.Message
 			case answer.PatchType != nil:
 				got = fmt.Sprintf("allowed with %s %s", *answer.PatchType, answer.Patch)
