@@ -148,12 +148,13 @@ func (f *freshness) saw(version string, at time.Time, patience time.Duration) (m
 	return mark
 }
 
-// mark records that everything up to a version was emitted.
+// mark records that everything up to a version was emitted. A version before the required one confirms nothing: a
+// server whose versions went back may never reach that one. Without a confirmation, the watch is probed.
 func (f *freshness) mark(version string, at time.Time) {
-	f.confirmed = at
-	if f.required != "" && !streams.IsOlderVersion(version, f.required) {
-		f.required = ""
+	if f.required != "" && streams.IsOlderVersion(version, f.required) {
+		return
 	}
+	f.confirmed, f.required = at, ""
 }
 
 // bookmarked records a bookmark of the server. It returns false if an earlier version was newer, so
