@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // follower is a hook that keeps the value of each object that it was shown.
@@ -85,17 +84,7 @@ func followAtRandom(t *testing.T, seed uint64) {
 			if label {
 				object.Labels = map[string]string{"app": "web"}
 			}
-			switch {
-			case cluster[name] == nil:
-				w.must(w.server.Create(object))
-				cluster[name] = object
-			case remove:
-				w.must(w.server.Delete(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}))
-				delete(cluster, name)
-			default:
-				w.must(w.server.Update(object))
-				cluster[name] = object
-			}
+			w.change(cluster, object, remove)
 			<-time.After(wait)
 		}
 		w.mu.Lock()
@@ -112,4 +101,20 @@ func followAtRandom(t *testing.T, seed uint64) {
 			t.Errorf("the hook was shown %v, the cluster holds %v", shown, want)
 		}
 	})
+}
+
+// change creates an object that does not exist. It updates one that exists, or removes it.
+func (w *world) change(objects map[string]*corev1.ConfigMap, object *corev1.ConfigMap, remove bool) {
+	w.t.Helper()
+	switch {
+	case objects[object.Name] == nil:
+		w.must(w.server.Create(object))
+		objects[object.Name] = object
+	case remove:
+		w.must(w.server.Delete(object))
+		delete(objects, object.Name)
+	default:
+		w.must(w.server.Update(object))
+		objects[object.Name] = object
+	}
 }

@@ -118,15 +118,8 @@ func relabelAtRandom(t *testing.T, seed uint64) {
 			case step < 2:
 				w.must(w.server.Update(namespaceOf(at, env)))
 				namespaces[at] = env
-			case objects[name] == nil:
-				w.must(w.server.Create(object))
-				objects[name] = object
-			case step == 2:
-				w.must(w.server.Delete(object))
-				delete(objects, name)
 			default:
-				w.must(w.server.Update(object))
-				objects[name] = object
+				w.change(objects, object, step == 2)
 			}
 			<-time.After(wait)
 		}
