@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bellerophon/footprint"
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
 	"github.com/bellerophon-io/bellerophon/bellerophon/processors"
@@ -72,7 +74,7 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 				return err
 			}
 			log.Info("operator started", slog.String("server", config.Host), slog.Any("namespaces", options.Namespaces))
-			err = processors.Govern(command.Context(), run)
+			err = processors.Govern(command.Context(), func(ctx context.Context) error { return footprint.Trim(ctx, run) })
 			log.Info("operator stopped")
 			return err
 		},

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/cputime"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
@@ -35,12 +36,12 @@ const (
 // Govern changes nothing if GOMAXPROCS is set in the environment, or if there is only one
 // processor. It changes nothing either if the system does not report the CPU time of the process.
 func Govern(ctx context.Context, run func(ctx context.Context) error) error {
-	if _, known := taken(); !known || os.Getenv("GOMAXPROCS") != "" || runtime.GOMAXPROCS(0) == 1 {
+	if _, known := cputime.Used(); !known || os.Getenv("GOMAXPROCS") != "" || runtime.GOMAXPROCS(0) == 1 {
 		return run(ctx)
 	}
 	set(false)
 	governing := lifecycle.New(ctx)
-	governing.Go("processors", governor{taken, set}.run)
+	governing.Go("processors", governor{cputime.Used, set}.run)
 	defer func() {
 		governing.Stop()
 		_ = governing.Wait() // governor.run fails only with the error of its context.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/footprint"
 	"github.com/bellerophon-io/bellerophon/bellerophon/processors"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,7 +28,9 @@ func main() {
 	ctx := ctrl.SetupSignalHandler()
 	var err error
 	if *equal {
-		err = processors.Govern(ctx, func(ctx context.Context) error { return run(ctx, true, true) })
+		err = processors.Govern(ctx, func(ctx context.Context) error {
+			return footprint.Trim(ctx, func(ctx context.Context) error { return run(ctx, true, true) })
+		})
 	} else {
 		err = run(ctx, *tuned, false)
 	}

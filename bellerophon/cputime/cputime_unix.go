@@ -1,14 +1,15 @@
 //go:build unix
 
-package processors
+package cputime
 
 import (
 	"syscall"
 	"time"
 )
 
-// taken returns the CPU time of the process, in user mode and in the kernel.
-func taken() (cpu time.Duration, known bool) {
+// Used returns the CPU time of the process since it began, in user mode and in the kernel. known is
+// false if the system does not report it. Any goroutine may call Used.
+func Used() (cpu time.Duration, known bool) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return 0, false
