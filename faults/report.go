@@ -272,7 +272,7 @@ func (r *Report) each(options Options, all []string, atOnce int, run func(names 
 		}
 	}
 	for names := range slices.Chunk(left, atOnce) {
-		if options.Limit > 0 && time.Since(r.began) > options.Limit {
+		if struck, _ := r.Struck(); struck > 0 && options.Limit > 0 && time.Since(r.began) > options.Limit {
 			r.Left += len(names)
 			continue
 		}

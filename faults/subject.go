@@ -114,7 +114,8 @@ type Options struct {
 	// Folder holds the state of runs, so that a run goes on where the last one ended. Empty (the
 	// default) keeps no state.
 	Folder string
-	// Limit ends a run between two cases: 0 (the default) is no limit.
+	// Limit ends a run between two cases, but not before the fault of one case has happened. 0 (the
+	// default) is no limit.
 	Limit time.Duration
 	// Quiet is how long nothing may be written after the last case: 0 to 10 min; default 60 s.
 	Quiet time.Duration
