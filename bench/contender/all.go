@@ -108,6 +108,13 @@ var all = []Contender{
 		Look:     Look{Light: "#1b1f24", Dark: "#e6edf3", Dash: []int{5, 5}},
 		recipe:   goProgram{folder: "bench", pkg: "./ideal/process"},
 	},
+	{
+		Name: "ideal-progress", CreatesOnly: true, NoHeapLimit: "not limited: it only creates", Resync: "none: it has no cache",
+		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: allCores},
+		Look:     Look{Light: "#4a4f57", Dark: "#b4bac2", Dash: []int{1, 3}},
+		recipe: goProgram{folder: "bench", pkg: "./ideal/process",
+			arguments: func(Settings) []string { return []string{"--progress"} }},
+	},
 }
 
 // kubeSeries has the names of kube-rs's example controller.

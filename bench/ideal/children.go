@@ -96,16 +96,28 @@ func finishedStatus(hero *v1.BellerophonSimple, now time.Time) v1.BellerophonSim
 	if *hero.Spec.Replicas == 0 {
 		reason = v1.ReasonScaledToZero
 	}
-	condition := func(kind string, status metav1.ConditionStatus) metav1.Condition {
+	status := statusOf(hero, now, metav1.ConditionTrue, metav1.ConditionFalse, reason, reason)
+	status.Replicas, status.ReadyReplicas = *hero.Spec.Replicas, *hero.Spec.Replicas
+	return status
+}
+
+// progressingStatus returns the status of an object whose servers are not finished. It counts no
+// servers, because the next status does.
+func progressingStatus(hero *v1.BellerophonSimple, now time.Time) v1.BellerophonSimpleStatus {
+	return statusOf(hero, now, metav1.ConditionFalse, metav1.ConditionTrue, v1.ReasonReplicasNotReady, v1.ReasonRollingOut)
+}
+
+func statusOf(hero *v1.BellerophonSimple, now time.Time, ready, progressing metav1.ConditionStatus, why, how string) v1.BellerophonSimpleStatus {
+	condition := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: status, Reason: reason, ObservedGeneration: hero.Generation, LastTransitionTime: metav1.NewTime(now)}
 	}
 	return v1.BellerophonSimpleStatus{
-		ObservedGeneration: hero.Generation, Replicas: *hero.Spec.Replicas, ReadyReplicas: *hero.Spec.Replicas,
-		Selector: "app.kubernetes.io/instance=" + hero.Name + ",app.kubernetes.io/name=bellerophon-simple",
+		ObservedGeneration: hero.Generation,
+		Selector:           "app.kubernetes.io/instance=" + hero.Name + ",app.kubernetes.io/name=bellerophon-simple",
 		Conditions: []metav1.Condition{
-			condition(v1.ConditionReady, metav1.ConditionTrue),
-			condition(v1.ConditionProgressing, metav1.ConditionFalse),
-			condition(v1.ConditionDegraded, metav1.ConditionFalse),
+			condition(v1.ConditionReady, ready, why),
+			condition(v1.ConditionProgressing, progressing, how),
+			condition(v1.ConditionDegraded, metav1.ConditionFalse, how),
 		},
 	}
 }

@@ -29,12 +29,20 @@ type client struct {
 	*connection.Connection
 	namespace string        // empty is all namespaces
 	slots     chan struct{} // its capacity is the number of objects that may be written at once
+	progress  time.Duration // how long an object is unfinished until its status says so; 0 is for ever
 
 	group  *lifecycle.Group
 	done   func(name types.NamespacedName, err error) // called with the result of each status write
 	mu     sync.Mutex
-	known  map[types.NamespacedName]*v1.BellerophonSimple // the objects whose status is not written yet
+	known  map[types.NamespacedName]*object // the objects whose finished status is not written yet
 	writes int
+}
+
+// object is an object whose finished status is not written yet.
+type object struct {
+	hero     *v1.BellerophonSimple
+	telling  bool // its progressing status is being written
+	finished bool // its servers were finished meanwhile
 }
 
 // newClient creates a client whose requests share one connection.
@@ -48,7 +56,7 @@ func newClient(config *rest.Config, namespace string, inFlight int) (*client, er
 	}
 	return &client{
 		Connection: shared, namespace: namespace,
-		slots: make(chan struct{}, inFlight), known: map[types.NamespacedName]*v1.BellerophonSimple{},
+		slots: make(chan struct{}, inFlight), known: map[types.NamespacedName]*object{},
 	}, nil
 }
 
@@ -68,7 +76,7 @@ func (c *client) free() { <-c.slots }
 func (c *client) children(ctx context.Context, hero *v1.BellerophonSimple) error {
 	config, service, servers := childrenOf(hero)
 	c.mu.Lock()
-	c.known[nameOf(hero)] = hero // The servers may be finished before the answers arrive.
+	c.known[nameOf(hero)] = &object{hero: hero} // The servers may be finished before the answers arrive.
 	c.writes += 3
 	c.mu.Unlock()
 	var failed [3]error
@@ -88,6 +96,46 @@ func (c *client) children(ctx context.Context, hero *v1.BellerophonSimple) error
 	if err := errors.Join(group.Wait(), errors.Join(failed[:]...)); err != nil {
 		return fmt.Errorf("create the children of %s: %w", nameOf(hero), err)
 	}
+	if c.progress > 0 {
+		c.group.Go("progress", func(ctx context.Context) error { return c.tell(ctx, hero) })
+	}
+	return nil
+}
+
+// tell writes a progressing status if the object is not finished by then.
+func (c *client) tell(ctx context.Context, hero *v1.BellerophonSimple) error {
+	timer := time.NewTimer(c.progress)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := c.slot(ctx); err != nil {
+		return err
+	}
+	name := nameOf(hero)
+	c.mu.Lock()
+	known := c.known[name]
+	if known != nil {
+		known.telling = true
+		c.writes++
+	}
+	c.mu.Unlock()
+	if known == nil {
+		c.free()
+		return nil
+	}
+	err := c.writeStatus(ctx, hero, progressingStatus(hero, time.Now()))
+	c.free()
+	if err != nil {
+		c.done(name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known.telling = false; known.finished {
+		c.finish(known)
+	}
 	return nil
 }
 
@@ -96,25 +144,33 @@ func (c *client) seen(servers *appsv1.StatefulSet) {
 	name := nameOf(servers)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	hero := c.known[name]
-	if hero == nil || !isFinished(servers, *hero.Spec.Replicas) {
+	known := c.known[name]
+	if known == nil || !isFinished(servers, *known.hero.Spec.Replicas) {
 		return
 	}
+	if known.finished = true; !known.telling { // Otherwise the older status could arrive last.
+		c.finish(known)
+	}
+}
+
+// finish writes the finished status of an object. The caller holds the lock.
+func (c *client) finish(known *object) {
+	hero, name := known.hero, nameOf(known.hero)
 	delete(c.known, name)
 	c.writes++
 	c.group.Go("status", func(ctx context.Context) error {
 		if err := c.slot(ctx); err != nil {
 			return err
 		}
-		err := c.writeStatus(ctx, hero)
+		err := c.writeStatus(ctx, hero, finishedStatus(hero, time.Now()))
 		c.free()
 		c.done(name, err)
 		return nil
 	})
 }
 
-func (c *client) writeStatus(ctx context.Context, hero *v1.BellerophonSimple) error {
-	body, err := json.Marshal(map[string]any{"status": finishedStatus(hero, time.Now())})
+func (c *client) writeStatus(ctx context.Context, hero *v1.BellerophonSimple, status v1.BellerophonSimpleStatus) error {
+	body, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package ideal_test
 
 import (
 	"context"
+	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/bench/ideal"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -81,5 +84,60 @@ func TestABurstThatCannotBeSaysWhy(t *testing.T) {
 		if result, err := burst.Run(ctx, config); err == nil {
 			t.Errorf("%s: %v, want an error", name, result)
 		}
+	}
+}
+
+func TestAnObjectThatIsNotFinishedInTimeSaysSoOnceAndThenThatItIsFinished(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	config := clustertest.Shared(t).AdminConfig()
+	if _, err := install.Operator(ctx, config, ""); err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(ctx)
+	group := lifecycle.New(running)
+	group.Go("the ideal client", func(ctx context.Context) error {
+		return ideal.Run(ctx, config, 4, time.Nanosecond, slog.New(slog.DiscardHandler))
+	})
+	defer func() {
+		stop()
+		_ = group.Wait() // The error of the context that was just cancelled.
+	}()
+	heroes := client.Resource(v1.GroupVersion.WithResource(v1.Plural)).Namespace(clustertest.Namespace(t))
+	watcher, err := heroes.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(1)}}}
+	object.SetGroupVersionKind(v1.GroupVersion.WithKind(v1.Kind))
+	object.SetName("arion")
+	if _, err := heroes.Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for !slices.Contains(told, v1.ReasonAllReplicasReady) {
+		select {
+		case event := <-watcher.ResultChan():
+			object, is := event.Object.(*unstructured.Unstructured)
+			if !is {
+				t.Fatalf("the watch ended with %v", event.Object)
+			}
+			conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+			for _, condition := range conditions {
+				if ready := condition.(map[string]any); ready["type"] == v1.ConditionReady {
+					told = append(told, ready["reason"].(string))
+				}
+			}
+		case <-ctx.Done():
+			t.Fatalf("the object told %q", told)
+		}
+	}
+	if want := []string{v1.ReasonReplicasNotReady, v1.ReasonAllReplicasReady}; !slices.Equal(told, want) {
+		t.Errorf("the object told %q, want %q", told, want)
 	}
 }

@@ -16,13 +16,15 @@ import (
 )
 
 // Run writes children and status for every object that is created in any namespace, until ctx
-// ends. inFlight is the number of objects that are written at once: 1 to 1024. A failure is
-// logged and not retried.
-func Run(ctx context.Context, config *rest.Config, inFlight int, log *slog.Logger) error {
+// ends. inFlight is the number of objects that are written at once: 1 to 1024. If progress is not 0,
+// the status also tells progress, once, when an object is not finished that long after its children
+// were created. A failure is logged and not retried.
+func Run(ctx context.Context, config *rest.Config, inFlight int, progress time.Duration, log *slog.Logger) error {
 	c, err := newClient(config, "", inFlight)
 	if err != nil {
 		return err
 	}
+	c.progress = progress
 	defer c.Close()
 	c.group = lifecycle.New(ctx)
 	failed := func(err error) {

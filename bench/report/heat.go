@@ -115,7 +115,7 @@ type column struct {
 // compared returns the complete rounds of operators with their default settings.
 func compared(rounds []rundir.Round) []rundir.Round {
 	return slices.DeleteFunc(slices.Clone(rounds), func(round rundir.Round) bool {
-		return !round.IsComplete() || !isDefault(round.Setting) || round.Contender == "ideal"
+		return !round.IsComplete() || !isDefault(round.Setting) || contender.Facts(round.Contender).CreatesOnly
 	})
 }
 

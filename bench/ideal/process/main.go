@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -25,14 +26,23 @@ import (
 // half as many, a burst takes longer, because the load creates its objects at the same time.
 const defaultWorkers = 32
 
+// untold is how long the contract lets an object be unfinished without a status that says so.
+const untold = time.Second
+
 func main() {
-	if err := run(); err != nil {
+	progress := flag.Bool("progress", false, "write a progressing status for each object that is not finished after a second")
+	flag.Parse()
+	after := time.Duration(0)
+	if *progress {
+		after = untold
+	}
+	if err := run(after); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run() (err error) {
+func run(progress time.Duration) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	workers := defaultWorkers
@@ -60,7 +70,7 @@ func run() (err error) {
 		return nil
 	})
 	group.Go("client", func(ctx context.Context) error {
-		err := ideal.Run(ctx, config, workers, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		err := ideal.Run(ctx, config, workers, progress, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 		return errors.Join(err, server.Close())
 	})
 	return group.Wait()
