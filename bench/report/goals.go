@@ -96,7 +96,7 @@ func goalsOf(run rundir.Run) []goal {
 	})
 }
 
-// suits reports whether a goal is about a variant. No goal is about a network.
+// suits reports whether a goal is about a variant.
 func (g goal) suits(variant string) bool {
-	return variantValue(variant, "rtt") <= 0 && g.Suits(variantValue(variant, "load"))
+	return g.Suits(variantValue(variant, "load"), variantValue(variant, "rtt"))
 }

@@ -119,6 +119,10 @@ func TestGoalsAreMeasuredAsTheTableSays(t *testing.T) {
 		"rounds with a network alone": {"exec-to-first-write", "kube-rs", [][]rundir.Round{
 			of("start", "n=50000,rtt=10", Ours, rundir.FirstWrite, 1), of("start", "n=50000,rtt=10", "kube-rs", rundir.FirstWrite, 2),
 		}, "bellerophon has no suitable round of return or start\t<= 1\tnot measured"},
+		"a network that the goal is about": {"converge-over-10-ms", "kube-rs-equal", [][]rundir.Round{
+			of("burst", "n=100", Ours, rundir.Converge, 9, 9, 9, 9, 9, 9), of("burst", "n=100", "kube-rs-equal", rundir.Converge, 1, 1, 1, 1, 1, 1),
+			of("burst", "n=100,rtt=10", Ours, rundir.Converge, 1, 1, 1, 1, 1, 1), of("burst", "n=100,rtt=10", "kube-rs-equal", rundir.Converge, 2, 2, 2, 2, 2, 2),
+		}, "0.5 (burst n=100,rtt=10, 6 turns)\t<= 1\tmet"},
 		"one read of one round": {"reads-while-idle", "none", [][]rundir.Round{of("idle", "n=500", Ours, rundir.Reads, 0, 0, 1, 0, 0, 0)},
 			"1 (idle n=500, largest value, 6 turns)\t= 0\tmissed"},
 		"one read in few turns": {"reads-while-idle", "none", [][]rundir.Round{of("idle", "n=500", Ours, rundir.Reads, 0, 1)},
@@ -164,7 +168,7 @@ func TestAGoalWithoutAnyRoundIsNotMeasured(t *testing.T) {
 func TestARunHasTheGoalsOfItsScenariosAlone(t *testing.T) {
 	for _, goal := range Summarize(rundir.Run{Scenarios: []string{"idle n=20,seconds=5", "start n=100"}}, nil).Goals {
 		switch goal.Name {
-		case "writes-while-idle", "reads-while-idle", "peak-memory", "exec-to-first-write":
+		case "writes-while-idle", "reads-while-idle", "settled-memory-while-idle", "peak-memory", "exec-to-first-write":
 		default:
 			t.Errorf("a run of idle and start has the goal %s", goal.Name)
 		}

@@ -37,6 +37,7 @@ func TestATableHasTheFormsOfAFrameworkTogetherWithTheirSettings(t *testing.T) {
 		"quarkus workers=8 | 8 | 1/4 of the machine | all",
 		"tutorial | not recorded | not recorded | not recorded",
 		"ideal | 32 | none | all",
+		"ideal-progress | 32 | none | all",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -12,12 +12,14 @@ type Goal struct {
 	// MinLoad and MaxLoad are the loads that the goal is about, in percent. 0 and 0 mean any.
 	MinLoad, MaxLoad float64
 	N                float64 // objects that the goal names; 0 uses the largest number
+	RTT              float64 // the round trip that the goal is about, in milliseconds; 0 is loopback
 	Targets          []Target
 }
 
-// Suits reports whether a goal is about a load, which is below 0 if the variant has none.
-func (g Goal) Suits(load float64) bool {
-	return g.MaxLoad == 0 || (g.MinLoad <= load && load <= g.MaxLoad)
+// Suits reports whether a goal is about a load and a round trip. Each is at most 0 if the variant has
+// none.
+func (g Goal) Suits(load, rtt float64) bool {
+	return max(rtt, 0) == g.RTT && (g.MaxLoad == 0 || (g.MinLoad <= load && load <= g.MaxLoad))
 }
 
 // Way is how a goal is measured.

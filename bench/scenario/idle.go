@@ -17,6 +17,9 @@ var idle = Scenario{
 	Goals: []Goal{
 		{Row: 9, Name: "writes-while-idle", Measure: string(rundir.Writes), Targets: []Target{{Peer: "none", By: Ceiling, Sign: "=", Bound: 0}}},
 		{Row: 10, Name: "reads-while-idle", Measure: string(rundir.Reads), Targets: []Target{{Peer: "none", By: Ceiling, Sign: "=", Bound: 0}}},
+		{Row: 18, Name: "settled-memory-while-idle", Measure: string(rundir.SettledMemory), N: 100, Targets: []Target{
+			{Peer: "none", By: Ceiling, Sign: "<=", Bound: 25e6},
+		}},
 	},
 }
 

@@ -15,6 +15,14 @@ var storm = Scenario{
 		Short: {{N: 20, M: 5, noServers: true}}, Full: {{N: 500, M: 20, noServers: true}},
 		Medium: {{N: 200, M: 10, noServers: true}}, Tiny: {{N: 5, M: 2, noServers: true}},
 	},
+	Goals: []Goal{
+		{Row: 16, Name: "writes-per-object-in-a-storm", Measure: "writes_per_object", Targets: []Target{
+			AtMost("controller-runtime-equal", 1), AtMost("kube-rs-equal", 1), AtMost("quarkus", 1),
+		}},
+		{Row: 17, Name: "time-of-a-storm", Measure: string(rundir.Converge), Targets: []Target{
+			AtMost("controller-runtime-equal", 1), AtMost("kube-rs-equal", 1), AtMost("quarkus", 1),
+		}},
+	},
 }
 
 func runStorm(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
