@@ -102,7 +102,7 @@ func (c *client) children(ctx context.Context, hero *v1.BellerophonSimple) error
 	return nil
 }
 
-// tell writes a progressing status if the object is not finished by then.
+// tell writes a progressing status, unless the object is finished after c.progress.
 func (c *client) tell(ctx context.Context, hero *v1.BellerophonSimple) error {
 	timer := time.NewTimer(c.progress)
 	defer timer.Stop()
