@@ -136,7 +136,12 @@ func When(predicate Predicate) InputOption {
 // supported fields are the selectableFields of its definition. If several controllers watch the kind,
 // the selector of the first one applies.
 //
-// If the controller is added while the manager runs, no object is reconciled early.
+// At the start of a manager, the lists of all kinds wait until these objects are reconciled, 3 s at most.
+// The lists keep the API server busy, and would delay them. An object counts as reconciled when its
+// reconciler returns an error, or asks for no other attempt within 5 s.
+//
+// If the controller is added while the manager runs, no object is reconciled early. The same holds while
+// leader election is on, because a replica that does not lead reconciles nothing.
 //
 // The reconciler of such an object may not find in the cache what exists on the server. It must rely
 // on the server's answers: if an object already exists, Create fails with AlreadyExists. predicate

@@ -105,7 +105,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 			controllers: operators.NewControllers(nil),
 		},
 	}
-	m.demanded = make(chan struct{}, 1)
+	m.demanded, m.beforeSync = make(chan struct{}, 1), newBeforeSync()
 	m.over, m.finish = context.WithCancel(context.Background())
 	m.present.Store(&present{members: map[string]*member{}})
 	if m.pipeline, err = m.assemble(); err != nil {
@@ -237,6 +237,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	if m.share != nil {
 		group.Go("shards", m.share.member.Run)
 	}
+	m.beforeSync.start(group, now)
 	group.Go("settle", m.pipeline.TrackQuiet)
 	group.Go("demand", m.followDemand)
 	group.Go("events", m.record)

@@ -12,6 +12,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -29,16 +30,19 @@ type membership struct {
 	runnables []Runnable
 	standbys  standbys
 	demanded  chan struct{} // holds a token when a demand has changed
+
+	beforeSync *beforeSync
 }
 
 // member is a controller of a manager.
 type member struct {
 	name         string
-	reconciled   *watched   // the kind of For, or nil
-	watches      []*watched // the kinds that it needs, each once
-	optional     []*watched // the kinds that it names with OnDemand, each once
-	uses         []*used    // the kinds that it names with Uses, each once
-	fieldManager string     // of its writes; empty for the manager's
+	reconciled   *watched                  // the kind of For, or nil
+	early        func(streams.Object) bool // see ReconcileBeforeSync; nil without it
+	watches      []*watched                // the kinds that it needs, each once
+	optional     []*watched                // the kinds that it names with OnDemand, each once
+	uses         []*used                   // the kinds that it names with Uses, each once
+	fieldManager string                    // of its writes; empty for the manager's
 	rules        []operators.Rule
 	controller   operators.Controller
 	attempts     *attempts
@@ -172,6 +176,8 @@ func (m *Manager) acquire(watched *watched, add func(schema.GroupKind, ...cache.
 func (m *Manager) startWatch(watched *watched) {
 	options := watched.options
 	options.Transform = m.client.keepingManaged(watched)
+	options.Begin = m.beforeSync.over
+	options.OnFirst = func(objects []streams.Object) { m.beforeSync.found(m.present.Load(), watched, objects) }
 	watched.stop = m.inputs.Add(sources.Watch(watched.client, watched.kind, options))
 }
 

@@ -47,7 +47,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 			*to = append(*to, watched)
 		}
 		if input == definition.reconciles {
-			made.reconciled = watched
+			made.reconciled, made.early = watched, input.early
 		}
 		mapFunc := input.mapFunc
 		if mapFunc == nil && input != definition.reconciles && made.reconciled != nil {
@@ -106,6 +106,9 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		}
 		made.shared = newShared(reconciled, inputs, watches)
 		reconciler = m.share.sharing(made, reconciler)
+	}
+	if made.early != nil {
+		reconciler = m.beforeSync.following(name, reconciler)
 	}
 	made.controller = operators.Controller{
 		Reconcile:    made.attempts.tracked(reconciler),

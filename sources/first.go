@@ -2,6 +2,7 @@ package sources
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -21,6 +22,14 @@ func (s *sink) first() {
 	if w.options.First == "" {
 		return
 	}
+	told := w.options.OnFirst == nil
+	tell := func(objects []streams.Object) {
+		if !told {
+			told = true
+			w.options.OnFirst(objects)
+		}
+	}
+	defer func() { tell(nil) }()
 	_ = lifecycle.Guard(func() error { // Decoding may panic, for example in reflect.
 		ctx, cancel := w.within(s.ctx, maxAnswer)
 		defer cancel()
@@ -42,18 +51,33 @@ func (s *sink) first() {
 			return err
 		}
 		events := make([]streams.Event, 0, len(page.Items))
+		objects := make([]streams.Object, 0, len(page.Items))
 		for _, object := range page.Items {
 			event, err := s.of(streams.Applied, object)
 			if err != nil {
 				return err
 			}
-			events = append(events, event)
+			events, objects = append(events, event), append(objects, event.Object)
 		}
+		tell(objects)
 		if len(events) > 0 {
 			w.queue.Put(s.ctx, events...)
 		}
 		return nil
 	})
+}
+
+// begins waits until the first list may be requested. It returns false if ctx ends before.
+func (w *watcher) begins(ctx context.Context) bool {
+	if w.options.Begin == nil {
+		return true
+	}
+	select {
+	case <-w.options.Begin:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // both joins two field selectors, either of them possibly empty.

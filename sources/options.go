@@ -34,6 +34,13 @@ type WatchOptions struct {
 	// First.
 	First string
 
+	// OnFirst, if set, receives the objects of First before they are emitted. It receives none if none
+	// matches or the request fails. It is called once for each namespace that is watched.
+	OnFirst func(objects []streams.Object)
+
+	// Begin, if set, delays the first list until it is closed. The objects of First do not wait for it.
+	Begin <-chan struct{}
+
 	// MaxStaleness, if it is not 0, bounds how long a watch may be unconfirmed by the server, 1 s
 	// to 24 h. Before it has passed, the source has asked the server, and has emitted Disconnected
 	// if no answer came. DefaultMaxStaleness suits servers that send bookmarks. A server without

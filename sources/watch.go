@@ -123,6 +123,9 @@ func (w *watcher) reflect(ctx context.Context) error {
 	}
 	into := &sink{w, ctx}
 	into.first()
+	if !w.begins(ctx) {
+		return nil
+	}
 	reflector := cache.NewReflectorWithOptions(w.lister(), w.kind.New(), into, cache.ReflectorOptions{
 		Name:    w.name,
 		Backoff: retry(),
