@@ -74,16 +74,19 @@ var all = []Contender{
 		Look:     Look{Light: "#00805E", Dark: "#16C79A", Dash: []int{12, 4}}, metrics: "/q/metrics",
 		recipe: mavenProgram{folder: "bench/peers/quarkus", artifacts: []string{"quarkus-app"},
 			jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"}},
-		Series: map[string]string{ // Names of the Java Operator SDK.
-			"bench:reconciles:rate":       `sum by (contender) (rate(reconciliations_started_total[5s]))`,
-			"bench:failures:rate":         `sum by (contender) (rate(reconciliations_failure_total[5s]))`,
-			"bench:reconcile_seconds:p50": `histogram_quantile(0.5, sum by (contender, le) (rate(reconciliations_execution_duration_seconds_bucket[5s])))`,
-			"bench:reconcile_seconds:p99": `histogram_quantile(0.99, sum by (contender, le) (rate(reconciliations_execution_duration_seconds_bucket[5s])))`,
-			"bench:active":                `sum by (contender) (reconciliations_active)`,
-			"bench:queue_depth":           `sum by (contender) (reconciliations_queue)`,
-			"bench:events:rate":           `sum by (contender) (rate(events_received_total[5s]))`,
-			"bench:objects":               `sum by (contender) (custom_resources)`,
+		Series: quarkusSeries,
+	},
+	{
+		Name: "quarkus-container", Framework: "quarkus", Form: Equal, Warmed: true, JVM: true, NotMet: []string{"3.6"}, Notes: []string{
+			"quarkus-container starts Java with the options of Quarkus' Dockerfile.jvm and with an archive of classes (AppCDS), in no container; its Java is that of quarkus",
 		},
+		Resync:   "10 h (maximal reconciliation interval, its default); the informers do not resync",
+		Defaults: rundir.Settings{Workers: "50", HeapLimit: "80 % of the machine", Processors: allCores},
+		Look:     Look{Light: "#1B6B57", Dark: "#5FD9B9", Dash: []int{6, 2, 2, 2}}, metrics: "/q/metrics",
+		recipe: mavenProgram{folder: "bench/peers/quarkus", arguments: []string{"-Dquarkus.package.jar.appcds.enabled=true"}, artifacts: []string{"quarkus-app"},
+			jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"},
+			options: containerOptions, archive: "app-cds.jsa"},
+		Series: quarkusSeries,
 	},
 	{
 		Name: "tutorial", Warmed: true, JVM: true, OneWorker: true, Resync: "none",
@@ -115,6 +118,18 @@ var all = []Contender{
 		recipe: goProgram{folder: "bench", pkg: "./ideal/process",
 			arguments: func(Settings) []string { return []string{"--progress"} }},
 	},
+}
+
+// quarkusSeries has the names of the Java Operator SDK.
+var quarkusSeries = map[string]string{
+	"bench:reconciles:rate":       `sum by (contender) (rate(reconciliations_started_total[5s]))`,
+	"bench:failures:rate":         `sum by (contender) (rate(reconciliations_failure_total[5s]))`,
+	"bench:reconcile_seconds:p50": `histogram_quantile(0.5, sum by (contender, le) (rate(reconciliations_execution_duration_seconds_bucket[5s])))`,
+	"bench:reconcile_seconds:p99": `histogram_quantile(0.99, sum by (contender, le) (rate(reconciliations_execution_duration_seconds_bucket[5s])))`,
+	"bench:active":                `sum by (contender) (reconciliations_active)`,
+	"bench:queue_depth":           `sum by (contender) (reconciliations_queue)`,
+	"bench:events:rate":           `sum by (contender) (rate(events_received_total[5s]))`,
+	"bench:objects":               `sum by (contender) (custom_resources)`,
 }
 
 // kubeSeries has the names of kube-rs's example controller.

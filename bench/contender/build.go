@@ -145,20 +145,34 @@ func (b *builder) once(ctx context.Context, name, folder string, artifacts []str
 	return kept, os.Rename(temporary, kept)
 }
 
-// keep copies a file, or a folder with its content.
+// keep copies a file, or a folder with its content. Copies have the times of their originals: Java
+// compares them with those in an archive of classes.
 func keep(to, from string) error {
-	info, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return os.CopyFS(to, os.DirFS(from))
-	}
-	content, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, content, 0o644)
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		if entry.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, content, 0o644); err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(target, time.Time{}, info.ModTime())
+	})
 }
 
 // hashOf returns a hash of a file, or of all files of a folder. It skips folders with the given

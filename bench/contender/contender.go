@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,8 +74,8 @@ type recipe interface {
 	tools() []tool
 	// build builds the program and returns its path, a file or a folder.
 	build(ctx context.Context, b *builder, name string) (program string, err error)
-	// command returns the command line, and the environment in addition to the contract's.
-	command(program string, settings Settings) (argv, env []string)
+	// command returns the command. Its environment is the one in addition to the contract's.
+	command(program string, settings Settings) *exec.Cmd
 	// version returns the versions that matter for a built program.
 	version(ctx context.Context, b *builder, program string) (string, error)
 }
@@ -199,15 +200,15 @@ func (g goProgram) build(ctx context.Context, b *builder, name string) (string, 
 	return program, b.run(ctx, g.folder, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, g.pkg)
 }
 
-func (g goProgram) command(program string, settings Settings) (argv, env []string) {
-	argv = []string{program}
+func (g goProgram) command(program string, settings Settings) *exec.Cmd {
+	command := exec.Command(program)
 	if g.arguments != nil {
-		argv = append(argv, g.arguments(settings)...)
+		command.Args = append(command.Args, g.arguments(settings)...)
 	}
 	if settings.MemoryLimit > 0 {
-		env = append(env, fmt.Sprint("GOMEMLIMIT=", settings.MemoryLimit))
+		command.Env = append(command.Env, fmt.Sprint("GOMEMLIMIT=", settings.MemoryLimit))
 	}
-	return argv, env
+	return command
 }
 
 func (g goProgram) version(ctx context.Context, b *builder, program string) (string, error) {
@@ -230,39 +231,10 @@ func (c cargoProgram) build(ctx context.Context, b *builder, _ string) (string, 
 	return filepath.Join(target, "release", c.binary), err
 }
 
-func (c cargoProgram) command(program string, _ Settings) (argv, env []string) {
-	return append([]string{program}, c.arguments...), nil
+func (c cargoProgram) command(program string, _ Settings) *exec.Cmd {
+	return exec.Command(program, c.arguments...)
 }
 
 func (c cargoProgram) version(ctx context.Context, b *builder, _ string) (string, error) {
 	return cargoVersion(ctx, b, c.folder, c.library)
-}
-
-// mavenProgram is a Java program.
-type mavenProgram struct {
-	folder    string
-	artifacts []string // the parts of the folder target to keep: jars, and folders of jars
-	jar       string   // the jar to run
-	libraries []string // the artifacts whose versions matter
-}
-
-func (mavenProgram) tools() []tool { return mavenTools }
-
-func (m mavenProgram) build(ctx context.Context, b *builder, name string) (string, error) {
-	// Maven does not detect stale programs, so the hash of the source has to.
-	return b.once(ctx, name, m.folder, m.artifacts, func() error {
-		return b.run(ctx, m.folder, "mvn", "-q", "-B", "package", "-DskipTests")
-	})
-}
-
-func (m mavenProgram) command(program string, settings Settings) (argv, env []string) {
-	argv = []string{"java"}
-	if settings.MemoryLimit > 0 {
-		argv = append(argv, fmt.Sprint("-Xmx", settings.MemoryLimit))
-	}
-	return append(argv, "-jar", filepath.Join(program, filepath.FromSlash(m.jar))), nil
-}
-
-func (m mavenProgram) version(ctx context.Context, b *builder, program string) (string, error) {
-	return mavenVersion(ctx, b, program, m.libraries)
 }

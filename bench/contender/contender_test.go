@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,8 +27,10 @@ func (s script) tools() []tool { return []tool{{name: s.tool}} }
 
 func (s script) build(context.Context, *builder, string) (string, error) { return s.text, nil }
 
-func (script) command(program string, _ Settings) (argv, env []string) {
-	return []string{"sh", "-c", program}, []string{"EXTRA=extra"}
+func (script) command(program string, _ Settings) *exec.Cmd {
+	command := exec.Command("sh", "-c", program)
+	command.Env = []string{"EXTRA=extra"}
+	return command
 }
 
 func (script) version(context.Context, *builder, string) (string, error) { return "sh", nil }
@@ -76,6 +79,15 @@ func TestAContenderThatEndsByItselfSaysItsLastLines(t *testing.T) {
 	}
 }
 
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return absolute
+}
+
 func second(_ time.Duration, err error) error { return err }
 
 func TestAContenderEndsWithItsContext(t *testing.T) {
@@ -100,7 +112,7 @@ func TestAContenderGetsTheEnvironmentOfTheContractAndNoOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"KUBECONFIG=some kubeconfig\n", "METRICS_PORT=4711\n", "WORKERS=3\n", "EXTRA=extra\n", "PATH="} {
+	for _, want := range []string{"KUBECONFIG=" + absolute(t, "some kubeconfig") + "\n", "METRICS_PORT=4711\n", "WORKERS=3\n", "EXTRA=extra\n", "PATH="} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("its environment lacks %q:\n%s", want, content)
 		}

@@ -17,8 +17,8 @@ func (p *Program) identify() error {
 	if err != nil {
 		return fmt.Errorf("hash %s: %w", p.path, err)
 	}
-	argv, env := p.recipe.command("", Settings{})
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", files, argv, env))
+	command := p.recipe.command("", Settings{})
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q", files, command.Args, command.Env))
 	p.Identity = hex.EncodeToString(sum[:8])
 	return nil
 }

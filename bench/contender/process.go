@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -85,17 +86,20 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 		}
 		settings.MetricsPort = port
 	}
+	var err error
+	if settings.Kubeconfig, err = filepath.Abs(settings.Kubeconfig); err != nil { // A contender may run in a folder of its own.
+		return nil, fmt.Errorf("find its kubeconfig: %w", err)
+	}
 	output, err := os.OpenFile(settings.Output, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open its output: %w", err)
 	}
-	argv, env := p.recipe.command(p.path, settings)
 	process := &Process{
-		name: p.Name, output: settings.Output, command: exec.Command(argv[0], argv[1:]...),
+		name: p.Name, output: settings.Output, command: p.recipe.command(p.path, settings),
 		metrics: fmt.Sprintf("http://127.0.0.1:%d%s", settings.MetricsPort, cmp.Or(p.metrics, "/metrics")),
 		group:   lifecycle.New(ctx), ended: make(chan struct{}), asked: make(chan struct{}), grace: StopGrace,
 	}
-	process.command.Env = append(environment(settings), env...)
+	process.command.Env = append(environment(settings), process.command.Env...)
 	process.command.Stdout, process.command.Stderr = output, output
 	process.command.SysProcAttr = ChildAttributes()
 	process.stop = sync.OnceValues(process.end)

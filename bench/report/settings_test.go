@@ -35,6 +35,7 @@ func TestATableHasTheFormsOfAFrameworkTogetherWithTheirSettings(t *testing.T) {
 		"quarkus | 50 | 1/4 of the machine | all",
 		"quarkus memory=64MiB | 50 | 64 MiB | all",
 		"quarkus workers=8 | 8 | 1/4 of the machine | all",
+		"quarkus-container | 50 | 80 % of the machine | all",
 		"tutorial | not recorded | not recorded | not recorded",
 		"ideal | 32 | none | all",
 		"ideal-progress | 32 | none | all",
