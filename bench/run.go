@@ -56,6 +56,7 @@ with a round trip of that many milliseconds: 1 to 1000. The load has no network.
 	flags.BoolVar(&options.Warm, "warm", false, "measure bursts and steady loads a second time, after a warm-up of 5,000 reconciles, for contenders in Java and for Bellerophon")
 	flags.DurationVar(&options.Limit, "limit", 0, "start no round that would not end within this time, such as 14m; 0 means no limit")
 	flags.StringVar(&options.Cores, "cores", "shared", "shared: contenders, servers and load share all processors; own: a contender has one alone, and the servers and the load have the others")
+	flags.StringVar(&options.Cgroup, "cgroup", "", "hard limits of each contender, such as cpu=1,memory=256Mi, in a control group; the kernel kills a contender that needs more memory")
 	flags.IntVar(&options.Ideal, "ideal", 50, "how many objects the ideal client creates in each round: 0 to 1000; with 0 it does not run, and no round is marked as noisy")
 	flags.Float64Var(&options.Tolerance, "tolerance", 0.1, "by how much the ideal client's time may differ from the median before a round is marked as noisy")
 	return command

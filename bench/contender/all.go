@@ -81,7 +81,7 @@ var all = []Contender{
 			"quarkus-container starts Java with the options of Quarkus' Dockerfile.jvm and with an archive of classes (AppCDS), in no container; its Java is that of quarkus",
 		},
 		Resync:   "10 h (maximal reconciliation interval, its default); the informers do not resync",
-		Defaults: rundir.Settings{Workers: "50", HeapLimit: "80 % of the machine", Processors: allCores},
+		Defaults: rundir.Settings{Workers: "50", HeapLimit: "80 % of the memory", Processors: allCores},
 		Look:     Look{Light: "#1B6B57", Dark: "#5FD9B9", Dash: []int{6, 2, 2, 2}}, metrics: "/q/metrics",
 		recipe: mavenProgram{folder: "bench/peers/quarkus", arguments: []string{"-Dquarkus.package.jar.appcds.enabled=true"}, artifacts: []string{"quarkus-app"},
 			jar: "quarkus-app/quarkus-run.jar", libraries: []string{"operator-framework-core", "quarkus-core"},

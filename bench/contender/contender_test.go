@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/affinity"
+	"github.com/bellerophon-io/bellerophon/bench/cgroup"
 	"go.uber.org/goleak"
 )
 
@@ -252,5 +253,34 @@ func TestAContenderStartsOnItsProcessorsAlone(t *testing.T) {
 	said, err := os.ReadFile(output)
 	if want := fmt.Sprintf("Cpus_allowed_list:\t%d\n", last); err != nil || !strings.Contains(string(said), want) {
 		t.Errorf("the contender says %q, want %q: %v", said, want, err)
+	}
+}
+
+func TestAContenderThatNeedsMoreMemoryThanItsHardLimitIsKilledAndSaysSo(t *testing.T) {
+	limits := cgroup.Limits{MilliCPU: 1000, Memory: 32 << 20}
+	if err := cgroup.Check(limits); err != nil {
+		t.Skip(err)
+	}
+	process, output := start(t, `cat /proc/self/cgroup; tail /dev/zero`, Settings{Limits: limits})
+	<-process.Done()
+	for name, err := range map[string]error{"Err": process.Err(), "Stop": second(process.Stop())} {
+		if err == nil || !strings.Contains(err.Error(), "killed by the kernel: it needed more memory than its hard limit of 32Mi") {
+			t.Errorf("%s() = %v, want an error that names the limit", name, err)
+		}
+	}
+	if said, err := os.ReadFile(output); err != nil || !strings.Contains(string(said), "bellerophon-") {
+		t.Errorf("the contender was in\n%s\nwant a group of its own: %v", said, err)
+	}
+}
+
+func TestAContenderThatKeepsToItsHardLimitsEndsAsUsual(t *testing.T) {
+	limits := cgroup.Limits{MilliCPU: 500, Memory: 32 << 20}
+	if err := cgroup.Check(limits); err != nil {
+		t.Skip(err)
+	}
+	process, _ := start(t, `trap 'exit 0' TERM; echo here; while :; do sleep 0.05; done`, Settings{Limits: limits})
+	awaitOutput(t, process, "here")
+	if _, err := process.Stop(); err != nil {
+		t.Error(err)
 	}
 }

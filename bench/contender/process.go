@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/affinity"
+	"github.com/bellerophon-io/bellerophon/bench/cgroup"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
@@ -44,6 +45,8 @@ type Settings struct {
 	// Processors are the numbers of the processors that the contender may use; none means all of this
 	// process. A runtime counts them when it starts.
 	Processors []int
+	// Limits are the hard limits that the kernel enforces; zero means none.
+	Limits cgroup.Limits
 	// MetricsPort is the loopback port of the contender's metrics; 0 is any free port.
 	MetricsPort int
 }
@@ -59,6 +62,11 @@ type Process struct {
 	stop    func() (time.Duration, error)
 	asked   chan struct{} // closed when Stop or the end of the context asks the process to end
 	grace   time.Duration
+
+	limits  cgroup.Limits
+	limited *cgroup.Group // nil without limits
+	killed  bool          // the kernel killed it for memory; set before ended is closed
+	left    error         // the error of removing its control group; set before ended is closed
 }
 
 // Start starts a contender. The contender is stopped when ctx ends, or by Stop. Every Start needs
@@ -97,7 +105,7 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 	process := &Process{
 		name: p.Name, output: settings.Output, command: p.recipe.command(p.path, settings),
 		metrics: fmt.Sprintf("http://127.0.0.1:%d%s", settings.MetricsPort, cmp.Or(p.metrics, "/metrics")),
-		group:   lifecycle.New(ctx), ended: make(chan struct{}), asked: make(chan struct{}), grace: StopGrace,
+		group:   lifecycle.New(ctx), ended: make(chan struct{}), asked: make(chan struct{}), grace: StopGrace, limits: settings.Limits,
 	}
 	process.command.Env = append(environment(settings), process.command.Env...)
 	process.command.Stdout, process.command.Stderr = output, output
@@ -112,11 +120,12 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 		defer runtime.UnlockOSThread()
 		defer close(process.ended)
 		defer func() { _ = output.Close() }()
-		err := startOn(process.command, settings.Processors)
+		err := process.begin(settings.Processors)
 		started <- err
 		if err == nil {
 			_ = process.command.Wait() // ProcessState holds the result.
 		}
+		process.leave()
 		return nil
 	})
 	if err := <-started; err != nil {
@@ -134,16 +143,33 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 	return process, nil
 }
 
-// startOn starts a command on some processors, from a locked thread.
-func startOn(command *exec.Cmd, processors []int) error {
+// begin starts the command on some processors and with its limits, from a locked thread.
+func (p *Process) begin(processors []int) error {
+	start := p.command.Start
+	if p.limits != (cgroup.Limits{}) {
+		limited, err := cgroup.New(p.limits)
+		if err != nil {
+			return err
+		}
+		p.limited, start = limited, func() error { return limited.Start(p.command) }
+	}
 	if len(processors) == 0 {
-		return command.Start()
+		return start()
 	}
 	restore, err := affinity.Thread(processors)
 	if err != nil {
 		return err
 	}
-	return errors.Join(command.Start(), restore())
+	return errors.Join(start(), restore())
+}
+
+// leave removes the control group of the ended process.
+func (p *Process) leave() {
+	if p.limited == nil {
+		return
+	}
+	killed, err := p.limited.Killed()
+	p.killed, p.left = killed, errors.Join(err, p.limited.Close())
 }
 
 // environment returns the environment of the contract, and the variables that programs need to
@@ -253,7 +279,10 @@ func (p *Process) end() (time.Duration, error) {
 	defer grace.Stop()
 	select {
 	case <-p.ended:
-		return time.Since(began), nil
+		if p.killed {
+			return time.Since(began), p.exitError()
+		}
+		return time.Since(began), p.left
 	case <-grace.C:
 		_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // Also kills all processes that the contender started.
 		<-p.ended
@@ -261,14 +290,22 @@ func (p *Process) end() (time.Duration, error) {
 	}
 }
 
-// exitError returns an error that says how the process ended.
-func (p *Process) exitError() error {
+// Err returns how the process ended, in one line. It may be called after Done is closed.
+func (p *Process) Err() error {
+	if p.killed {
+		return fmt.Errorf("contender %s was killed by the kernel: it needed more memory than its hard limit of %v", p.name, cgroup.Limits{Memory: p.limits.Memory})
+	}
 	select {
 	case <-p.asked:
 		return fmt.Errorf("contender %s was stopped", p.name)
 	default:
-		return fmt.Errorf("contender %s ended by itself (%v); its last lines:\n%s", p.name, p.command.ProcessState, lastLines(p.output))
+		return fmt.Errorf("contender %s ended by itself (%v)", p.name, p.command.ProcessState)
 	}
+}
+
+// exitError returns an error that says how the process ended, with its last lines.
+func (p *Process) exitError() error {
+	return fmt.Errorf("%w; its last lines:\n%s", p.Err(), lastLines(p.output))
 }
 
 // lastLines returns the last lines of a file, or the reason why the file cannot be read.

@@ -18,6 +18,9 @@ func (c *choice) notes() []string {
 	if c.Cores == ownCores {
 		notes = append(notes, fmt.Sprintf("contenders have the processor %v alone; API server, etcd, the load, the proxy and Prometheus have the processors %v", c.own, c.rest))
 	}
+	if c.Cgroup != "" {
+		notes = append(notes, fmt.Sprintf("contenders have hard limits, in a control group of their own: %v; the kernel kills a contender that needs more memory", c.hard))
+	}
 	if c.hasWithoutServers() {
 		notes = append(notes, fmt.Sprintf("objects of a storm, and of a scenario with more than %d of them, have no servers (replicas: 0), because "+
 			"the machine would be busy with pods; in the other scenarios each object has one server", scenario.ManyObjects))
@@ -50,5 +53,6 @@ func (c *choice) addFacts(described *rundir.Run, one contender.Contender) {
 	if c.Cores == ownCores {
 		settings.Processors = "1 of its own"
 	}
+	settings.Limits = c.hard.String()
 	described.Resync[one.Name], described.Settings[one.Name] = one.Resync, settings
 }

@@ -407,6 +407,7 @@ func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
 		"turns":       {func(o *Options) { o.Turns = 0 }, "--turns is 0; allowed is 1 to 100"},
 		"ideal":       {func(o *Options) { o.Ideal = -1 }, "--ideal is -1; allowed is 0 to 1000"},
 		"cores":       {func(o *Options) { o.Cores = "many" }, `--cores is "many"; allowed are shared and own`},
+		"cgroup":      {func(o *Options) { o.Cgroup = "cpu=1,memory=1Mi" }, `--cgroup: memory is "1Mi"; allowed are quantities from 16Mi`},
 		"no ideal":    {func(o *Options) { o.Ideal, o.Scenarios = 0, "steady" }, "steady needs the rate of the ideal client"},
 		"tolerance":   {func(o *Options) { o.Tolerance = 0 }, "--tolerance is 0"},
 		"out":         {func(o *Options) { o.Dir = "" }, "--out is missing"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/cgroup"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/report"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
@@ -52,6 +53,9 @@ type Options struct {
 	// Cores is "shared", or "own": the contender has one processor alone, and the servers and the load
 	// have the others.
 	Cores string
+	// Cgroup has hard limits of the contender, such as cpu=1,memory=256Mi, or is empty: see
+	// [cgroup.Parse]. They hold in all rounds.
+	Cgroup string
 	// Ideal is how many objects the ideal client creates in each round: 0 to 1000. With 0 it does
 	// not run, and no round is marked as noisy.
 	Ideal int
@@ -88,6 +92,7 @@ type choice struct {
 	limits     []setting
 	until      rundir.Until // zero without such a rule
 	own, rest  []int        // processors of contenders, and processors of everything else; empty if shared
+	hard       cgroup.Limits
 }
 
 // complete validates and parses the options.
@@ -130,6 +135,9 @@ func (o Options) complete() (*choice, error) {
 	if err := c.divideCores(); err != nil {
 		return nil, err
 	}
+	if err := c.parseCgroup(); err != nil {
+		return nil, err
+	}
 	for text := range listed(o.Workers) {
 		workers, err := strconv.Atoi(text)
 		if err != nil || workers < 1 || workers > 1024 {
@@ -165,6 +173,20 @@ func (c *choice) parseUntil() error {
 		return fmt.Errorf("--until needs ratios to %s, which --contenders leaves out", report.Ours)
 	}
 	c.until = rundir.Until{Measure: measure, Width: width, Minimum: fewestTurns}
+	return nil
+}
+
+// parseCgroup parses the hard limits and checks that this process may set them.
+func (c *choice) parseCgroup() (err error) {
+	if c.Cgroup == "" {
+		return nil
+	}
+	if c.hard, err = cgroup.Parse(c.Cgroup); err != nil {
+		return fmt.Errorf("--cgroup: %w", err)
+	}
+	if err := cgroup.Check(c.hard); err != nil {
+		return fmt.Errorf("--cgroup is %q, and this process may not set such limits: %w; leave it out, or run as root where /sys/fs/cgroup can be written", c.Cgroup, err)
+	}
 	return nil
 }
 

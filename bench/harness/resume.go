@@ -114,6 +114,9 @@ func (r *run) flags() []string {
 	if r.Cores == ownCores {
 		flags = append(flags, "--cores="+ownCores)
 	}
+	if r.Cgroup != "" {
+		flags = append(flags, "--cgroup="+r.Cgroup)
+	}
 	if r.Full {
 		flags = append(flags, "--full")
 	}

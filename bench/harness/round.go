@@ -292,7 +292,7 @@ func (s *testbed) world(p planned, start func(context.Context) (scenario.Process
 func (s *testbed) contender(ctx context.Context, p planned, port int) (*contender.Process, error) {
 	return s.run.programs[p.Contender].Start(context.WithoutCancel(ctx), contender.Settings{
 		Kubeconfig: filepath.Join(s.dir, "kubeconfig"), Output: filepath.Join(s.dir, "contender.log"),
-		Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: port, Processors: s.run.own,
+		Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: port, Processors: s.run.own, Limits: s.run.hard,
 	})
 }
 

@@ -280,7 +280,7 @@ func TestABrowserShowsWhoWinsFirstAndEachBarWithItsValueAndSettings(t *testing.T
 		rounds[i].Samples = rundir.Samples{rundir.Reaction99: rundir.HistogramOf(evenly(200, longest))} // 1,200 together
 		rounds[i].Measured[rundir.ReactionMedian] = map[string]float64{Ours: 0.001, "kube-rs": 2}[rounds[i].Contender]
 	}
-	run := rundir.Run{Settings: map[string]rundir.Settings{"kube-rs": {Workers: "no limit", HeapLimit: "none", Processors: "all"}}}
+	run := rundir.Run{Settings: map[string]rundir.Settings{"kube-rs": {Workers: "no limit", HeapLimit: "none", Processors: "all", Limits: "1 CPU"}}}
 	summary := Summarize(run, rounds)
 	data := dataOf(summary, rounds)
 	page := filepath.Join(t.TempDir(), "report.html")
@@ -302,9 +302,9 @@ func TestABrowserShowsWhoWinsFirstAndEachBarWithItsValueAndSettings(t *testing.T
 			t.Errorf("the page begins with %q", got)
 		}
 		for chart, want := range map[string]string{
-			"converge_seconds":     "bellerophon; settings not recorded; 11 s; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all; 22 s (2x)",
-			"reaction_p99_seconds": "bellerophon; settings not recorded; 990 ms; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all; 1.98 s (2x)",
-			"reaction_p50_seconds": "bellerophon; settings not recorded; 1 ms; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all; 2 s (2000x)",
+			"converge_seconds":     "bellerophon; settings not recorded; 11 s; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all, hard limits 1 CPU; 22 s (2x)",
+			"reaction_p99_seconds": "bellerophon; settings not recorded; 990 ms; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all, hard limits 1 CPU; 1.98 s (2x)",
+			"reaction_p50_seconds": "bellerophon; settings not recorded; 1 ms; kube-rs; no limit of workers, heap limit none, GOMAXPROCS all, hard limits 1 CPU; 2 s (2000x)",
 		} {
 			in := fmt.Sprintf(`[data-measure="%s"] `, chart)
 			if got := strings.Join(texts(tab, t, in+".name, "+in+".settings, "+in+".value"), "; "); got != want {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -35,13 +36,33 @@ func TestATableHasTheFormsOfAFrameworkTogetherWithTheirSettings(t *testing.T) {
 		"quarkus | 50 | 1/4 of the machine | all",
 		"quarkus memory=64MiB | 50 | 64 MiB | all",
 		"quarkus workers=8 | 8 | 1/4 of the machine | all",
-		"quarkus-container | 50 | 80 % of the machine | all",
+		"quarkus-container | 50 | 80 % of the memory | all",
 		"tutorial | not recorded | not recorded | not recorded",
 		"ideal | 32 | none | all",
 		"ideal-progress | 32 | none | all",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestARowShowsTheHardLimitsOfItsContender(t *testing.T) {
+	rounds := slices.Concat(of("burst", "n=5", Ours, rundir.Converge, 1), of("burst", "n=5", "kube-rs", rundir.Converge, 2))
+	run := rundir.Run{Settings: map[string]rundir.Settings{
+		"kube-rs": {Workers: "32", HeapLimit: "none", Processors: "all", Limits: "1 CPU and 256Mi"}, Ours: {Workers: "32", HeapLimit: "none", Processors: "all"},
+	}}
+	var text, page strings.Builder
+	summary := Summarize(run, rounds)
+	if err := errors.Join(summary.Markdown(&text), pageText{Summary: summary}.write(&page)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| kube-rs | 32 | none | all; hard limits 1 CPU and 256Mi |", "bellerophon | 32 | none | all |"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("report.md lacks %q:\n%s", want, &text)
+		}
+	}
+	if want := "<td>all; hard limits 1 CPU and 256Mi</td>"; strings.Count(page.String(), want) != 1 {
+		t.Errorf("report.html does not have %q once", want)
 	}
 }
 

@@ -51,9 +51,10 @@ type Until struct {
 
 // Settings describes how a contender is set up, in words.
 type Settings struct {
-	Workers    string `json:"workers"`    // concurrent reconciles
-	HeapLimit  string `json:"heap"`       // GOMEMLIMIT, or -Xmx of Java
-	Processors string `json:"processors"` // GOMAXPROCS, or the threads of a runtime in another language
+	Workers    string `json:"workers"`          // concurrent reconciles
+	HeapLimit  string `json:"heap"`             // GOMEMLIMIT, or -Xmx of Java
+	Processors string `json:"processors"`       // GOMAXPROCS, or the threads of a runtime in another language
+	Limits     string `json:"limits,omitempty"` // hard limits of CPU and memory, if there are any
 }
 
 // Round is one measurement of one contender in one scenario.

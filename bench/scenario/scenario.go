@@ -243,7 +243,7 @@ func (c Chosen) Run(ctx context.Context, w *World) (rundir.Measured, error) {
 		select {
 		case <-w.process.Done():
 			if !errors.As(err, &failure) {
-				err = &Failure{fmt.Errorf("the contender ended by itself; see contender.log: %w", err)}
+				err = &Failure{fmt.Errorf("%w: %w", ended(w.process), err)}
 			}
 		default:
 		}

@@ -322,6 +322,7 @@ var errKilled = errors.New("it was killed")
 func (s stubborn) PID() int                     { return 1 }
 func (s stubborn) Ready(context.Context) error  { return nil }
 func (s stubborn) Done() <-chan struct{}        { return s.done }
+func (s stubborn) Err() error                   { return errKilled }
 func (s stubborn) Stop() (time.Duration, error) { return 0, errKilled }
 
 func TestWhoHasToBeKilledFailsItsRoundButMayHavePreparedWhatRoundsFind(t *testing.T) {

@@ -17,6 +17,7 @@ type Process interface {
 	PID() int
 	Ready(ctx context.Context) error
 	Done() <-chan struct{}
+	Err() error // how the process ended, in one line, after Done
 	Stop() (time.Duration, error)
 }
 
@@ -78,13 +79,18 @@ func (w *World) start(ctx context.Context) (context.Context, error) {
 	w.guard.Go("guard", func(ctx context.Context) error {
 		select {
 		case <-process.Done():
-			end(&Failure{errors.New("the contender ended by itself; see contender.log")})
+			end(ended(process))
 		case <-ctx.Done():
 			end(ctx.Err())
 		}
 		return nil
 	})
 	return guarded, nil
+}
+
+// ended returns the failure of a contender that ended although nobody asked it to.
+func ended(process Process) *Failure {
+	return &Failure{fmt.Errorf("%w; see contender.log", process.Err())}
 }
 
 // stop ends the contender, if it runs.

@@ -78,8 +78,8 @@ function scaleOf(values, unit) {
   return { isLog: false, marks, at: (value) => value / (largest * 1.02) };
 }
 
-const settingsOf = ({ workers, heap, processors }) =>
-  workers === "not recorded" ? "settings not recorded" : `${workers}${workers === "no limit" ? " of" : ""} worker${workers === "1" ? "" : "s"}, heap limit ${heap}, GOMAXPROCS ${processors}`;
+const settingsOf = ({ workers, heap, processors, limits }) =>
+  workers === "not recorded" ? "settings not recorded" : `${workers}${workers === "no limit" ? " of" : ""} worker${workers === "1" ? "" : "s"}, heap limit ${heap}, GOMAXPROCS ${processors}${limits ? `, hard limits ${limits}` : ""}`;
 
 // medians draws one measure: a bar with its value for each contender, a line from the smallest to the largest
 // round, and a dot for each round.
