@@ -18,11 +18,11 @@ func New(limits Limits) (*Group, error) {
 	return nil, errors.New("make a control group: this needs Linux")
 }
 
-// Start is never called.
+// Start does nothing: there is no group.
 func (*Group) Start(*exec.Cmd) error { return nil }
 
-// Killed is never called.
+// Killed returns false: there is no group.
 func (*Group) Killed() (bool, error) { return false, nil }
 
-// Close is never called.
+// Close does nothing: there is no group.
 func (*Group) Close() error { return nil }

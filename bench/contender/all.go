@@ -12,7 +12,7 @@ const (
 	governed = "1 or all" // all while one is not enough
 	allCores = "all"
 	// javaHeap is the default of Java's -Xmx.
-	javaHeap = "1/4 of the machine"
+	javaHeap = "1/4 of the memory"
 )
 
 // all is the table of contenders, in report order. A new contender is one entry here and its program, a
@@ -78,7 +78,7 @@ var all = []Contender{
 	},
 	{
 		Name: "quarkus-container", Framework: "quarkus", Form: Equal, Warmed: true, JVM: true, NotMet: []string{"3.6"}, Notes: []string{
-			"quarkus-container starts Java with the options of Quarkus' Dockerfile.jvm and with an archive of classes (AppCDS), in no container; its Java is that of quarkus",
+			"quarkus-container starts Java with the options of Quarkus' Dockerfile.jvm and with an archive of classes (AppCDS), but not in a container; both use the same Java",
 		},
 		Resync:   "10 h (maximal reconciliation interval, its default); the informers do not resync",
 		Defaults: rundir.Settings{Workers: "50", HeapLimit: "80 % of the memory", Processors: allCores},

@@ -278,8 +278,8 @@ func TestAContenderThatKeepsToItsHardLimitsEndsAsUsual(t *testing.T) {
 	if err := cgroup.Check(limits); err != nil {
 		t.Skip(err)
 	}
-	process, _ := start(t, `trap 'exit 0' TERM; echo here; while :; do sleep 0.05; done`, Settings{Limits: limits})
-	awaitOutput(t, process, "here")
+	process, _ := start(t, `trap 'exit 0' TERM; echo limited; while :; do sleep 0.05; done`, Settings{Limits: limits})
+	awaitOutput(t, process, "limited")
 	if _, err := process.Stop(); err != nil {
 		t.Error(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// containerOptions are the options of Java in a container that Quarkus' own Dockerfile.jvm describes:
-// those of its base image, and its own. bench/peers/quarkus/README.md names the sources. The Dockerfile
-// also opens the metrics to other machines. The contract wants loopback.
+// containerOptions lists the options of Java in a container that Quarkus' own Dockerfile.jvm describes.
+// All but the last come from its base image. bench/peers/quarkus/README.md names the sources. The
+// Dockerfile also opens the metrics to other machines, and the contract demands loopback.
 var containerOptions = []string{
 	"-XX:MaxRAMPercentage=80.0", "-XX:+UseParallelGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20",
 	"-XX:GCTimeRatio=4", "-XX:AdaptiveSizePolicyWeight=90", "-XX:+ExitOnOutOfMemoryError",

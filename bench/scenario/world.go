@@ -88,7 +88,7 @@ func (w *World) start(ctx context.Context) (context.Context, error) {
 	return guarded, nil
 }
 
-// ended returns the failure of a contender that ended although nobody asked it to.
+// ended returns the failure of a contender that ended before the scenario did.
 func ended(process Process) *Failure {
 	return &Failure{fmt.Errorf("%w; see contender.log", process.Err())}
 }
