@@ -27,8 +27,9 @@ const modulePath = "github.com/bellerophon-io/bellerophon"
 // operating system offers no wait for a lock that can also be cancelled.
 const lockRetry = 50 * time.Millisecond
 
-// outputs lists the folders that tools write to within a contender's source.
-var outputs = []string{"target", "bin"}
+// noSource lists files and folders within a contender's folder that do not change its program: its page, and
+// the folders that tools write to.
+var noSource = []string{"README.md", "target", "bin"}
 
 // builder builds contenders of one checkout.
 type builder struct {
@@ -117,7 +118,7 @@ func (b *builder) run(ctx context.Context, folder, name string, arguments ...str
 // cached folder contains the hash of the source. If that folder exists, once builds nothing. It
 // returns the cached folder.
 func (b *builder) once(ctx context.Context, name, folder string, artifacts []string, build func() error) (string, error) {
-	hash, err := hashOf(filepath.Join(b.root, folder), outputs...)
+	hash, err := hashOf(filepath.Join(b.root, folder), noSource...)
 	if err != nil {
 		return "", fmt.Errorf("hash %s: %w", folder, err)
 	}
@@ -175,18 +176,19 @@ func keep(to, from string) error {
 	})
 }
 
-// hashOf returns a hash of a file, or of all files of a folder. It skips folders with the given
-// names.
+// hashOf returns a hash of a file, or of all files of a folder. It skips files and folders with the
+// given names.
 func hashOf(root string, without ...string) (string, error) {
 	sum := sha256.New()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() {
-			if slices.Contains(without, entry.Name()) {
-				return filepath.SkipDir
-			}
+		skipped := slices.Contains(without, entry.Name())
+		switch {
+		case entry.IsDir() && skipped:
+			return filepath.SkipDir
+		case entry.IsDir() || skipped:
 			return nil
 		}
 		content, err := os.ReadFile(path)

@@ -188,6 +188,7 @@ func TestABuildIsKeptUntilItsSourceChanges(t *testing.T) {
 		return kept
 	}
 	first := build()
+	write(t, filepath.Join(source, "README.md"), "a page")
 	if again := build(); again != first || builds != 1 {
 		t.Errorf("the second build: %s after %d builds, want %s after 1", again, builds, first)
 	}
