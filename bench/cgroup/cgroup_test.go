@@ -82,7 +82,7 @@ func TestABusyProcessGetsItsShareOfCPUAndNotMore(t *testing.T) {
 	_, took := run(t, group(t, fmt.Sprint("cpu=", share)), command)
 	used := (command.ProcessState.UserTime() + command.ProcessState.SystemTime()).Seconds() / took.Seconds()
 	// The kernel may overrun a period by a tick. On a busy machine a process gets less than its share.
-	if used > 1.5*share || used < share/10 {
+	if used > 1.5*share || used < share/50 {
 		t.Errorf("a busy process used %.3f of a processor in %v, want %v", used, took, share)
 	}
 }
