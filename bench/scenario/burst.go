@@ -13,10 +13,10 @@ var burst = Scenario{
 	Goals: []Goal{
 		{Row: 2, Name: "contender-cpu-per-1000", Measure: "contender_cpu_seconds_per_1000", Targets: []Target{
 			AtMost("controller-runtime", 0.5), AtMost("controller-runtime-equal", 1),
-			AtMost("quarkus", 0.3), AtMost("kube-rs", 1.2), AtMost("kube-rs-equal", 1.2),
+			AtMost("quarkus", 0.3), AtMost("quarkus-container", 0.3), AtMost("kube-rs", 1.2), AtMost("kube-rs-equal", 1.2),
 		}},
 		{Row: 3, Name: "server-cpu-per-object", Measure: "server_cpu_seconds_per_object", Targets: []Target{
-			AtMost("controller-runtime", 0.7), AtMost("controller-runtime-equal", 1.1), AtMost("quarkus", 0.7),
+			AtMost("controller-runtime", 0.7), AtMost("controller-runtime-equal", 1.1), AtMost("quarkus", 0.7), AtMost("quarkus-container", 0.7),
 			AtMost("kube-rs", 0.8), AtMost("kube-rs-equal", 1.1), AtMost("ideal", 1.1), AtMost("ideal-progress", 1.1),
 		}},
 		{Row: 4, Name: "writes-per-object", Measure: "writes_per_object", Targets: []Target{
@@ -30,7 +30,7 @@ var burst = Scenario{
 			AtMost("kube-rs", 2), AtMost("kube-rs-equal", 2),
 		}},
 		{Row: 19, Name: "converge-over-10-ms", Measure: string(rundir.Converge), RTT: 10, Targets: []Target{
-			AtMost("controller-runtime-equal", 1), AtMost("kube-rs-equal", 1), AtMost("quarkus", 1),
+			AtMost("controller-runtime-equal", 1), AtMost("kube-rs-equal", 1), AtMost("quarkus-container", 1),
 		}},
 		{Row: 15, Name: "settled-memory-of-100", Measure: string(rundir.SettledMemory), N: 100, Targets: []Target{AtMost("kube-rs-equal", 1)}},
 	},

@@ -13,11 +13,11 @@ var comeBack = Scenario{
 	sizes: map[Size][]Variant{Short: {{N: 500, M: 10}}, Full: {{N: 50_000, M: 100}, {N: 10_000, M: 100}}},
 	Goals: []Goal{
 		{Row: 1, Name: "peak-memory", Measure: string(rundir.PeakMemory), Else: []string{"start", "burst"}, N: 50_000, Targets: []Target{
-			AtMost("controller-runtime", 0.5), AtMost("controller-runtime-tuned", 0.7), AtMost("quarkus", 0.25),
+			AtMost("controller-runtime", 0.5), AtMost("controller-runtime-tuned", 0.7), AtMost("quarkus", 0.25), AtMost("quarkus-container", 0.25),
 			AtMost("kube-rs", 1), AtMost("kube-rs-equal", 1),
 		}},
 		{Row: 7, Name: "exec-to-first-write", Measure: string(rundir.FirstWrite), Else: []string{"start"}, N: 50_000, Targets: []Target{
-			AtMost("controller-runtime", 0.5), AtMost("quarkus", 0.2), AtMost("kube-rs", 1),
+			AtMost("controller-runtime", 0.5), AtMost("quarkus", 0.2), AtMost("quarkus-container", 0.2), AtMost("kube-rs", 1),
 		}},
 	},
 }

@@ -17,11 +17,11 @@ var steady = Scenario{
 	Goals: []Goal{
 		{Row: 5, Name: "reaction-p99-half-load", Measure: string(rundir.Reaction99), MinLoad: 50, MaxLoad: 50, Targets: []Target{
 			AtMost("controller-runtime", 0.5), AtMost("controller-runtime-equal", 1.1),
-			AtMost("quarkus", 0.3), AtMost("kube-rs", 1), AtMost("kube-rs-equal", 1.1),
+			AtMost("quarkus", 0.3), AtMost("quarkus-container", 0.3), AtMost("kube-rs", 1), AtMost("kube-rs-equal", 1.1),
 		}},
 		{Row: 6, Name: "create-to-ready-p50-low-load", Measure: string(rundir.ReadyMedian), MinLoad: 1, MaxLoad: 49, Targets: []Target{
 			AtMost("controller-runtime", 0.8), AtMost("controller-runtime-equal", 1.1),
-			AtMost("quarkus", 0.6), AtMost("kube-rs", 1), AtMost("kube-rs-equal", 1.1),
+			AtMost("quarkus", 0.6), AtMost("quarkus-container", 0.6), AtMost("kube-rs", 1), AtMost("kube-rs-equal", 1.1),
 		}},
 	},
 }

@@ -17,10 +17,10 @@ var storm = Scenario{
 	},
 	Goals: []Goal{
 		{Row: 16, Name: "writes-per-object-in-a-storm", Measure: "writes_per_object", Targets: []Target{
-			AtMost("controller-runtime-equal", 1), AtMost("kube-rs-equal", 1), AtMost("quarkus", 1),
+			AtMost("controller-runtime-equal", 1), AtMost("kube-rs-equal", 1), AtMost("quarkus-container", 1),
 		}},
 		{Row: 17, Name: "time-of-a-storm", Measure: string(rundir.Converge), Targets: []Target{
-			AtMost("controller-runtime-equal", 1), AtMost("kube-rs-equal", 1), AtMost("quarkus", 1),
+			AtMost("controller-runtime-equal", 1), AtMost("kube-rs-equal", 1), AtMost("quarkus-container", 1),
 		}},
 	},
 }
