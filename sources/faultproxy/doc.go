@@ -6,7 +6,7 @@
 //	manager, err := controller.NewManager(proxy.Config(), scheme.Scheme, controller.Options{})
 //	err = proxy.Inject(faultproxy.Fault{Action: faultproxy.Hang, Match: faultproxy.Match{Verb: "list", Resource: "pods"}})
 //
-// A [Fault] applies to future requests. [Proxy.Cut] and [Proxy.Stall] apply to open streams, and
+// A [Fault] applies to future requests. [Proxy.Cut], [Proxy.Expire] and [Proxy.Stall] apply to open streams, and
 // [Proxy.Drop] and [Proxy.Freeze] to the connections. [Proxy.Rotate] and [Proxy.Renew] replace the
 // clients' token and the server's certificate. [Proxy.Heal] ends the script. Tests bypass
 // the proxy for their own reads and writes, with the configuration given to New.

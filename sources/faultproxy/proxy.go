@@ -193,6 +193,11 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	s := &stream{request: Match{Verb: info.Verb, Resource: info.Resource, Namespace: info.Namespace, Name: info.Name}, ctx: ctx, cancel: cancel}
+	s.watch = watchOf(r, info.Verb)
+	if p.streams.refuses(s.watch, r.URL.Query()) {
+		refuse(w, Fault{Code: http.StatusGone}, s.request)
+		return
+	}
 	s.fault, _ = p.script.decide(s.request)
 	p.streams.begin(s)
 	defer p.streams.end(s)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 )
@@ -14,19 +16,24 @@ var errCut = errors.New("cut by the test")
 // stream is one request and its answer in flight.
 type stream struct {
 	request Match
+	watch   string // identifies a watch by its path and selectors; empty for other requests
 	fault   Fault
 	ctx     context.Context // ends with the request; body has no other access to it
 	cancel  context.CancelFunc
 	stalled atomic.Bool
+	ended   atomic.Bool // the answer ends here, as one that is complete
 }
 
 // streams holds the requests in flight.
 type streams struct {
-	mu   sync.Mutex
-	open map[*stream]struct{}
+	mu      sync.Mutex
+	open    map[*stream]struct{}
+	expired map[string]bool // watches that are refused when they continue
 }
 
-func newStreams() *streams { return &streams{open: map[*stream]struct{}{}} }
+func newStreams() *streams {
+	return &streams{open: map[*stream]struct{}{}, expired: map[string]bool{}}
+}
 
 func (s *streams) count() int {
 	s.mu.Lock()
@@ -55,6 +62,42 @@ func (p *Proxy) Cut(match Match) int {
 // it stopped; streams that are already stalled do not count.
 func (p *Proxy) Stall(match Match) int {
 	return p.strike(Stall, match, func(s *stream) bool { return !s.stalled.Swap(true) })
+}
+
+// Expire ends the open watches that match, as an API server ends them after some minutes. It returns how many
+// there were. When a client continues such a watch from a version, it is refused once with code 410: the
+// version is too old, and the client has to list again. A list that the API server streams is not refused.
+func (p *Proxy) Expire(match Match) int {
+	return p.strike(Refuse, match, func(s *stream) bool {
+		if s.watch == "" {
+			return false
+		}
+		p.streams.expired[s.watch] = true
+		s.ended.Store(true)
+		s.cancel()
+		return true
+	})
+}
+
+// watchOf returns what identifies the watch of a request, or "" if the request opens none.
+func watchOf(r *http.Request, verb string) string {
+	if verb != "watch" {
+		return ""
+	}
+	query := r.URL.Query()
+	return r.URL.Path + "?" + query.Get("labelSelector") + "&" + query.Get("fieldSelector")
+}
+
+// refuses reports whether a watch continues from a version that has expired, and forgets that.
+func (s *streams) refuses(watch string, query url.Values) bool {
+	version := query.Get("resourceVersion")
+	if watch == "" || version == "" || version == "0" || query.Get("sendInitialEvents") == "true" {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer delete(s.expired, watch)
+	return s.expired[watch]
 }
 
 func (p *Proxy) strike(action Action, match Match, do func(*stream) bool) int {
@@ -101,6 +144,9 @@ func (b *body) Read(into []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(into)
 	b.passed += int64(n)
+	if err != nil && b.stream.ended.Load() {
+		err = io.EOF
+	}
 	if b.stream.stalled.Load() { // Stall was called while the read waited for the server.
 		return 0, b.stream.hang()
 	}

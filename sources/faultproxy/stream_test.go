@@ -2,6 +2,7 @@ package faultproxy_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -165,5 +166,48 @@ func TestAServerThatIsGoneIsNoAnswer(t *testing.T) {
 	}
 	if struck := len(proxy.Counts().Faults); struck != 0 {
 		t.Errorf("%d faults were counted", struck)
+	}
+}
+
+func TestAWatchThatExpiredEndsAndIsRefusedOnceWhenItContinuesFromAVersion(t *testing.T) {
+	lines, ended := make(chan string), make(chan struct{}, 8)
+	proxy, client := in(t, streaming(lines, ended))
+	var answers []*http.Response
+	for _, query := range []string{"&resourceVersion=7", "&labelSelector=a%3Db"} {
+		answer, err := client.do(t.Context(), http.MethodGet, watching+query)
+		must(t, err)
+		answers = append(answers, answer)
+	}
+	if struck := proxy.Expire(faultproxy.Match{Verb: "watch"}); struck != 2 {
+		t.Errorf("%d watches expired, want 2", struck)
+	}
+	for _, answer := range answers {
+		if _, err := io.ReadAll(answer.Body); err != nil {
+			t.Errorf("a watch that expired ends with %v, want an ordinary end", err)
+		}
+		must(t, answer.Body.Close())
+	}
+	for _, step := range []struct {
+		query string
+		code  int
+	}{
+		{"&sendInitialEvents=true&resourceVersion=7", http.StatusOK}, // A streamed list.
+		{"", http.StatusOK},
+		{"&labelSelector=c&resourceVersion=7", http.StatusOK}, // Another watch.
+		{"&resourceVersion=8", http.StatusGone},
+		{"&resourceVersion=8", http.StatusOK},
+		{"&labelSelector=a%3Db&resourceVersion=8", http.StatusGone},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		answer, err := client.do(ctx, http.MethodGet, watching+step.query)
+		must(t, err)
+		if answer.StatusCode != step.code {
+			t.Errorf("a watch with %q is answered %d, want %d", step.query, answer.StatusCode, step.code)
+		}
+		cancel()
+		_ = answer.Body.Close() // The context has ended.
+	}
+	if counts := proxy.Counts(); counts.Faults[faultproxy.Refuse] != 2 {
+		t.Errorf("counted %v", counts)
 	}
 }
