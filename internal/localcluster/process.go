@@ -163,6 +163,22 @@ func (f *family) kill() {
 	f.members = nil
 }
 
+// restart kills a member and starts its program again, in the place of the member.
+func (f *family) restart(c *child) error {
+	c.stopping.Store(true)
+	_ = c.command.Process.Kill()
+	<-c.ended
+	if err := f.start(c.command.Path, c.command.Args[1:]...); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := len(f.members) - 1
+	f.members[slices.Index(f.members, c)] = f.members[last]
+	f.members = f.members[:last]
+	return nil
+}
+
 // exitError returns an error that says how a child exited that was not stopped.
 func (f *family) exitError(name string, err error) error {
 	ended := "exit status 0"

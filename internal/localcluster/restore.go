@@ -23,6 +23,36 @@ func (c *Cluster) Continue(component string) error {
 	return c.signal("continue", component, syscall.SIGCONT, func(int) error { return nil })
 }
 
+// Restart kills a component and starts it again, with the same arguments and data. It returns when the API
+// server is ready. If Restart fails, the cluster no longer runs and still needs Stop.
+func (c *Cluster) Restart(ctx context.Context, component string) error {
+	c.restoring.Lock()
+	defer c.restoring.Unlock()
+	child := c.children.find(component)
+	if child == nil {
+		return fmt.Errorf("localcluster: restart %s: the cluster has no such component", component)
+	}
+	err := c.children.restart(child)
+	if err == nil {
+		err = c.awaitAPI(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("localcluster: restart %s: %w", component, err)
+		c.children.fail(err)
+	}
+	return err
+}
+
+// awaitAPI waits until the API server is ready.
+func (c *Cluster) awaitAPI(ctx context.Context) error {
+	client, err := rest.HTTPClientFor(c.AdminConfig())
+	if err != nil {
+		return err
+	}
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	return waitReady(ctx, client, "kube-apiserver", c.admin.Host+"/readyz", c.children)
+}
+
 // signal sends a signal to a component, and then calls await with its pid.
 func (c *Cluster) signal(verb, component string, signal syscall.Signal, await func(pid int) error) error {
 	child := c.children.find(component)

@@ -223,3 +223,39 @@ func TestARestoreOfNothingLeavesTheClusterAlone(t *testing.T) {
 		t.Error("a cluster that was stopped was restored")
 	}
 }
+
+func TestARestartedAPIServerHasItsDataAndIsAnotherProcess(t *testing.T) {
+	c, err := Start(t.Context(), Options{APIOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			t.Errorf("Stop() = %v", err)
+		}
+	}()
+	client := clientOf(t, c)
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "before", Labels: map[string]string{"test": ""}}}
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), made, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before := c.PID("kube-apiserver")
+	if err := c.Restart(t.Context(), "kube-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	if after := c.PID("kube-apiserver"); after == before || !isGone(before) || isGone(after) {
+		t.Errorf("the API server was process %d and is process %d", before, after)
+	}
+	if names, _ := stateOf(t, client); names != "before " {
+		t.Errorf("after the restart there are the namespaces %q", names)
+	}
+	if err := c.Err(); err != nil {
+		t.Errorf("the cluster failed: %v", err)
+	}
+	if members := c.children.all(); members[0].name != "etcd" || members[1].name != "kube-apiserver" || len(members) != 2 {
+		t.Errorf("the components stop in another order: %v", members)
+	}
+	if err := c.Restart(t.Context(), "kubelet"); err == nil || !strings.Contains(err.Error(), "restart kubelet: the cluster has no such component") {
+		t.Errorf("restarting a component that is not there: %v", err)
+	}
+}
