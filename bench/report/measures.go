@@ -41,6 +41,9 @@ var measures = slices.Concat([]measure{
 	timed("reaction: event to next write, median", rundir.ReactionMedian),
 }, tails("reaction: event to next write", rundir.Reaction99), []measure{
 	timed("exec to first write", rundir.FirstWrite),
+	timed("exec to Ready of an object that needs work, median", rundir.ExecReadyMedian),
+	pooledTail("exec to Ready of an object that needs work", rundir.ExecReady99),
+	timed("exec to Ready of the last object that needs work", rundir.ExecReadyLast),
 	timed("exec to settled", rundir.Settled),
 	perObject("contender_cpu_seconds_per_1000", "contender's CPU time per 1,000 objects", inSeconds, rundir.ContenderCPU, 1000),
 	whole("contender's CPU time", inSeconds, rundir.ContenderCPU),

@@ -20,12 +20,7 @@ const (
 // tails returns the measures of the slowest latencies. Which of them a table has depends on what the
 // rounds hold: all latencies, or the 99th percentile of each round alone.
 func tails(title string, of rundir.Measure) []measure {
-	pooled := timed(title+", p99 of all rounds together", of)
-	pooled.pooled = of
-	pooled.of = func(round rundir.Round) (float64, bool) {
-		_, has := round.Samples[of]
-		return 0, has
-	}
+	pooled := pooledTail(title, of)
 
 	each := timed(title+", p99 of a round", of+"_of_a_round")
 	each.of = kept(of, func(samples float64) bool { return samples >= enoughSamples })
@@ -42,6 +37,17 @@ func tails(title string, of rundir.Measure) []measure {
 	}
 	largest.shown = func(rounds []rundir.Round) bool { return !pooledByAll(of, rounds) }
 	return []measure{pooled, each, unkept, largest}
+}
+
+// pooledTail creates a measure of the p99 of all rounds together.
+func pooledTail(title string, of rundir.Measure) measure {
+	pooled := timed(title+", p99 of all rounds together", of)
+	pooled.pooled = of
+	pooled.of = func(round rundir.Round) (float64, bool) {
+		_, has := round.Samples[of]
+		return 0, has
+	}
+	return pooled
 }
 
 // tail is the name of a measure of the slowest latencies.

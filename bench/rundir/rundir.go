@@ -79,7 +79,7 @@ type Round struct {
 // absent.
 type Measured map[Measure]float64
 
-// Samples holds all latencies of a round, by the measure of their p99: Reaction99 or Ready99. Rounds of
+// Samples holds all latencies of a round, by the measure of their p99: Reaction99, Ready99 or ExecReady99. Rounds of
 // before 25 November 2026 have the p99 in Measured instead, and no samples.
 type Samples map[Measure]Histogram
 
@@ -145,20 +145,25 @@ const (
 	Ready99        Measure = "create_to_ready_p99_seconds"
 	FirstWrite     Measure = "exec_to_first_write_seconds" // from the start of the process
 	Settled        Measure = "exec_to_settled_seconds"     // from the start of the process to the last write, get, list or event
-	GetCalls       Measure = "calls_get"                   // requests about resources, by verb, without Events, leases and reviews
-	ListCalls      Measure = "calls_list"                  // all lists, including lists that are not reads
-	WatchCalls     Measure = "calls_watch"
-	CreateCalls    Measure = "calls_create"
-	UpdateCalls    Measure = "calls_update"
-	PatchCalls     Measure = "calls_patch"
-	DeleteCalls    Measure = "calls_delete" // deletions of objects and of collections
-	RequestBytes   Measure = "request_bytes"
-	ResponseBytes  Measure = "response_bytes"
-	FailedWrites   Measure = "failed_writes"      // writes answered with an error, including conflicts; Writes includes them
-	Unanswered     Measure = "unanswered_events"  // events that start a reaction and were followed by no write
-	Unfinished     Measure = "unfinished_objects" // objects that were deleted before they were finished; they are in no latency
-	OfferedRate    Measure = "offered_per_second" // objects per second of an open load
-	Window         Measure = "window_seconds"     // the time over which CPU, requests and bytes are counted
+	// ExecReadyMedian and ExecReady99 are over the objects that need work when the process starts, and ExecReadyLast is
+	// the time of the last of them. They start at the start of the process and end at the finished status.
+	ExecReadyMedian Measure = "exec_to_ready_p50_seconds"
+	ExecReady99     Measure = "exec_to_ready_p99_seconds"
+	ExecReadyLast   Measure = "exec_to_ready_last_seconds"
+	GetCalls        Measure = "calls_get"  // requests about resources, by verb, without Events, leases and reviews
+	ListCalls       Measure = "calls_list" // all lists, including lists that are not reads
+	WatchCalls      Measure = "calls_watch"
+	CreateCalls     Measure = "calls_create"
+	UpdateCalls     Measure = "calls_update"
+	PatchCalls      Measure = "calls_patch"
+	DeleteCalls     Measure = "calls_delete" // deletions of objects and of collections
+	RequestBytes    Measure = "request_bytes"
+	ResponseBytes   Measure = "response_bytes"
+	FailedWrites    Measure = "failed_writes"      // writes answered with an error, including conflicts; Writes includes them
+	Unanswered      Measure = "unanswered_events"  // events that start a reaction and were followed by no write
+	Unfinished      Measure = "unfinished_objects" // objects that were deleted before they were finished; they are in no latency
+	OfferedRate     Measure = "offered_per_second" // objects per second of an open load
+	Window          Measure = "window_seconds"     // the time over which CPU, requests and bytes are counted
 )
 
 // WriteRun writes run.json.

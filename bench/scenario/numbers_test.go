@@ -7,6 +7,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestTheTrafficOfAStartHasItsCallsByVerbAndNoReadsForItsFirstLists(t *testing.T) {
@@ -27,5 +28,36 @@ func TestTheTrafficOfAStartHasItsCallsByVerbAndNoReadsForItsFirstLists(t *testin
 	}
 	if !maps.Equal(measured, want) {
 		t.Errorf("measured %v, want %v", measured, want)
+	}
+}
+
+func TestTheTimeToReadyAfterAStartIsOfTheObjectsThatNeedWork(t *testing.T) {
+	b, started := newBoard(), time.Now()
+	finished, late, deleted := object("a", 1), object("a", 2), object("a", 3)
+	for i, one := range []types.NamespacedName{object("other", 0), finished, late} {
+		b.want(one, 2)
+		b.mark(one, 2, started.Add(time.Duration(i)*time.Second))
+	}
+	b.want(deleted, 2)
+	measured, samples := rundir.Measured{}, rundir.Samples{}
+	addExecReady(measured, samples, b, started, []types.NamespacedName{finished, late, deleted})
+	if want := (rundir.Measured{rundir.ExecReadyMedian: 1, rundir.ExecReadyLast: 2}); !maps.Equal(measured, want) {
+		t.Errorf("measured %v, want %v", measured, want)
+	}
+	if bars := samples[rundir.ExecReady99].Bars(); len(bars) != 2 {
+		t.Errorf("the samples are %v, want those of 2 objects", bars)
+	}
+	measured = rundir.Measured{}
+	addExecReady(measured, samples, b, started, nil)
+	if len(measured) != 0 {
+		t.Errorf("measured %v when nothing had to be done", measured)
+	}
+}
+
+func TestTheObjectsThatExistBeforeARoundAreSpreadOverTheirNamespaces(t *testing.T) {
+	for i, want := range map[int]string{0: "found-000/hero-0", SeedPart - 1: "found-000/hero-199", SeedPart: "found-001/hero-0"} {
+		if got := foundObject(i).String(); got != want {
+			t.Errorf("object %d is %s, want %s", i, got, want)
+		}
 	}
 }

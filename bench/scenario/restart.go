@@ -23,5 +23,5 @@ func runRestart(ctx context.Context, w *World, v Variant) (rundir.Measured, erro
 	if err := w.stop(ctx); err != nil {
 		return nil, err
 	}
-	return w.measureStart(ctx, v.N, v.N)
+	return w.measureStart(ctx, nil, v.N)
 }

@@ -30,10 +30,11 @@ func runReturn(ctx context.Context, w *World, v Variant) (rundir.Measured, error
 	among := func(i int) types.NamespacedName {
 		return types.NamespacedName{Namespace: seedNamespace(i % parts), Name: object("new", i).Name}
 	}
-	if _, err := w.createNamed(ctx, among, v.M, v.Replicas()); err != nil {
+	created, err := w.createNamed(ctx, among, v.M, v.Replicas())
+	if err != nil {
 		return nil, err
 	}
-	measured, err := w.measureStart(ctx, v.M, v.N+v.M)
+	measured, err := w.measureStart(ctx, created.names(), v.N+v.M)
 	delete(measured, rundir.Objects)
 	return measured, err
 }

@@ -16,7 +16,7 @@ import (
 // Variant is the size of a scenario.
 type Variant struct {
 	N       int // number of objects
-	M       int // changes of each object in a storm; replaced objects in a churn; new objects in a return
+	M       int // changes of each object in a storm; replaced objects in a churn; new objects in a return; changed ones in an away
 	Load    int // percent of the ideal client's rate
 	Seconds int // duration of an idle scenario
 	RTT     int // round trip between contender and API server in milliseconds; 0 is loopback
@@ -101,7 +101,7 @@ var (
 
 // all is the list of scenarios. A new scenario is one file with its entry, its function and its goals,
 // and one name here.
-var all = []Scenario{burst, start, comeBack, restart, storm, steady, drift, churn, idle}
+var all = []Scenario{burst, start, comeBack, away, restart, storm, steady, drift, churn, idle}
 
 // All returns all scenarios.
 func All() []Scenario { return slices.Clone(all) }

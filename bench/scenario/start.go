@@ -15,8 +15,9 @@ var start = Scenario{
 // runStart creates one object with n=0, so that there is something to write.
 func runStart(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	n := max(1, v.N)
-	if _, err := w.createAll(ctx, "hero", n, v.Replicas()); err != nil {
+	created, err := w.createAll(ctx, "hero", n, v.Replicas())
+	if err != nil {
 		return nil, err
 	}
-	return w.measureStart(ctx, n, n)
+	return w.measureStart(ctx, created.names(), n)
 }
