@@ -19,6 +19,9 @@ var comeBack = Scenario{
 		{Row: 7, Name: "exec-to-first-write", Measure: string(rundir.FirstWrite), Else: []string{"start"}, N: 50_000, Targets: []Target{
 			AtMost("controller-runtime", 0.5), AtMost("quarkus", 0.2), AtMost("quarkus-container", 0.2), AtMost("kube-rs", 1),
 		}},
+		{Row: 20, Name: "exec-to-ready-of-new-objects", Measure: string(rundir.ExecReadyMedian), N: 50_000, Targets: []Target{
+			{Peer: "none", By: Level, Sign: "<=", Bound: 1},
+		}},
 	},
 }
 
