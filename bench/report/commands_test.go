@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,7 +99,8 @@ func TestTheReportIsThereForScripts(t *testing.T) {
 	}
 	out, _, err = run(t, "goals", "--json", "testdata/run")
 	var goals []Goal
-	if err != nil || json.Unmarshal([]byte(out), &goals) != nil || len(goals) != 25 || goals[0].Verdict != NotMeasured || goals[11].Verdict != Open || goals[11].Peer != "floor" {
+	if err != nil || json.Unmarshal([]byte(out), &goals) != nil || len(goals) < 25 || goals[0].Verdict != NotMeasured ||
+		!slices.ContainsFunc(goals, func(goal Goal) bool { return goal.Peer == "floor" && goal.Verdict == Open }) {
 		t.Errorf("got %s: %v", out, err)
 	}
 }
