@@ -81,7 +81,7 @@ func TestReplicasAsProcessesShareObjectsThroughKillsAndJoins(t *testing.T) {
 	}
 	churn := lifecycle.New(t.Context())
 	churn.Go("churn", func(ctx context.Context) error { return changeShared(ctx, client, namespace) })
-	random := rand.New(rand.NewPCG(1, 1))
+	random, patience := rand.New(rand.NewPCG(1, 1)), p.config.Lease+time.Second
 	for began := time.Now(); all.Kills < *shareKills && (*shareSlice == 0 || time.Since(began) < *shareSlice); all.Kills++ {
 		var living []*process
 		for _, each := range p.all {
@@ -89,21 +89,22 @@ func TestReplicasAsProcessesShareObjectsThroughKillsAndJoins(t *testing.T) {
 				living = append(living, each)
 			}
 		}
+		// After each change all objects are reconciled before the next one, if the goal is met. Otherwise an object whose
+		// new owner is killed too would wait for as long as several kills take.
 		p.kill(living[random.IntN(len(living))])
 		if random.IntN(2) == 0 { // Otherwise the others take over, and then hand over.
 			p.start()
-			<-time.After(p.config.Lease + time.Second)
+			<-time.After(patience + p.turn())
 			continue
 		}
-		<-time.After(p.config.Lease + time.Second)
+		<-time.After(patience + p.turn())
 		p.start()
+		<-time.After(patience + p.turn())
 	}
-	<-time.After(p.config.Lease + time.Second)
 	churn.Stop()
 	if err := churn.Wait(); err != nil {
 		t.Error(err)
 	}
-	patience := p.config.Lease + time.Second
 	if *shareKills < sampleKills {
 		patience = samplePatience
 	}
@@ -137,12 +138,15 @@ func (p *processes) orphaned(patience time.Duration) (orphaned int) {
 			orphaned++
 		}
 	}
-	// Between two reconciles, an object also waits for the others of its replica.
-	turn := time.Duration(float64(hotObjects) / (float64(p.config.Workers) / outside.Seconds()) * float64(time.Second))
-	if p.longest > patience+turn {
+	if p.longest > patience+p.turn() {
 		orphaned++
 	}
 	return orphaned
+}
+
+// turn returns how long an object waits for the others of its replica, between two reconciles.
+func (p *processes) turn() time.Duration {
+	return time.Duration(float64(hotObjects) / (float64(p.config.Workers) / outside.Seconds()) * float64(time.Second))
 }
 
 // goal prints the line of a goal, and fails the test if the goal is missed.
