@@ -212,6 +212,10 @@ func TestPicturesShowTheCharts(t *testing.T) {
 	if len(written.LeftOut) > 0 {
 		t.Errorf("left out: %q", written.LeftOut)
 	}
+	run, rounds, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var names []string
 	for _, file := range written.Files {
 		name, err := filepath.Rel(dir, file)
@@ -220,7 +224,7 @@ func TestPicturesShowTheCharts(t *testing.T) {
 		}
 		names = append(names, name)
 	}
-	want := "report.md series.json.gz report.html pictures/burst-n-500.png pictures/start-n-5000.png pictures/steady-load-20.png pictures/steady-load-50.png " +
+	want := "report.md series.openmetrics.gz report.html dashboard.json pictures/burst-n-500.png pictures/start-n-5000.png pictures/steady-load-20.png pictures/steady-load-50.png " +
 		"pictures/idle-n-500.png pictures/burst-n-500-series.png pictures/burst-n-500-warm-series.png"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("written: %s\nnot: %s", got, want)
@@ -231,7 +235,7 @@ func TestPicturesShowTheCharts(t *testing.T) {
 			t.Errorf("%s has %d pixels in the colour of Bellerophon", name, count)
 		}
 	}
-	if kept, err := readSeries(dir); err != nil || len(kept["burst n=500, turn 0"]["bench:queue_depth"]) != 3 {
+	if kept, err := readSeries(dir, groupsOf(run, rounds)); err != nil || len(kept["burst n=500, turn 0"]["bench:queue_depth"]) != 3 {
 		t.Errorf("the series are not kept: %v", err)
 	}
 }

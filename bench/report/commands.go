@@ -27,8 +27,11 @@ func reportCommand() *cobra.Command {
                   that are not complete; versions, machine, and the command that repeats the run
   report.html     the same in one file, with interactive charts and the time series of one turn
                   of each scenario and setting
-  series.json.gz  these time series, if Prometheus is installed and the run's data exists;
+  series.openmetrics.gz
+                  these time series, if Prometheus is installed and the run's data exists;
                   otherwise report.html uses the file of an earlier report
+  dashboard.json  the panels of report.html for Grafana, if there are time series. Its source is
+                  the Prometheus that inspect starts
   pictures/       the charts as PNG, with the time series of the default settings, if Chromium
                   is installed`,
 		Args: cobra.ExactArgs(1),
@@ -115,8 +118,17 @@ func inspectCommand() *cobra.Command {
 		Use:   "inspect DIR",
 		Short: "Open the time series of a run in a browser",
 		Long: `Starts a Prometheus on a copy of the run's data, and serves a page with the time series of all
-contenders side by side. Both listen on loopback, and inspect prints their addresses. Ctrl-C stops
-both and removes the copy.`,
+contenders side by side. Without that data, promtool imports the series that the run keeps: one turn
+of each scenario and setting. Both programs are in the Debian package prometheus.
+
+inspect prints these addresses, all on loopback:
+
+  the run     the page
+  graphs      the panels in Prometheus, at the time of the first turn
+  Prometheus  the data source for Grafana
+  dashboard   the file to import into Grafana, with the same panels
+
+Ctrl-C stops everything and removes the copy.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			return Inspect(command.Context(), arguments[0], func(opened Opened) {
@@ -125,7 +137,8 @@ both and removes the copy.`,
 					return
 				}
 				paint := painter(command.OutOrStdout())
-				fmt.Fprintf(command.OutOrStdout(), "the run      %s\nPrometheus   %s\nCtrl-C stops both.\n", paint(screen.Bold, opened.Page), opened.Prometheus)
+				fmt.Fprintf(command.OutOrStdout(), "the run      %s\ngraphs       %s\nPrometheus   %s\ndashboard    %s\nCtrl-C stops them.\n",
+					paint(screen.Bold, opened.Page), opened.Graphs, opened.Prometheus, opened.Dashboard)
 			})
 		},
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,7 +138,7 @@ func TestAReportKeepsTheTimeSeriesWhoseDataIsGone(t *testing.T) {
 	kept := groupsOf(summary, rounds)[0].Key
 	series := seriesOf{kept: {panels[0].Record: {{Label: "</script>", Points: [][2]float64{{1, 42}}}}}}
 	file := filepath.Join(dir, SeriesFile)
-	if err := save(file, series.write); err != nil {
+	if err := save(file, func(out io.Writer) error { return series.write(out, groupsOf(summary, rounds)) }); err != nil {
 		t.Fatal(err)
 	}
 	before := filesOf(t, dir)

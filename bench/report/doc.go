@@ -13,6 +13,9 @@
 //   - report.md depends on run.json and the rounds alone, so that a test can compare the committed
 //     reports with their rounds.
 //   - Prometheus gets a copy of the run's data, because it changes the folder that it runs on.
+//   - A kept run has its time series in one file of OpenMetrics text. The charts of report.html read it, and
+//     promtool imports it into a Prometheus.
+//   - The page, the graphs of Prometheus and the dashboard for Grafana have one list of panels.
 //   - report.html needs no network: scripts, styles and data are in the file.
 //
 // Each time series has one recording rule in rules.yml, to which contenders add the names of their

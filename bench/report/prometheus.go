@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -37,34 +36,26 @@ type running struct {
 	querier querier
 }
 
-// withPrometheus starts a Prometheus on a copy of the run's data, on loopback, and calls a function
-// with it unless ctx ends first. When withPrometheus returns, the process and the copy are gone.
-func withPrometheus(ctx context.Context, dir string, use func(context.Context, running) error) (err error) {
-	program, err := exec.LookPath("prometheus")
+// withPrometheus starts a Prometheus on a copy of some data, on loopback, and calls a function with it
+// unless ctx ends first. When withPrometheus returns, the process and the copy are gone.
+func withPrometheus(ctx context.Context, from data, use func(context.Context, running) error) (err error) {
+	program, err := find("prometheus")
 	if err != nil {
-		return fmt.Errorf("%w: find prometheus on the PATH: no such program; install it (on Debian: apt-get install prometheus)", errNoSeries)
-	}
-	data := filepath.Join(dir, "prometheus")
-	if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: find %s: the run was not scraped, or its data was not kept; repeat the run with Prometheus installed", errNoSeries, data)
+		return err
 	}
 	own, err := os.MkdirTemp("", "bellerophon-inspect-")
 	if err != nil {
-		return fmt.Errorf("make a folder for the copy of %s: %w", data, err)
+		return fmt.Errorf("make a folder for a Prometheus: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(own)) }()
-	if err := os.CopyFS(filepath.Join(own, "data"), os.DirFS(data)); err != nil {
-		return fmt.Errorf("copy %s: %w", data, err)
+	if err := from.copyTo(ctx, filepath.Join(own, "data")); err != nil {
+		return err
 	}
 	config := filepath.Join(own, "prometheus.yml")
 	if err := os.WriteFile(config, []byte("# There are no targets: the run is over.\n"), 0o600); err != nil {
 		return fmt.Errorf("configure Prometheus: %w", err)
 	}
 	address, err := freeAddress(ctx)
-	if err != nil {
-		return err
-	}
-	expressions, err := expressions()
 	if err != nil {
 		return err
 	}
@@ -80,18 +71,26 @@ func withPrometheus(ctx context.Context, dir string, use func(context.Context, r
 	group.Go("Prometheus", func(ctx context.Context) error {
 		return runPrometheus(ctx, output, program,
 			"--config.file="+config, "--storage.tsdb.path="+filepath.Join(own, "data"), "--web.listen-address="+address,
-			"--query.lookback-delta=5s", // A value must not extend beyond its round.
-			"--log.level=warn")
+			"--storage.tsdb.retention.time=10y", "--query.lookback-delta="+from.lookback.String(), "--log.level=warn")
 	})
 	group.Go("use Prometheus", func(ctx context.Context) error {
 		defer group.Stop()
-		started := running{"http://" + address, querier{v1.NewAPI(client), expressions}}
+		started := running{"http://" + address, querier{v1.NewAPI(client), from.query}}
 		if err := waitReady(ctx, transport, started.url); err != nil {
 			return err
 		}
 		return use(ctx, started)
 	})
 	return group.Wait()
+}
+
+// find finds a program of Prometheus on the PATH.
+func find(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", fmt.Errorf("%w: find %s on the PATH: no such program; install it (on Debian: apt-get install prometheus)", errNoSeries, program)
+	}
+	return path, nil
 }
 
 // runPrometheus runs the process until ctx ends or the process exits.

@@ -17,7 +17,7 @@ func TestAPrometheusLeavesNothingBehind(t *testing.T) {
 	t.Setenv("TMPDIR", temporary)
 	var url string
 	failure := errors.New("what it was for failed")
-	err := withPrometheus(t.Context(), dir, func(_ context.Context, prometheus running) error {
+	err := withPrometheus(t.Context(), complete(t, dir), func(_ context.Context, prometheus running) error {
 		url = prometheus.url
 		if copies, err := os.ReadDir(temporary); err != nil || len(copies) != 1 {
 			t.Errorf("there is no copy: %v, %v", copies, err)
@@ -48,7 +48,7 @@ func TestAPrometheusThatEndsByItselfSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", programs)
-	err := withPrometheus(t.Context(), dir, func(context.Context, running) error {
+	err := withPrometheus(t.Context(), complete(t, dir), func(context.Context, running) error {
 		t.Error("it was never ready, but is used")
 		return nil
 	})

@@ -22,7 +22,7 @@ type Written struct {
 	*Summary `json:"summary"`
 }
 
-// Write writes report.md, report.html and pictures/ into the folder of a run.
+// Write writes report.md, report.html, the dashboard and pictures/ into the folder of a run.
 //
 // The time series come from a Prometheus on the data of the run. Write keeps them in the file of
 // SeriesFile, because that data is too large to be kept. Without a Prometheus or its data, Write
@@ -49,13 +49,16 @@ func Write(ctx context.Context, dir string) (Written, error) {
 	text := pageText{Summary: summary, Data: dataOf(summary, rounds)}
 	all := text.Data.Groups
 	text.Data.Groups = fullest(all)
-	err = withPrometheus(ctx, dir, func(ctx context.Context, prometheus running) (err error) {
-		text.Data.Series, err = prometheus.querier.all(ctx, text.Data.Groups)
-		return err
-	})
+	from, err := completeData(dir, text.Data.Groups)
+	if err == nil {
+		err = withPrometheus(ctx, from, func(ctx context.Context, prometheus running) (err error) {
+			text.Data.Series, err = prometheus.querier.all(ctx, text.Data.Groups)
+			return err
+		})
+	}
 	switch {
 	case errors.Is(err, errNoSeries):
-		kept, readErr := readSeries(dir)
+		kept, readErr := readSeries(dir, all)
 		if readErr != nil {
 			return written, readErr
 		}
@@ -68,12 +71,18 @@ func Write(ctx context.Context, dir string) (Written, error) {
 	case errors.Join(err, ctx.Err()) != nil:
 		return written, errors.Join(err, ctx.Err())
 	default:
-		if err := wrote(SeriesFile, text.Data.Series.write); err != nil {
+		keep := func(out io.Writer) error { return text.Data.Series.write(out, text.Data.Groups) }
+		if err := wrote(SeriesFile, keep); err != nil {
 			return written, err
 		}
 	}
 	if err := wrote("report.html", text.write); err != nil {
 		return written, err
+	}
+	if text.Data.Series != nil {
+		if err := wrote(DashboardFile, func(out io.Writer) error { return writeDashboard(out, run, text.Data) }); err != nil {
+			return written, err
+		}
 	}
 
 	pictures, err := drawPictures(ctx, dir, filepath.Join(dir, "report.html"), text.Data)

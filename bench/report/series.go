@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/contender"
@@ -92,8 +93,8 @@ func groupsOf(run rundir.Run, rounds []rundir.Round) []group {
 
 // querier queries a Prometheus. Its methods may be called from any goroutine.
 type querier struct {
-	api         prometheus.API
-	expressions map[string]string
+	api   prometheus.API
+	query func(ctx context.Context, api prometheus.API, record string, round rundir.Round, points int) (model.Value, error)
 }
 
 // rateRange is the range of the rates of the rules. Earlier in a round, a rate could include the
@@ -103,19 +104,13 @@ const rateRange = 5 * time.Second
 // lines queries a record over the time of each round of a group. Each line has at most the given
 // number of points.
 func (q querier) lines(ctx context.Context, of group, record string, points int) ([]line, error) {
-	expression, is := q.expressions[record]
-	if !is {
+	if !slices.ContainsFunc(panels, func(p panel) bool { return p.Record == record }) {
 		return nil, fmt.Errorf("query %q: there is no series with this name", record)
 	}
 	found := make([]line, len(of.rounds))
 	for i, round := range of.rounds {
 		found[i] = line{lineLabel(round), round.Contender, [][2]float64{}}
-		from := round.Start.Add(rateRange)
-		if !round.End.After(from) {
-			continue
-		}
-		step := max(time.Second, round.End.Sub(from)/time.Duration(points)).Truncate(time.Millisecond)
-		answer, _, _, err := q.api.QueryRange(ctx, expression, prometheus.Range{Start: from, End: round.End, Step: step})
+		answer, err := q.query(ctx, q.api, record, round, points)
 		if err != nil {
 			return nil, fmt.Errorf("query %s of %s: %w", record, found[i].Label, err)
 		}
@@ -157,20 +152,22 @@ func pointsOf(matrix model.Matrix, round rundir.Round) [][2]float64 {
 	}
 	for _, pair := range matrix[at].Values {
 		if value := float64(pair.Value); !math.IsNaN(value) && !math.IsInf(value, 0) {
-			points = append(points, [2]float64{pair.Timestamp.Time().Sub(round.Start).Seconds(), rounded(value)})
+			points = append(points, pointOf(pair, round))
 		}
 	}
 	return points
 }
 
-// rounded keeps four digits. More digits are invisible and make the page large.
+// pointOf returns a sample as a point of a line.
+func pointOf(pair model.SamplePair, round rundir.Round) [2]float64 {
+	return [2]float64{pair.Timestamp.Time().Sub(round.Start).Seconds(), rounded(float64(pair.Value))}
+}
+
+// rounded keeps four digits. More digits are invisible and make the page large. A rounded value stays as it is.
 func rounded(value float64) float64 {
-	if value == 0 {
-		return 0
+	short, err := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 4, 64), 64)
+	if err != nil {
+		return value // The largest float rounds up to infinity.
 	}
-	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(value))))
-	if scale == 0 || math.IsInf(scale, 0) {
-		return value
-	}
-	return math.Round(value*scale) / scale
+	return short
 }

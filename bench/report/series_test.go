@@ -54,6 +54,20 @@ func runWithSeries(t *testing.T) string {
 	return dir
 }
 
+// complete returns the complete data of a run.
+func complete(t *testing.T, dir string) data {
+	t.Helper()
+	run, rounds, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := completeData(dir, groupsOf(run, rounds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // isMemory reports whether a metric is memory, which the ideal client does not serve.
 func isMemory(name string) bool { return name == "process_resident_memory_bytes" }
 
@@ -104,7 +118,7 @@ func TestARoundsPointsAreThoseOfItsContender(t *testing.T) {
 	if first.Key != "burst n=500, turn 0" || len(first.rounds) != 3 || first.rounds[0].Contender != Ours {
 		t.Fatalf("the first group is %+v", first)
 	}
-	err = withPrometheus(t.Context(), dir, func(ctx context.Context, prometheus running) error {
+	err = withPrometheus(t.Context(), complete(t, dir), func(ctx context.Context, prometheus running) error {
 		var lines []line
 		for _, key := range []string{first.Key, "burst n=500, warm, turn 0", "burst n=500, memory=64MiB, turn 0"} {
 			group := groups[slices.IndexFunc(groups, func(g group) bool { return g.Key == key })]

@@ -7,7 +7,7 @@
 //	DIR/conformance/<contender>.txt  the conformance report, if this run checked the contender
 //	DIR/prometheus/                  the data of a Prometheus, with all time series
 //	DIR/ceiling.json                 the ideal client's rates, from which open loads are derived
-//	DIR/series.json.gz               the time series of the report, kept when prometheus/ is not
+//	DIR/series.openmetrics.gz        the time series of the report, kept when prometheus/ is not
 //
 // An interrupted run resumes with the rounds that are missing.
 package rundir
