@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
@@ -50,11 +51,16 @@ func writeDashboard(out io.Writer, run rundir.Run, of pageData) error {
 	for _, panel := range of.Panels {
 		board.WithPanel(timeseries.NewPanelBuilder().Title(panel.Title).Datasource(source).Span(12).Height(8).
 			Unit(grafanaUnits[panel.Unit]).Min(0).Interval("1s").
+			Legend(common.NewVizLegendOptionsBuilder().ShowLegend(true).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom)).
+			Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)).
 			WithTarget(prometheus.NewDataqueryBuilder().Expr(panel.query("$contender")).LegendFormat("{{contender}}").Range().RefId("A")))
 	}
 	built, err := board.Build()
 	if err != nil {
 		return fmt.Errorf("make the dashboard: %w", err)
+	}
+	for i := range built.Links {
+		built.Links[i].Placement = nil // Above the panels. The builder hides links in a menu.
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
@@ -78,19 +84,21 @@ func (g group) span() (from, to time.Time) {
 	return from.UTC().Truncate(time.Second), to.UTC().Truncate(time.Second).Add(time.Second)
 }
 
-// graphs returns the parameters of Prometheus' own page that show all panels at the time of the first group.
-func graphs(groups []group) url.Values {
-	shown := url.Values{}
+// graphs returns the query of Prometheus' own page that shows all panels at the time of the first group. That page
+// needs its graphs in order, and some versions of it drop the seconds of the end.
+func graphs(groups []group) string {
 	if len(groups) == 0 {
-		return shown
+		return ""
 	}
 	from, to := groups[0].span()
+	to = to.Add(time.Minute - time.Second).Truncate(time.Minute)
+	var shown []string
 	for i, panel := range panels {
-		prefix := "g" + strconv.Itoa(i) + "."
-		shown.Set(prefix+"expr", panel.query(".*"))
-		shown.Set(prefix+"tab", "0")
-		shown.Set(prefix+"range_input", strconv.Itoa(int(to.Sub(from).Seconds()))+"s")
-		shown.Set(prefix+"end_input", to.Format(time.DateTime))
+		for _, parameter := range [][2]string{
+			{"expr", panel.query(".*")}, {"tab", "0"}, {"range_input", strconv.Itoa(int(to.Sub(from).Seconds())) + "s"}, {"end_input", to.Format(time.DateTime)},
+		} {
+			shown = append(shown, fmt.Sprintf("g%d.%s=%s", i, parameter[0], url.QueryEscape(parameter[1])))
+		}
 	}
-	return shown
+	return strings.Join(shown, "&")
 }

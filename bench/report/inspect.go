@@ -100,7 +100,7 @@ func handler(content, dashboard []byte, groups []group, from running) http.Handl
 		_, _ = w.Write(dashboard)
 	})
 	mux.HandleFunc("GET /graphs", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, from.url+"/graph?"+graphs(groups).Encode(), http.StatusFound)
+		http.Redirect(w, r, from.url+"/graph?"+graphs(groups), http.StatusFound)
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -180,6 +182,34 @@ func TestTheDashboardHasThePanelsOfThePageAtTheTimeOfATurn(t *testing.T) {
 	}
 	if len(board.Links) != len(fullest(page.Groups)) || board.Links[0].Title != page.Groups[0].Key {
 		t.Errorf("the links are %+v", board.Links)
+	}
+}
+
+func TestTheGraphsOfPrometheusAreInOrderAndEndAfterTheTurnAtAFullMinute(t *testing.T) {
+	run, rounds, err := read("testdata/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := groupsOf(run, rounds)
+	began, ended := groups[0].span()
+	query := graphs(groups)
+	shown, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := -1
+	for i, panel := range panels {
+		prefix := fmt.Sprintf("g%d.", i)
+		if next := strings.Index(query, prefix+"expr="); next < at || next < 0 {
+			t.Errorf("%s is before the graph before it", prefix)
+		} else {
+			at = next
+		}
+		end, endErr := time.Parse(time.DateTime, shown.Get(prefix+"end_input"))
+		length, err := time.ParseDuration(shown.Get(prefix + "range_input"))
+		if endErr != nil || err != nil || end.Second() != 0 || end.Before(ended) || end.Add(-length).After(began) || !strings.Contains(shown.Get(prefix+"expr"), panel.Record) {
+			t.Errorf("%s: the graph ends at %v and shows %v, the turn is from %v to %v: %v, %v", panel.Record, end, length, began, ended, endErr, err)
+		}
 	}
 }
 
