@@ -124,7 +124,7 @@ of each scenario and setting. Both programs are in the Debian package prometheus
 inspect prints these addresses, all on loopback:
 
   the run     the page
-  graphs      the panels in Prometheus, at the time of the first turn
+  graphs      ten of its panels in Prometheus, at the time of the first turn
   Prometheus  the data source for Grafana
   dashboard   the file to import into Grafana, with the same panels
 

@@ -15,7 +15,7 @@
 //   - Prometheus gets a copy of the run's data, because it changes the folder that it runs on.
 //   - A kept run has its time series in one file of OpenMetrics text. The charts of report.html read it, and
 //     promtool imports it into a Prometheus.
-//   - The page, the graphs of Prometheus and the dashboard for Grafana have one list of panels.
+//   - The page, the graphs of Prometheus and the dashboard for Grafana take their panels from one list.
 //   - report.html needs no network: scripts, styles and data are in the file.
 //
 // Each time series has one recording rule in rules.yml, to which contenders add the names of their

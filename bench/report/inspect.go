@@ -23,7 +23,7 @@ const pointsOfPage = 1000
 type Opened struct {
 	Page       string `json:"page"`
 	Prometheus string `json:"prometheus"`
-	Graphs     string `json:"graphs"`    // leads to the panels in Prometheus, at the time of a turn
+	Graphs     string `json:"graphs"`    // leads to ten panels in Prometheus, at the time of a turn
 	Dashboard  string `json:"dashboard"` // the file to import into Grafana
 }
 

@@ -185,26 +185,22 @@ func TestTheDashboardHasThePanelsOfThePageAtTheTimeOfATurn(t *testing.T) {
 	}
 }
 
-func TestTheGraphsOfPrometheusAreInOrderAndEndAfterTheTurnAtAFullMinute(t *testing.T) {
+func TestTheGraphsOfPrometheusAreAtMostTenAndEndAfterTheTurnAtAFullMinute(t *testing.T) {
 	run, rounds, err := read("testdata/run")
 	if err != nil {
 		t.Fatal(err)
 	}
 	groups := groupsOf(run, rounds)
 	began, ended := groups[0].span()
-	query := graphs(groups)
-	shown, err := url.ParseQuery(query)
+	shown, err := url.ParseQuery(graphs(groups))
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := -1
-	for i, panel := range panels {
+	if len(shown) != 10*4 || shown.Has("g10.expr") {
+		t.Errorf("the graphs are %v", shown)
+	}
+	for i, panel := range panels[:10] {
 		prefix := fmt.Sprintf("g%d.", i)
-		if next := strings.Index(query, prefix+"expr="); next < at || next < 0 {
-			t.Errorf("%s is before the graph before it", prefix)
-		} else {
-			at = next
-		}
 		end, endErr := time.Parse(time.DateTime, shown.Get(prefix+"end_input"))
 		length, err := time.ParseDuration(shown.Get(prefix + "range_input"))
 		if endErr != nil || err != nil || end.Second() != 0 || end.Before(ended) || end.Add(-length).After(began) || !strings.Contains(shown.Get(prefix+"expr"), panel.Record) {
