@@ -18,6 +18,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+	"github.com/bellerophon-io/bellerophon/sources/faultproxy"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -51,6 +52,7 @@ type testbed struct {
 	cluster *localcluster.Cluster
 	clients *scenario.Clients
 	proxy   *proxy.Proxy
+	faults  *faultproxy.Proxy // behind the other proxy, or nil if the scenario does not disturb the API server
 	judge   *scenario.Judge
 	token   string
 	ends    []func() error
@@ -73,8 +75,19 @@ func (r *run) newTestbed(ctx context.Context, p planned, data string) (*testbed,
 	if err := s.start(ctx, localcluster.Options{Data: data}); err != nil {
 		return s, err
 	}
+	server, token := s.cluster.AdminConfig(), s.token
 	var err error
-	if s.proxy, err = proxy.New(s.cluster.AdminConfig(), p.scenario.RoundTrip()); err != nil {
+	if p.scenario.Disturbs {
+		account := rest.AnonymousClientConfig(server)
+		account.BearerToken = s.token
+		if s.faults, err = faultproxy.New(account); err != nil {
+			return s, err
+		}
+		s.ends = append(s.ends, s.faults.Close)
+		server = s.faults.Config()
+		token = server.BearerToken
+	}
+	if s.proxy, err = proxy.New(server, p.scenario.RoundTrip()); err != nil {
 		return s, err
 	}
 	s.ends = append(s.ends, s.proxy.Close)
@@ -89,7 +102,7 @@ func (r *run) newTestbed(ctx context.Context, p planned, data string) (*testbed,
 			return s, err
 		}
 	}
-	return s, s.proxy.WriteKubeconfig(kubeconfig, s.token)
+	return s, s.proxy.WriteKubeconfig(kubeconfig, token)
 }
 
 // start starts a cluster and prepares it for contenders.
@@ -283,9 +296,20 @@ func (r *run) measure(ctx context.Context, p planned, data string) (made measure
 // world returns the scenario's view of the testbed.
 func (s *testbed) world(p planned, start func(context.Context) (scenario.Process, error)) *scenario.World {
 	return &scenario.World{
-		Clients: s.clients, Proxy: s.proxy, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Calm: s.calm, Progress: s.run.show.step,
-		Servers: []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")}, Start: start,
+		Clients: s.clients, Proxy: s.proxy, Faults: s.faults, Judge: s.judge, Warm: p.Warm, Quiet: quiet, Calm: s.calm, Progress: s.run.show.step,
+		Servers: []int{s.cluster.PID("etcd"), s.cluster.PID("kube-apiserver")}, Start: start, RestartServer: s.restartServer,
 	}
+}
+
+// restartServer kills the API server and starts it again.
+func (s *testbed) restartServer(ctx context.Context) (pid int, err error) {
+	const server = "kube-apiserver"
+	if err := s.cluster.Restart(ctx, server); err != nil {
+		return 0, err
+	}
+	pid = s.cluster.PID(server)
+	s.run.usage.follow("apiserver", pid)
+	return pid, nil
 }
 
 // contender starts the contender of a round.

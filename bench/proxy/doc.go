@@ -5,7 +5,8 @@
 //
 // What it guarantees:
 //
-//   - It changes nothing but the address. The contender authenticates to the API server with
+//   - It changes nothing but the address. If it does not reach the API server, it breaks the
+//     contender's request off. The contender authenticates to the API server with
 //     its own token. Both sides speak verified TLS and the protocol that the contender chose,
 //     HTTP/2 or HTTP/1.1. Answers are passed on as they arrive, each piece of a watch at once.
 //   - An event is stamped after it arrived from the API server and before it goes to the

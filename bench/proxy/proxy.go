@@ -36,6 +36,8 @@ func New(config *rest.Config, roundTrip time.Duration) (*Proxy, error) {
 			exchangeOf(response.Request.Context()).answered(response)
 			return nil
 		},
+		// An API server that is down must look like that to the contender, and not like an answer.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	if p.listener, err = listener.Forward(config, p.forward, p.serve); err != nil {
 		return nil, err
@@ -83,10 +85,21 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, info *request.Requ
 	if !info.IsResourceRequest {
 		e.call.Verb, e.call.Name = "", info.Path
 	}
-	p.recorder.saw(versionIn(r.URL.Query()))
+	query := r.URL.Query()
+	e.call.Lists = lists(info.Verb, query)
+	p.recorder.saw(versionIn(query))
 	r = e.begin(r)
 	defer e.end() // Deferred, as the forwarder panics when a contender closes the connection early.
 	p.forward.ServeHTTP(w, r)
+}
+
+// lists reports whether a request begins a list. A list of one object asks for the current version, and a
+// page continues a list.
+func lists(verb string, query url.Values) bool {
+	if verb == "watch" {
+		return query.Get("sendInitialEvents") == "true"
+	}
+	return verb == "list" && query.Get("limit") != "1" && query.Get("continue") == ""
 }
 
 // versionIn returns the resource version at which a watch or a list starts. The contender has seen

@@ -26,6 +26,7 @@ type Call struct {
 	Out         int64     `json:"out,omitempty"`  // bytes of the answer's body
 	Version     uint64    `json:"version,omitempty"`
 	Needless    bool      `json:"needless,omitempty"` // a write that changed nothing
+	Lists       bool      `json:"lists,omitempty"`    // a list, without its later pages, or a watch that begins with one
 }
 
 // IsWatch reports whether the call opened a watch. The bytes of a watch are counted with its

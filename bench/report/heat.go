@@ -102,7 +102,7 @@ func firstAsked() []string {
 	for _, tail := range tailsOf(string(rundir.Reaction99)) {
 		names = append(names, tail.name)
 	}
-	return append(names, string(rundir.FirstWrite), string(rundir.ExecReadyMedian), string(rundir.ExecReadyLast),
+	return append(names, string(rundir.FirstWrite), string(rundir.ExecReadyMedian), string(rundir.ExecReadyLast), string(rundir.Recovery),
 		"contender_cpu_seconds_per_1000", "server_cpu_seconds_per_object", string(rundir.PeakMemory), "writes_per_object")
 }
 

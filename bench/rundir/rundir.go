@@ -159,11 +159,20 @@ const (
 	DeleteCalls     Measure = "calls_delete" // deletions of objects and of collections
 	RequestBytes    Measure = "request_bytes"
 	ResponseBytes   Measure = "response_bytes"
-	FailedWrites    Measure = "failed_writes"      // writes answered with an error, including conflicts; Writes includes them
-	Unanswered      Measure = "unanswered_events"  // events that start a reaction and were followed by no write
-	Unfinished      Measure = "unfinished_objects" // objects that were deleted before they were finished; they are in no latency
-	OfferedRate     Measure = "offered_per_second" // objects per second of an open load
-	Window          Measure = "window_seconds"     // the time over which CPU, requests and bytes are counted
+	FailedWrites    Measure = "failed_writes"         // writes answered with an error, including conflicts; Writes includes them
+	Unanswered      Measure = "unanswered_events"     // events that start a reaction and were followed by no write
+	Unfinished      Measure = "unfinished_objects"    // objects that were deleted before they were finished; they are in no latency
+	OfferedRate     Measure = "offered_per_second"    // objects per second of an open load
+	Disturbance     Measure = "disturbance_seconds"   // how long the API server was disturbed
+	Recovery        Measure = "recovery_seconds"      // end of the disturbance to the last repair
+	RecoveryCalls   Measure = "calls_until_recovered" // requests about resources from the start of the disturbance to the last repair
+	Relists         Measure = "relists"               // answered lists from then until the end of the window; later pages of a list do not count
+	HeroRelists     Measure = "relists_sheroes"       // the same for one resource
+	SetRelists      Measure = "relists_statefulsets"
+	ServiceRelists  Measure = "relists_services"
+	ConfigRelists   Measure = "relists_configmaps"
+	PodRelists      Measure = "relists_pods"
+	Window          Measure = "window_seconds" // the time over which CPU, requests and bytes are counted
 )
 
 // WriteRun writes run.json.

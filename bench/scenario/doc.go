@@ -12,6 +12,8 @@
 //   - No load begins before the contender watches and has been quiet for a while. No window of
 //     CPU and requests ends before the contender is quiet again. So work that a contender does
 //     after the last finished status counts as well.
+//   - A disturbance of the API server is for the contender alone, except when the API server is killed. It
+//     begins when the contender is quiet, and what drifts then is repaired by the contender alone.
 //   - Everything has a time limit. An error that the contender causes is a [Failure]; any other
 //     error is of the harness or of the cluster.
 package scenario

@@ -15,8 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 )
+
+// askAgain is how long the judge waits after a failed list or watch.
+const askAgain = 20 * time.Millisecond
 
 // managedBy is the label selector of the children.
 const managedBy = "app.kubernetes.io/managed-by=bellerophon"
@@ -92,7 +96,9 @@ func (j *Judge) follow(source cache.ListerWatcher, expected runtime.Object, each
 	quiet := logr.Discard() // The reflector would log errors when the cluster ends.
 	name := fmt.Sprintf("judge of %T", expected)
 	store := &sink{judge: j, each: each, gone: gone, read: make(chan struct{})}
-	reflector := cache.NewReflectorWithOptions(source, expected, store, cache.ReflectorOptions{Logger: &quiet, Name: name})
+	// The times of the judge must be good when the API server comes back, so it does not back off.
+	again := &wait.Backoff{Duration: askAgain, Steps: 1}
+	reflector := cache.NewReflectorWithOptions(source, expected, store, cache.ReflectorOptions{Logger: &quiet, Name: name, Backoff: again})
 	j.group.Go(name, func(ctx context.Context) error {
 		reflector.RunWithContext(ctx)
 		return nil

@@ -16,9 +16,9 @@ import (
 // Variant is the size of a scenario.
 type Variant struct {
 	N       int // number of objects
-	M       int // changes of each object in a storm; replaced objects in a churn; new objects in a return; changed ones in an away
+	M       int // changes of each object in a storm; replaced objects in a churn; new objects in a return; changed ones in an away; drifted ones in a disturbance
 	Load    int // percent of the ideal client's rate
-	Seconds int // duration of an idle scenario
+	Seconds int // duration of an idle scenario or of a disturbance
 	RTT     int // round trip between contender and API server in milliseconds; 0 is loopback
 
 	noServers bool // no object has a server, whatever N is
@@ -69,6 +69,10 @@ type Scenario struct {
 	// made by [Clients.Seed] and [World.Adopt].
 	Found bool
 
+	// Disturbs is set if the scenario disturbs the API server. The contender then reaches it through a
+	// fault proxy.
+	Disturbs bool
+
 	// NoWork is set if no object has to converge after the window opens.
 	NoWork bool
 	// Starts is set if the contender is started when the objects exist.
@@ -101,7 +105,7 @@ var (
 
 // all is the list of scenarios. A new scenario is one file with its entry, its function and its goals,
 // and one name here.
-var all = []Scenario{burst, start, comeBack, away, restart, storm, steady, drift, churn, idle}
+var all = []Scenario{burst, start, comeBack, away, restart, storm, steady, drift, churn, idle, throttle, outage, crash, expire}
 
 // All returns all scenarios.
 func All() []Scenario { return slices.Clone(all) }

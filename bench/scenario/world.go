@@ -10,6 +10,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/sources/faultproxy"
 )
 
 // Process is a running contender. contender.Process implements it.
@@ -28,8 +29,12 @@ type World struct {
 	Judge   *Judge
 	// Start starts the contender.
 	Start func(ctx context.Context) (Process, error)
-	// Servers holds the process IDs of etcd and the API server.
+	// Servers holds the process IDs of etcd and the API server, in this order.
 	Servers []int
+	// Faults is the proxy that disturbs the API server for the contender. It is nil unless the scenario does that.
+	Faults *faultproxy.Proxy
+	// RestartServer kills the API server and starts it again. It returns the process ID once the API server is ready.
+	RestartServer func(ctx context.Context) (pid int, err error)
 	// Rate is the rate of the ideal client in objects per second.
 	Rate float64
 	// Warm is set if the contender warms up before it is measured.
