@@ -193,7 +193,9 @@ func merge(first, last *event) *event {
 	return &merged
 }
 
-// release delivers what is held, in order. In the mode endOnly one event stands for all.
+// release delivers what is held, in order. In the mode endOnly one event stands for all. If the first
+// and the last one cancel each other, the client lists again: no watch may conceal for ever that an
+// object is gone that the client itself created.
 func (h *holder) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,7 +203,10 @@ func (h *holder) release() {
 		hold.over = true
 		for signature, waiting := range hold.waiting {
 			if hold.mode == endOnly && len(waiting) > 1 {
-				waiting = standIn(waiting)
+				if waiting = standIn(waiting); len(waiting) == 0 {
+					h.newest[signature].raw([]byte(expired))
+					h.newest[signature].end(io.EOF)
+				}
 			}
 			for _, e := range waiting {
 				h.newest[signature].send(e)
