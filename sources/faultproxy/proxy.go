@@ -194,6 +194,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	s := &stream{request: Match{Verb: info.Verb, Resource: info.Resource, Namespace: info.Namespace, Name: info.Name}, ctx: ctx, cancel: cancel}
 	s.watch = watchOf(r, info.Verb)
+	p.streams.listed(r, info.Verb)
 	if p.streams.refuses(s.watch, r.URL.Query()) {
 		refuse(w, Fault{Code: http.StatusGone}, s.request)
 		return

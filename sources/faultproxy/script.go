@@ -54,7 +54,7 @@ func (p *Proxy) Heal() {
 // Counts holds numbers of requests, faults, streams and connections of a proxy.
 type Counts struct {
 	Requests    map[string]int // by verb and resource, such as "list configmaps"
-	Faults      map[Action]int // faults of the script, and streams hit by Proxy.Cut and Proxy.Stall
+	Faults      map[Action]int // faults of the script, and streams hit by Proxy.Cut, Proxy.Stall and, as Refuse, Proxy.Expire
 	Streams     int            // requests in flight
 	Connections int            // open connections of clients
 }

@@ -66,7 +66,8 @@ func (p *Proxy) Stall(match Match) int {
 
 // Expire ends the open watches that match, as an API server ends them after some minutes. It returns how many
 // there were. When a client continues such a watch from a version, it is refused once with code 410: the
-// version is too old, and the client has to list again. A list that the API server streams is not refused.
+// version is too old, and the client has to list again. A client that lists before is not refused, and neither
+// is a list that the API server streams.
 func (p *Proxy) Expire(match Match) int {
 	return p.strike(Refuse, match, func(s *stream) bool {
 		if s.watch == "" {
@@ -84,8 +85,23 @@ func watchOf(r *http.Request, verb string) string {
 	if verb != "watch" {
 		return ""
 	}
+	return placeOf(r)
+}
+
+// placeOf returns what the list and the watch of the same objects have in common.
+func placeOf(r *http.Request) string {
 	query := r.URL.Query()
 	return r.URL.Path + "?" + query.Get("labelSelector") + "&" + query.Get("fieldSelector")
+}
+
+// listed forgets that a watch has expired if its objects are listed: the version of the list is new.
+func (s *streams) listed(r *http.Request, verb string) {
+	if verb != "list" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.expired, placeOf(r))
 }
 
 // refuses reports whether a watch continues from a version that has expired, and forgets that.

@@ -173,13 +173,13 @@ func TestAWatchThatExpiredEndsAndIsRefusedOnceWhenItContinuesFromAVersion(t *tes
 	lines, ended := make(chan string), make(chan struct{}, 8)
 	proxy, client := in(t, streaming(lines, ended))
 	var answers []*http.Response
-	for _, query := range []string{"&resourceVersion=7", "&labelSelector=a%3Db"} {
+	for _, query := range []string{"&resourceVersion=7", "&labelSelector=a%3Db", "&labelSelector=d"} {
 		answer, err := client.do(t.Context(), http.MethodGet, watching+query)
 		must(t, err)
 		answers = append(answers, answer)
 	}
-	if struck := proxy.Expire(faultproxy.Match{Verb: "watch"}); struck != 2 {
-		t.Errorf("%d watches expired, want 2", struck)
+	if struck := proxy.Expire(faultproxy.Match{Verb: "watch"}); struck != 3 {
+		t.Errorf("%d watches expired, want 3", struck)
 	}
 	for _, answer := range answers {
 		if _, err := io.ReadAll(answer.Body); err != nil {
@@ -187,6 +187,8 @@ func TestAWatchThatExpiredEndsAndIsRefusedOnceWhenItContinuesFromAVersion(t *tes
 		}
 		must(t, answer.Body.Close())
 	}
+	_, _, err := client.read(http.MethodGet, configMaps+"?labelSelector=d")
+	must(t, err)
 	for _, step := range []struct {
 		query string
 		code  int
@@ -197,6 +199,7 @@ func TestAWatchThatExpiredEndsAndIsRefusedOnceWhenItContinuesFromAVersion(t *tes
 		{"&resourceVersion=8", http.StatusGone},
 		{"&resourceVersion=8", http.StatusOK},
 		{"&labelSelector=a%3Db&resourceVersion=8", http.StatusGone},
+		{"&labelSelector=d&resourceVersion=8", http.StatusOK}, // It was listed before.
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		answer, err := client.do(ctx, http.MethodGet, watching+step.query)
@@ -207,7 +210,7 @@ func TestAWatchThatExpiredEndsAndIsRefusedOnceWhenItContinuesFromAVersion(t *tes
 		cancel()
 		_ = answer.Body.Close() // The context has ended.
 	}
-	if counts := proxy.Counts(); counts.Faults[faultproxy.Refuse] != 2 {
+	if counts := proxy.Counts(); counts.Faults[faultproxy.Refuse] != 3 {
 		t.Errorf("counted %v", counts)
 	}
 }
