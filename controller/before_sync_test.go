@@ -19,34 +19,34 @@ func TestListsWaitUntilObjectsAreReconciledBeforeSyncAndNotForLong(t *testing.T)
 	const never = time.Hour
 	for name, test := range map[string]struct {
 		objects []string
-		answer  func(attempt int, since time.Duration) (time.Duration, error)
+		answer  func(since time.Duration) (time.Duration, error)
 		fault   sourcestest.Fault
 		want    time.Duration // from the start to the lists
 	}{
 		"no such objects": {[]string{"old"}, nil, sourcestest.Fault{}, 0},
-		"objects that need one attempt": {[]string{"old", "x", "y"}, func(int, time.Duration) (time.Duration, error) {
+		"objects that need one attempt": {[]string{"old", "x", "y"}, func(time.Duration) (time.Duration, error) {
 			return 0, nil
 		}, sourcestest.Fault{}, 0},
-		"objects that are looked at until they are done": {[]string{"old", "x", "y"}, func(_ int, since time.Duration) (time.Duration, error) {
+		"objects that are looked at until they are done": {[]string{"old", "x", "y"}, func(since time.Duration) (time.Duration, error) {
 			if since < 1500*time.Millisecond {
 				return 250 * time.Millisecond, nil
 			}
 			return 0, nil
 		}, sourcestest.Fault{}, 1500 * time.Millisecond},
-		"objects that are done and looked at in an hour": {[]string{"old", "x"}, func(int, time.Duration) (time.Duration, error) {
+		"objects that are done and looked at in an hour": {[]string{"old", "x"}, func(time.Duration) (time.Duration, error) {
 			return never, nil
 		}, sourcestest.Fault{}, 0},
-		"an object that is never done": {[]string{"old", "x"}, func(int, time.Duration) (time.Duration, error) {
+		"an object that is never done": {[]string{"old", "x"}, func(time.Duration) (time.Duration, error) {
 			return 200 * time.Millisecond, nil
 		}, sourcestest.Fault{}, 3 * time.Second},
-		"a reconciler that hangs": {[]string{"old", "x"}, func(int, time.Duration) (time.Duration, error) {
+		"a reconciler that hangs": {[]string{"old", "x"}, func(time.Duration) (time.Duration, error) {
 			<-time.After(time.Minute)
 			return 0, nil
 		}, sourcestest.Fault{}, 3 * time.Second},
-		"an object that may need the lists": {[]string{"old", "x"}, func(int, time.Duration) (time.Duration, error) {
+		"an object that may need the lists": {[]string{"old", "x"}, func(time.Duration) (time.Duration, error) {
 			return 0, errors.New("its child exists, but is not in the cache")
 		}, sourcestest.Fault{}, 0},
-		"a panic": {[]string{"old", "x"}, func(int, time.Duration) (time.Duration, error) {
+		"a panic": {[]string{"old", "x"}, func(time.Duration) (time.Duration, error) {
 			panic("no")
 		}, sourcestest.Fault{}, 0},
 		"a server that does not select": {[]string{"old", "x"}, nil,
@@ -61,13 +61,12 @@ func TestListsWaitUntilObjectsAreReconciledBeforeSyncAndNotForLong(t *testing.T)
 			}
 			inLevelWorld(t, of, controller.Options{}, func(w *levelWorld) {
 				w.create(test.objects...)
-				began, attempts := time.Now(), 0
+				began := time.Now()
 				w.must(w.manager.Add("configs", func(ctx context.Context, request operators.Request) (time.Duration, error) {
 					if test.answer == nil || request.Name == "old" || w.manager.Cache().Level() >= cache.Current {
 						return 0, nil
 					}
-					attempts++
-					return test.answer(attempts, time.Since(began))
+					return test.answer(time.Since(began))
 				}, controller.For(&corev1.ConfigMap{}, controller.ReconcileBeforeSync(func(config *corev1.ConfigMap) bool {
 					return config.Name != "old"
 				}, "metadata.name!=old")), controller.Owns(&corev1.Secret{})))

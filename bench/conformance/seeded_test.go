@@ -91,7 +91,7 @@ func TestTheSuiteFindsWhatIsWrongWithAContender(t *testing.T) {
 				return bug.start(ctx, kubeconfig, process)
 			}}
 			report, err := Run(t.Context(), clustertest.Shared(t).AdminConfig(), subject, Options{
-				Only: slices.Concat(bug.found, bug.passes), Patience: 5 * time.Second, Quiet: 1500 * time.Millisecond, alter: bug.alter,
+				Only: slices.Concat(bug.found, bug.passes), Patience: 10 * time.Second, Quiet: 1500 * time.Millisecond, alter: bug.alter,
 			})
 			if err != nil {
 				t.Fatal(err)
