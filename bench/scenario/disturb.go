@@ -116,12 +116,7 @@ var calmChildren = children[:2]
 // disturbance.
 func disturbed(disturb disturbance) func(context.Context, *World, Variant) (rundir.Measured, error) {
 	return func(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
-		ctx, err := w.finish(ctx, v)
-		if err != nil {
-			return nil, err
-		}
-		w.Judge.followChildren()
-		win, err := w.open()
+		ctx, win, err := w.openRepairs(ctx, v)
 		if err != nil {
 			return nil, err
 		}

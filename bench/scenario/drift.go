@@ -85,13 +85,19 @@ func (c child) repairs(b *board) func(runtime.Object, time.Time) {
 	}
 }
 
-func runDrift(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
+// openRepairs opens a window in which children drift, after the contender has finished all objects.
+func (w *World) openRepairs(ctx context.Context, v Variant) (context.Context, *window, error) {
 	ctx, err := w.finish(ctx, v)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	w.Judge.followChildren()
 	win, err := w.open()
+	return ctx, win, err
+}
+
+func runDrift(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
+	ctx, win, err := w.openRepairs(ctx, v)
 	if err != nil {
 		return nil, err
 	}
