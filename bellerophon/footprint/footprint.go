@@ -3,7 +3,7 @@
 // The kernel maps pages of the program file when code runs or constants are read, and keeps them
 // while memory is plentiful. Most pages of an operator are needed at its start alone: they register
 // types and metrics, and decode the first lists. They count as resident memory although nothing
-// reads them. An idle operator keeps 25 MB of such pages, and 8 MB once they were released.
+// reads them. An idle operator keeps 25 MB of them, and 3 to 8 MB once they were released.
 package footprint
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 // A page that was released and is needed again costs a minor page fault, since the file is still in
-// the kernel's page cache. All of them cost 2 ms of CPU time. So there is a further
-// release only after worth of CPU time, and each one waits until the program is idle.
+// the kernel's page cache. All of them cost about 2 ms of CPU time. So a further release waits until
+// the program has used worth of CPU time, and each one waits until it is idle.
 const (
 	lookEvery = 5 * time.Second
 	idle      = 0.05 // share of one processor
