@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/command"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/program"
 	"github.com/spf13/cobra"
 )
 
@@ -22,9 +23,10 @@ a headless Service and a ConfigMap in the desired state.
 
   bellerophon up         starts a local cluster, the operator and samples
   bellerophon operator   runs the operator on your own cluster
+  bellerophon server     runs a member of the replicated key-value store
   bellerophon cluster    runs only the local cluster
   bellerophon image      makes the operator's container image`,
 	}
-	root.AddCommand(newUp(), command.NewOperator(), newCluster(), newImage(), command.NewVersion())
+	root.AddCommand(newUp(), command.NewOperator(), program.NewCommand(), newCluster(), newImage(), command.NewVersion())
 	return root
 }

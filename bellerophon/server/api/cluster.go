@@ -1,0 +1,179 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/store"
+)
+
+// hungAfter is for how long a write to the volume may be in flight before the member counts as dead.
+const hungAfter = 30 // seconds
+
+func (a *API) alive(w http.ResponseWriter, _ *http.Request) {
+	if hung := a.member.Hung().Seconds(); hung > hungAfter {
+		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("a write to the volume has been in flight for %.0f s", hung))
+		return
+	}
+	answer(w, http.StatusOK, struct{}{})
+}
+
+func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
+	if !a.member.IsReady() {
+		status := a.member.Status()
+		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("the member is %s, and has no leader or is behind it", status.Role))
+		return
+	}
+	answer(w, http.StatusOK, struct{}{})
+}
+
+func (a *API) status(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, a.member.Status())
+}
+
+func (a *API) progress(w http.ResponseWriter, _ *http.Request) {
+	progress, err := a.member.Lead()
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, http.StatusOK, progress)
+}
+
+// largestBody bounds the bodies of requests that change the cluster.
+const largestBody = 64 << 10
+
+// read reads a body that is JSON, and answers the request if it cannot. It returns the body as it was.
+func read(w http.ResponseWriter, r *http.Request, into any) (content, bool) {
+	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
+	if err == nil {
+		decoder := json.NewDecoder(bytes.NewReader(sent))
+		decoder.DisallowUnknownFields()
+		err = decoder.Decode(into)
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, fmt.Errorf("reading the body: %w", err))
+		return nil, false
+	}
+	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(sent)), nil }, true
+}
+
+// bootstrap makes a cluster of this member alone. It is never forwarded.
+func (a *API) bootstrap(w http.ResponseWriter, r *http.Request) {
+	var wanted struct {
+		Name string `json:"name"`
+	}
+	if _, ok := read(w, r, &wanted); !ok {
+		return
+	}
+	if err := a.member.Bootstrap(wanted.Name); err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, http.StatusOK, a.member.Status())
+}
+
+// done is the answer to a change of the cluster.
+type done struct {
+	Done bool `json:"done"`
+}
+
+// joinBody is the body of a request to join.
+type joinBody struct {
+	Address string `json:"address"`
+	Voter   bool   `json:"voter"`
+}
+
+func (a *API) join(w http.ResponseWriter, r *http.Request) {
+	var wanted joinBody
+	body, ok := read(w, r, &wanted)
+	if !ok {
+		return
+	}
+	a.onLeader(w, r, body, func(ctx context.Context) (any, error) {
+		return done{true}, a.member.Join(ctx, member.Server{ID: r.PathValue("id"), Address: wanted.Address, Voter: wanted.Voter})
+	})
+}
+
+// leave removes a member. A leader that is asked to remove itself hands its leadership over, and the next leader
+// removes it.
+func (a *API) leave(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	none := func() (io.ReadCloser, error) { return http.NoBody, nil }
+	a.onLeader(w, r, none, func(ctx context.Context) (any, error) {
+		if id != a.member.ID() {
+			return done{true}, a.member.Leave(ctx, id)
+		}
+		if err := a.member.Transfer(ctx, ""); err != nil {
+			return nil, err
+		}
+		return nil, member.ErrNotLeader // So the request goes to the next leader.
+	})
+}
+
+func (a *API) transfer(w http.ResponseWriter, r *http.Request) {
+	var wanted struct {
+		ID string `json:"id"` // empty for any
+	}
+	body, ok := read(w, r, &wanted)
+	if !ok {
+		return
+	}
+	a.onLeader(w, r, body, func(ctx context.Context) (any, error) {
+		return done{true}, a.member.Transfer(ctx, wanted.ID)
+	})
+}
+
+// sumTrailer has the SHA-256 sum of a snapshot. The snapshot holds it, too.
+const sumTrailer = "Bellerophon-Sha256"
+
+func (a *API) backup(w http.ResponseWriter, r *http.Request) {
+	if !a.readable(w, r) {
+		return
+	}
+	snapshot := a.member.Store().Snapshot()
+	w.Header().Set("Trailer", sumTrailer)
+	w.Header().Set(revisionHeader, strconv.FormatUint(snapshot.Revision(), 10))
+	w.Header().Set("Content-Type", "application/octet-stream")
+	sum, err := snapshot.Write(w)
+	if err != nil {
+		a.Log.Warn("a snapshot was not sent as a whole", "reason", err)
+		panic(http.ErrAbortHandler) // The client must not take it for a whole one.
+	}
+	w.Header().Set(sumTrailer, hex.EncodeToString(sum))
+}
+
+// restore replaces all keys. The snapshot is verified before anything changes.
+func (a *API) restore(w http.ResponseWriter, r *http.Request) {
+	file, err := os.CreateTemp("", "bellerophon-restore-*")
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	defer func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }()
+	snapshot, err := store.Read(io.TeeReader(r.Body, file))
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	body := func() (io.ReadCloser, error) { return os.Open(file.Name()) }
+	a.onLeader(w, r, body, func(ctx context.Context) (any, error) {
+		return done{true}, a.member.Restore(ctx, snapshot)
+	})
+}
+
+// merge returns a context that ends with either.
+func merge(a, b context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(a)
+	stop := context.AfterFunc(b, func() { cancel(context.Cause(b)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
