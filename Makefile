@@ -35,8 +35,11 @@ build: ## Build the command, bin/bellerophon.
 	@go build -o bin/bellerophon ./bellerophon
 
 generate: ## Generate deep copies, resource definitions and the role.
-	cd bellerophon && $(GENERATE) object crd rbac:roleName=bellerophon-operator paths=./... \
+	cd bellerophon && $(GENERATE) object paths=./...
+	cd bellerophon && $(GENERATE) crd rbac:roleName=bellerophon-operator paths=./api/simple/... paths=./simple/... \
 		output:crd:dir=../charts/bellerophon-operator/crds output:rbac:dir=../charts/bellerophon-operator/files
+	cd bellerophon && $(GENERATE) crd rbac:roleName=heroes paths=./api/hero/... paths=./hero/... \
+		output:crd:dir=../charts/bellerophon-operator/files/heroes output:rbac:dir=../charts/bellerophon-operator/files/heroes
 	$(GENERATE) object crd paths=./controller/examples/heroes/api output:crd:dir=controller/examples/heroes/crd
 	$(GENERATE) object crd paths=./controller/examples/webhooks/api/... output:crd:dir=controller/examples/webhooks/crd
 

@@ -23,6 +23,7 @@ func NewOperator() *cobra.Command {
 	var kubeconfig, level, format, group string
 	var options controller.Options
 	var hooks webhooks
+	var further operator.Kinds
 	command := &cobra.Command{
 		Use:   "operator",
 		Short: "Run the operator on your own cluster",
@@ -65,11 +66,11 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 			options.OnListen = func(server string, address net.Addr) {
 				log.Info("listening", "server", server, "address", address.String())
 			}
-			manager, err := operator.New(config, options)
+			manager, err := operator.New(config, options, further)
 			if err != nil {
 				return err
 			}
-			run, err := hooks.beside(manager, config, options)
+			run, err := hooks.beside(manager, config, options, further)
 			if err != nil {
 				return err
 			}
@@ -83,6 +84,7 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; default is $KUBECONFIG, then the pod's ServiceAccount, then ~/.kube/config")
 	flags.StringSliceVarP(&options.Namespaces, "namespace", "n", nil, "watch only these namespaces, separated by commas; default all")
 	flags.StringVar(&group, "shards", "", "share the objects with the other replicas of a group, given as NAMESPACE/NAME; their Leases are in that namespace")
+	flags.BoolVar(&further.Heroes, "heroes", false, "work on the kind Bellerophon, too: a preview, see docs/heroes.md")
 	flags.IntVar(&options.Workers, "workers", 0, "concurrent reconciles, 1 to 1024; default 32")
 	flags.DurationVar(&options.Window, "debounce-window", 0, "how long an event of a busy object waits for a newer one; negative means no wait; default 10ms")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", "", "where to serve /metrics; empty means nowhere; default :8080 in a cluster or with --protection, and 127.0.0.1:8080 elsewhere")

@@ -29,7 +29,7 @@ func (w *webhooks) addTo(command *cobra.Command) {
 }
 
 // beside returns a function that runs a manager, and the operator's webhooks if there are any.
-func (w *webhooks) beside(manager *controller.Manager, config *rest.Config, options controller.Options) (func(context.Context) error, error) {
+func (w *webhooks) beside(manager *controller.Manager, config *rest.Config, options controller.Options, further operator.Kinds) (func(context.Context) error, error) {
 	if w.service == "" {
 		return manager.Run, nil
 	}
@@ -50,7 +50,7 @@ func (w *webhooks) beside(manager *controller.Manager, config *rest.Config, opti
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: options.Namespaces}},
 		}))
 	}
-	if err := operator.AddWebhooks(server, manager.Client(), configured...); err != nil {
+	if err := operator.AddWebhooks(server, manager.Client(), further, configured...); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {

@@ -52,6 +52,8 @@ type StatefulSet struct {
 	Observed                 int64 // the observed generation
 	Replicas, Ready, Updated int32
 	Revised                  bool // the current revision is the updated one
+	// Whole is the StatefulSet itself, for an app whose [Fields] ask for it. It must not be changed.
+	Whole *appsv1.StatefulSet
 }
 
 // DeepCopyObject returns a deep copy.
@@ -69,20 +71,26 @@ func childOf(whole metav1.Object, sum Sum) Child {
 	return kept
 }
 
-func keepStatefulSet(whole *appsv1.StatefulSet, sum Sum) *StatefulSet {
+func keepStatefulSet(whole *appsv1.StatefulSet, of Fields) *StatefulSet {
 	status := &whole.Status
-	return &StatefulSet{
-		Child:    childOf(whole, sum),
+	kept := &StatefulSet{
+		Child:    childOf(whole, sumOf(whole, of.StatefulSet)),
 		Observed: status.ObservedGeneration,
 		Replicas: status.Replicas, Ready: status.ReadyReplicas, Updated: status.UpdatedReplicas,
 		Revised: status.CurrentRevision == status.UpdateRevision,
 	}
+	if of.Whole {
+		kept.Whole = whole
+	}
+	return kept
 }
 
 // Pod is the projection of a pod: its problem, if it has one.
 type Pod struct {
 	metav1.ObjectMeta // with LabelApp and LabelInstance, which name the owner of the pod's StatefulSet
 	Problem           *Problem
+	// Whole is the pod itself, for an app whose [Fields] ask for it. It must not be changed.
+	Whole *corev1.Pod
 }
 
 // GetObjectKind returns an empty kind, because the Go type identifies the kind.
@@ -90,7 +98,7 @@ func (*Pod) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 // DeepCopyObject returns a deep copy.
 func (p *Pod) DeepCopyObject() runtime.Object {
-	copied := &Pod{ObjectMeta: *p.DeepCopy()}
+	copied := &Pod{ObjectMeta: *p.DeepCopy(), Whole: p.Whole}
 	if p.Problem != nil {
 		problem := *p.Problem
 		copied.Problem = &problem
@@ -98,8 +106,11 @@ func (p *Pod) DeepCopyObject() runtime.Object {
 	return copied
 }
 
-func keepPod(whole *corev1.Pod) *Pod {
+func keepPod(whole *corev1.Pod, of Fields) *Pod {
 	kept := &Pod{Problem: problemOf(whole)}
+	if of.Whole {
+		kept.Whole = whole
+	}
 	kept.DeletionTimestamp = whole.DeletionTimestamp.DeepCopy()
 	if name := whole.Labels[LabelInstance]; name != "" {
 		kept.Labels = map[string]string{LabelApp: whole.Labels[LabelApp], LabelInstance: name}

@@ -16,6 +16,8 @@ type Fields struct {
 	ConfigMap   func(*corev1.ConfigMap) Sum
 	Service     func(*corev1.Service) Sum
 	StatefulSet func(*appsv1.StatefulSet) Sum
+	// Whole keeps StatefulSets and pods of the app as a whole, too.
+	Whole bool
 }
 
 // Kinds holds the kinds of children of all controllers of one manager.
@@ -23,6 +25,7 @@ type Kinds struct {
 	configMap   func(*corev1.ConfigMap) *ConfigMap
 	service     func(*corev1.Service) *Service
 	statefulSet func(*appsv1.StatefulSet) *StatefulSet
+	pod         func(*corev1.Pod) *Pod
 }
 
 // KindsOf returns the kinds of children for controllers with the given fields. The label [LabelApp] of
@@ -40,8 +43,9 @@ func KindsOf(fields ...Fields) *Kinds {
 			return &Service{childOf(whole, sumOf(whole, known[whole.Labels[LabelApp]].Service))}
 		},
 		statefulSet: func(whole *appsv1.StatefulSet) *StatefulSet {
-			return keepStatefulSet(whole, sumOf(whole, known[whole.Labels[LabelApp]].StatefulSet))
+			return keepStatefulSet(whole, known[whole.Labels[LabelApp]])
 		},
+		pod: func(whole *corev1.Pod) *Pod { return keepPod(whole, known[whole.Labels[LabelApp]]) },
 	}
 }
 
@@ -74,7 +78,14 @@ func (k *Kinds) StatefulSetOf(whole *appsv1.StatefulSet) *StatefulSet { return k
 // change of a pod's problem makes a request for the owner of the StatefulSet.
 func (k *Kinds) Pods(app string) controller.Option {
 	return controller.Watches(&Pod{}, func(object streams.Object) []types.NamespacedName { return ownerOfPod(object, app) },
-		controller.Project(keepPod), controller.LabelSelector(Selector), controller.When(problemChanges), controller.OnDemand())
+		controller.Project(k.pod), controller.LabelSelector(Selector), controller.When(problemChanges), controller.OnDemand())
+}
+
+// WholePods returns the option of a controller that watches the pods of its StatefulSets on demand, and gets a
+// request for the owner of the StatefulSet with each change.
+func (k *Kinds) WholePods(app string) controller.Option {
+	return controller.Watches(&Pod{}, func(object streams.Object) []types.NamespacedName { return ownerOfPod(object, app) },
+		controller.Project(k.pod), controller.LabelSelector(Selector), controller.OnDemand())
 }
 
 // ownerOfPod returns the name of the object of an app whose server a pod is.

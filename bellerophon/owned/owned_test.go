@@ -40,7 +40,7 @@ func TestTheLabelOfAChildSelectsTheFieldsOfItsController(t *testing.T) {
 }
 
 func TestAPodConcernsTheOwnerOfItsAppOnly(t *testing.T) {
-	pod := keepPod(&corev1.Pod{ObjectMeta: labelled("one", "pegasus")})
+	pod := keepPod(&corev1.Pod{ObjectMeta: labelled("one", "pegasus")}, Fields{})
 	pod.Namespace = "default"
 	if got, want := ownerOfPod(pod, "one"), []types.NamespacedName{{Namespace: "default", Name: "pegasus"}}; !slices.Equal(got, want) {
 		t.Errorf("the owner is %v, want %v", got, want)
@@ -48,7 +48,7 @@ func TestAPodConcernsTheOwnerOfItsAppOnly(t *testing.T) {
 	if got := ownerOfPod(pod, "two"); got != nil {
 		t.Errorf("for another app the owner is %v", got)
 	}
-	if got := ownerOfPod(keepPod(&corev1.Pod{}), "one"); got != nil {
+	if got := ownerOfPod(keepPod(&corev1.Pod{}, Fields{}), "one"); got != nil {
 		t.Errorf("a pod without labels has the owner %v", got)
 	}
 }

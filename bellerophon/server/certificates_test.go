@@ -19,7 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/server/api"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
 )
 
@@ -94,7 +95,7 @@ func secureWorld(t *testing.T, files Files) *world {
 		t.Fatal(err)
 	}
 	w.client.Close()
-	w.client = api.NewClient(secure.client(), election)
+	w.client = client.New(secure.client(), election)
 	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	for i, address := range addresses {
 		p := &process{options: Options{
@@ -115,7 +116,7 @@ func TestMembersWithTLSNeedACertificateOfTheirAuthority(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := api.NewClient(secure.client(), election)
+		client := client.New(secure.client(), election)
 		defer client.Close()
 		_, err = client.Status(t.Context(), w.members[0].options.Address)
 		return err

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/server/api"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
 )
 
@@ -19,7 +20,7 @@ import (
 // cannot ask all of the others. The others join.
 type former struct {
 	member  *member.Member
-	client  *api.Client
+	client  *client.Client
 	options Options
 }
 
@@ -50,7 +51,7 @@ func (f *former) form(ctx context.Context) error {
 
 // step makes the next step towards a cluster. It returns nil when nothing is left to do.
 func (f *former) step(ctx context.Context) error {
-	if own := f.member.Status(); own.Role == member.Leader || own.Role == member.Follower {
+	if own := f.member.Status(); own.Role == client.Leader || own.Role == client.Follower {
 		return nil
 	}
 	var silent []string
@@ -86,7 +87,7 @@ func (f *former) step(ctx context.Context) error {
 // join joins the cluster of a peer, and votes once this member has caught up.
 func (f *former) join(ctx context.Context, peer string) error {
 	own := f.member.Status()
-	joining := member.Server{ID: own.ID, Address: own.Address, Voter: own.Role == member.Learner && own.Ready}
+	joining := client.Server{ID: own.ID, Address: own.Address, Voter: own.Role == client.Learner && own.Ready}
 	ctx, cancel := context.WithTimeout(ctx, 10*f.options.Election)
 	defer cancel()
 	if err := f.client.Join(ctx, peer, joining); err != nil {
@@ -98,7 +99,7 @@ func (f *former) join(ctx context.Context, peer string) error {
 	return nil
 }
 
-func (f *former) ask(ctx context.Context, peer string) (member.Status, error) {
+func (f *former) ask(ctx context.Context, peer string) (client.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.options.Election)
 	defer cancel()
 	return f.client.Status(ctx, peer)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -48,18 +50,18 @@ func (m *measures) handler() http.Handler {
 func (m *measures) add(of *member.Member) {
 	for name, gauge := range map[string]struct {
 		help  string
-		value func(member.Status) float64
+		value func(client.Status) float64
 	}{
-		"bellerophon_server_is_leader":       {"1 if this member is the leader.", func(s member.Status) float64 { return truth(s.Role == member.Leader) }},
-		"bellerophon_server_has_leader":      {"1 if this member knows a leader.", func(s member.Status) float64 { return truth(s.Leader != nil) }},
-		"bellerophon_server_is_ready":        {"1 if this member is ready.", func(s member.Status) float64 { return truth(s.Ready) }},
-		"bellerophon_server_term":            {"Term of the election.", func(s member.Status) float64 { return float64(s.Term) }},
-		"bellerophon_server_committed_index": {"Newest index of the log that is committed, as far as this member knows.", func(s member.Status) float64 { return float64(s.Committed) }},
-		"bellerophon_server_applied_index":   {"Newest index of the log that is applied.", func(s member.Status) float64 { return float64(s.Applied) }},
-		"bellerophon_server_members":         {"Members of the cluster.", func(s member.Status) float64 { return float64(len(s.Members)) }},
-		"bellerophon_server_keys":            {"Keys in the store.", func(s member.Status) float64 { return float64(s.Keys) }},
-		"bellerophon_server_bytes":           {"Bytes of the keys and values in the store.", func(s member.Status) float64 { return float64(s.Bytes) }},
-		"bellerophon_server_revision":        {"Revision of the store.", func(s member.Status) float64 { return float64(s.Revision) }},
+		"bellerophon_server_is_leader":       {"1 if this member is the leader.", func(s client.Status) float64 { return truth(s.Role == client.Leader) }},
+		"bellerophon_server_has_leader":      {"1 if this member knows a leader.", func(s client.Status) float64 { return truth(s.Leader != nil) }},
+		"bellerophon_server_is_ready":        {"1 if this member is ready.", func(s client.Status) float64 { return truth(s.Ready) }},
+		"bellerophon_server_term":            {"Term of the election.", func(s client.Status) float64 { return float64(s.Term) }},
+		"bellerophon_server_committed_index": {"Newest index of the log that is committed, as far as this member knows.", func(s client.Status) float64 { return float64(s.Committed) }},
+		"bellerophon_server_applied_index":   {"Newest index of the log that is applied.", func(s client.Status) float64 { return float64(s.Applied) }},
+		"bellerophon_server_members":         {"Members of the cluster.", func(s client.Status) float64 { return float64(len(s.Members)) }},
+		"bellerophon_server_keys":            {"Keys in the store.", func(s client.Status) float64 { return float64(s.Keys) }},
+		"bellerophon_server_bytes":           {"Bytes of the keys and values in the store.", func(s client.Status) float64 { return float64(s.Bytes) }},
+		"bellerophon_server_revision":        {"Revision of the store.", func(s client.Status) float64 { return float64(s.Revision) }},
 	} {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: gauge.help}, func() float64 { return gauge.value(of.Status()) }))
 	}

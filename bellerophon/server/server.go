@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/api"
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -36,6 +38,8 @@ type Options struct {
 	// Quota is how many bytes the keys and values may have together. The default is 256 MiB.
 	Quota int64
 	Log   *slog.Logger
+	// Connect connects to other members, at host:port. The default connects by TCP.
+	Connect client.Dialer
 }
 
 // endWithin bounds how long the end of a member waits for requests in flight.
@@ -57,22 +61,25 @@ func Run(ctx context.Context, options Options) (err error) {
 		return fmt.Errorf("listening for requests: %w", err)
 	}
 	options.Address = cmp.Or(options.Address, listener.Addr().String())
-	client := api.NewClient(secure.client(), options.Election)
-	defer client.Close()
+	peers := client.New(secure.client(), options.Election)
+	if options.Connect != nil {
+		peers = client.NewOver(secure.client(), options.Connect)
+	}
+	defer peers.Close()
 	measured := newMeasures()
 	opened, err := member.Open(member.Options{
 		Name: options.Name, Address: options.Address, Dir: options.Dir, Election: options.Election, Log: options.Log,
-		Dial: client.Dial, Ask: client.Progress, Synced: measured.synced,
+		Dial: peers.Dial, Ask: peers.Progress, Synced: measured.synced,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	measured.add(opened)
-	return serve(ctx, options, secure, listener, client, opened, measured)
+	return serve(ctx, options, secure, listener, peers, opened, measured)
 }
 
 // serve runs the parts of a member, and ends them in an order in which none of them misses another.
-func serve(ctx context.Context, options Options, secure *certificates, listener net.Listener, client *api.Client, opened *member.Member, measured *measures) error {
+func serve(ctx context.Context, options Options, secure *certificates, listener net.Listener, peers *client.Client, opened *member.Member, measured *measures) error {
 	// The member outlives the requests that it answers.
 	group := lifecycle.New(context.WithoutCancel(ctx))
 	running, leave := context.WithCancel(group.Context())
@@ -83,7 +90,7 @@ func serve(ctx context.Context, options Options, secure *certificates, listener 
 	defer end()
 	serving := &http.Server{
 		Handler: api.New(ending, api.Options{
-			Member: opened, Client: client, Log: options.Log, Quota: options.Quota, Metrics: measured.handler(),
+			Member: opened, Client: peers, Log: options.Log, Quota: options.Quota, Metrics: measured.handler(),
 			Authenticated: secure != nil, Count: measured.count,
 		}),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(options.Log.Handler(), slog.LevelDebug),
@@ -100,7 +107,7 @@ func serve(ctx context.Context, options Options, secure *certificates, listener 
 	})
 	if len(options.Peers) > 0 {
 		group.Go("forming a cluster", func(context.Context) error {
-			return (&former{member: opened, client: client, options: options}).form(ending)
+			return (&former{member: opened, client: peers, options: options}).form(ending)
 		})
 	}
 	options.Log.Info("the member serves", "id", opened.ID(), "address", options.Address)

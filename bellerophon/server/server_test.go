@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 )
 
 func TestPeersFormOneClusterAndAnyMemberAnswers(t *testing.T) {
@@ -117,20 +117,20 @@ func TestMembersJoinAndLeaveOnRequest(t *testing.T) {
 
 	second := w.add("second")
 	status := w.answers(second)
-	if status.Role != member.Waiting || status.Cluster != "" {
+	if status.Role != client.Waiting || status.Cluster != "" {
 		t.Fatalf("a new member is %+v", status)
 	}
 	w.must(first, "PUT", "/v1/members/"+status.ID, fmt.Sprintf(`{"address":%q,"voter":false}`, status.Address), 200)
 	w.ready(first, second)
 	status, err := w.status(second)
-	if err != nil || status.Role != member.Learner {
+	if err != nil || status.Role != client.Learner {
 		t.Fatalf("a member that does not vote is %+v, %v", status, err)
 	}
 	w.must(second, "PUT", "/v1/cluster", `{"name":"two"}`, http.StatusConflict)
 	// Asked at the member that does not lead.
 	w.must(second, "PUT", "/v1/members/"+status.ID, fmt.Sprintf(`{"address":%q,"voter":true}`, status.Address), 200)
 	w.eventually("the second votes", func() error {
-		if status, err := w.status(second); err != nil || status.Role != member.Follower {
+		if status, err := w.status(second); err != nil || status.Role != client.Follower {
 			return fmt.Errorf("%+v, %w", status, err)
 		}
 		return nil

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/server/api"
-	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
@@ -29,7 +29,7 @@ type world struct {
 	t       *testing.T
 	dir     string
 	peers   bool
-	client  *api.Client
+	client  *client.Client
 	members []*process
 	waiting *lifecycle.Group
 }
@@ -45,7 +45,7 @@ type process struct {
 // newWorld starts n members. With peers they form a cluster by themselves.
 func newWorld(t *testing.T, n int, peers bool) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), peers: peers, client: api.NewClient(nil, election), waiting: lifecycle.New(context.Background())}
+	w := &world{t: t, dir: t.TempDir(), peers: peers, client: client.New(nil, election), waiting: lifecycle.New(context.Background())}
 	t.Cleanup(w.close)
 	var addresses []string
 	for range n {
@@ -85,9 +85,15 @@ func (w *world) add(name string) *process {
 	return p
 }
 
+// encodable hides the options that have no JSON.
+type encodable struct {
+	Options
+	Log, Connect *struct{}
+}
+
 func (w *world) start(p *process) {
 	w.t.Helper()
-	text, err := json.Marshal(p.options)
+	text, err := json.Marshal(encodable{p.options, nil, nil})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -165,14 +171,14 @@ func (w *world) eventually(what string, holds func() error) {
 	}
 }
 
-func (w *world) status(p *process) (member.Status, error) {
+func (w *world) status(p *process) (client.Status, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 	defer cancel()
 	return w.client.Status(ctx, p.options.Address)
 }
 
 // answers waits until a member answers, and returns its status.
-func (w *world) answers(p *process) (status member.Status) {
+func (w *world) answers(p *process) (status client.Status) {
 	w.t.Helper()
 	w.eventually(p.options.Name+" answers", func() (err error) {
 		status, err = w.status(p)
@@ -201,7 +207,7 @@ func (w *world) ready(members ...*process) (leader *process) {
 			if cluster != status.Cluster {
 				w.t.Fatalf("there are two clusters: %s and %s", cluster, status.Cluster)
 			}
-			if status.Role == member.Leader {
+			if status.Role == client.Leader {
 				leader = p
 			}
 		}

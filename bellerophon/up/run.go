@@ -198,7 +198,7 @@ func (r *run) newManager(account *rest.Config, namespaces []string) (*controller
 			r.report.Metrics = "http://" + address.String() + "/metrics"
 			r.screen.Println(r.tick() + " the operator runs as its own ServiceAccount; metrics: " + r.report.Metrics)
 		},
-	})
+	}, operator.Kinds{})
 }
 
 // cleanup calls remove with a context of its own, because ctx may have ended.

@@ -95,7 +95,7 @@ func (w *world) start(ctx context.Context) error {
 	manager, err := operator.New(w.account, controller.Options{
 		Logger:   w.log,
 		OnResult: recorder.result,
-	})
+	}, operator.Kinds{})
 	if err != nil {
 		return fmt.Errorf("start the operator: %w", err)
 	}

@@ -10,9 +10,12 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"reflect"
 	"strconv"
+	"time"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/store"
 )
 
@@ -36,8 +39,49 @@ func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, struct{}{})
 }
 
-func (a *API) status(w http.ResponseWriter, _ *http.Request) {
+func (a *API) status(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("watch") == "true" {
+		a.follow(w, r)
+		return
+	}
 	answer(w, http.StatusOK, a.member.Status())
+}
+
+// lookEvery is how often a followed status is looked at. Raft reports changes of the leadership, but none of the
+// members, to followers.
+const lookEvery = 250 * time.Millisecond
+
+// follow sends the status as a line of JSON, at once and when it changes. Changes of its counters alone are sent
+// once in each silence.
+func (a *API) follow(w http.ResponseWriter, r *http.Request) {
+	ctx, stop := merge(r.Context(), a.ending)
+	defer stop()
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "application/jsonl")
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	var sent time.Time
+	var last client.Status
+	for {
+		changed, status := a.member.Changed(), a.member.Status()
+		plain := status
+		plain.Committed, plain.Applied, plain.Revision, plain.Keys, plain.Bytes = 0, 0, 0, 0, 0
+		if !reflect.DeepEqual(plain, last) || time.Since(sent) > silence {
+			if err := json.NewEncoder(w).Encode(status); err != nil {
+				return
+			}
+			if err := out.Flush(); err != nil {
+				return
+			}
+			last, sent = plain, time.Now()
+		}
+		select {
+		case <-changed:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (a *API) progress(w http.ResponseWriter, _ *http.Request) {
@@ -69,9 +113,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) (content, bool) {
 
 // bootstrap makes a cluster of this member alone. It is never forwarded.
 func (a *API) bootstrap(w http.ResponseWriter, r *http.Request) {
-	var wanted struct {
-		Name string `json:"name"`
-	}
+	var wanted client.ClusterBody
 	if _, ok := read(w, r, &wanted); !ok {
 		return
 	}
@@ -87,20 +129,14 @@ type done struct {
 	Done bool `json:"done"`
 }
 
-// joinBody is the body of a request to join.
-type joinBody struct {
-	Address string `json:"address"`
-	Voter   bool   `json:"voter"`
-}
-
 func (a *API) join(w http.ResponseWriter, r *http.Request) {
-	var wanted joinBody
+	var wanted client.JoinBody
 	body, ok := read(w, r, &wanted)
 	if !ok {
 		return
 	}
 	a.onLeader(w, r, body, func(ctx context.Context) (any, error) {
-		return done{true}, a.member.Join(ctx, member.Server{ID: r.PathValue("id"), Address: wanted.Address, Voter: wanted.Voter})
+		return done{true}, a.member.Join(ctx, client.Server{ID: r.PathValue("id"), Address: wanted.Address, Voter: wanted.Voter})
 	})
 }
 
@@ -116,14 +152,12 @@ func (a *API) leave(w http.ResponseWriter, r *http.Request) {
 		if err := a.member.Transfer(ctx, ""); err != nil {
 			return nil, err
 		}
-		return nil, member.ErrNotLeader // So the request goes to the next leader.
+		return nil, client.ErrNotLeader // So the request goes to the next leader.
 	})
 }
 
 func (a *API) transfer(w http.ResponseWriter, r *http.Request) {
-	var wanted struct {
-		ID string `json:"id"` // empty for any
-	}
+	var wanted client.LeaderBody
 	body, ok := read(w, r, &wanted)
 	if !ok {
 		return

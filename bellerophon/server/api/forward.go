@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 )
 
 // forwarded marks a request that a member has forwarded. It is not forwarded again.
@@ -24,7 +24,7 @@ func (a *API) onLeader(w http.ResponseWriter, r *http.Request, body content, loc
 	defer cancel()
 	for {
 		changed := a.member.Changed()
-		reason := fmt.Errorf("%w, and there is no leader", member.ErrNotLeader)
+		reason := fmt.Errorf("%w, and there is no leader", client.ErrNotLeader)
 		switch host := a.member.LeaderHost(); {
 		case a.member.Leads():
 			done, err := local(ctx)
@@ -32,20 +32,20 @@ func (a *API) onLeader(w http.ResponseWriter, r *http.Request, body content, loc
 				answer(w, http.StatusOK, done)
 				return
 			}
-			if !errors.Is(err, member.ErrNotLeader) {
+			if !errors.Is(err, client.ErrNotLeader) {
 				fail(w, err)
 				return
 			}
 			reason = err
 		case r.Header.Get(forwarded) != "":
-			fail(w, member.ErrNotLeader) // The member that forwarded it knows better when to try again.
+			fail(w, client.ErrNotLeader) // The member that forwarded it knows better when to try again.
 			return
 		case host != "":
 			err := a.forward(ctx, w, r, host, body)
 			if err == nil {
 				return
 			}
-			if !errors.Is(err, member.ErrNotLeader) {
+			if !errors.Is(err, client.ErrNotLeader) {
 				fail(w, err)
 				return
 			}
@@ -59,13 +59,13 @@ func (a *API) onLeader(w http.ResponseWriter, r *http.Request, body content, loc
 }
 
 // forward sends a request to the leader and copies its answer. It has answered unless it returns an error,
-// which wraps [member.ErrNotLeader] if nothing was changed.
+// which wraps [client.ErrNotLeader] if nothing was changed.
 func (a *API) forward(ctx context.Context, w http.ResponseWriter, r *http.Request, host string, body content) error {
 	sent, err := body()
 	if err != nil {
 		return fmt.Errorf("reading the request: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, r.Method, a.Client.url(host, r.URL.EscapedPath()), sent)
+	request, err := http.NewRequestWithContext(ctx, r.Method, a.Client.URL(host, r.URL.EscapedPath()), sent)
 	if err != nil {
 		return errors.Join(err, sent.Close())
 	}
@@ -73,13 +73,13 @@ func (a *API) forward(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	request.Header = r.Header.Clone()
 	request.Header.Set(forwarded, "true")
 	request.Header.Del("Connection")
-	response, err := a.Client.do(request)
+	response, err := a.Client.Do(request)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode == http.StatusServiceUnavailable {
-		return fmt.Errorf("%w: %s answered %s", member.ErrNotLeader, host, response.Status)
+		return fmt.Errorf("%w: %s answered %s", client.ErrNotLeader, host, response.Status)
 	}
 	for name, values := range response.Header {
 		w.Header()[name] = values

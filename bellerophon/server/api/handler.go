@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/store"
 )
@@ -17,7 +19,7 @@ import (
 type Options struct {
 	Member *member.Member
 	// Client sends requests to other members.
-	Client *Client
+	Client *client.Client
 	Log    *slog.Logger
 	// Patience is how long a request waits for a leader: 0 or more. The default is 5s.
 	Patience time.Duration
@@ -61,28 +63,24 @@ func New(ctx context.Context, options Options) *API {
 	a.mux.HandleFunc("GET /readyz", a.ready)
 	a.mux.Handle("GET /metrics", options.Metrics)
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET /v1/keys":                a.list,
-		watchPattern:                  a.watch,
-		"GET /v1/status":              a.status,
-		"GET " + progressPath:         a.progress,
-		"PUT /v1/cluster":             a.bootstrap,
-		"PUT " + membersPath + "{id}": a.join,
-		"DELETE /v1/members/{id}":     a.leave,
-		"PUT /v1/leader":              a.transfer,
-		"GET /v1/snapshot":            a.backup,
-		"PUT /v1/snapshot":            a.restore,
-		"GET " + member.Path:          a.member.ServeHTTP,
+		"GET /v1/keys":                       a.list,
+		watchPattern:                         a.watch,
+		"GET /v1/status":                     a.status,
+		"GET " + client.ProgressPath:         a.progress,
+		"PUT /v1/cluster":                    a.bootstrap,
+		"PUT " + client.MembersPath + "{id}": a.join,
+		"DELETE /v1/members/{id}":            a.leave,
+		"PUT /v1/leader":                     a.transfer,
+		"GET /v1/snapshot":                   a.backup,
+		"PUT /v1/snapshot":                   a.restore,
+		"GET " + member.Path:                 a.member.ServeHTTP,
 	} {
 		a.mux.Handle(pattern, a.authenticated(handle))
 	}
 	return a
 }
 
-const (
-	progressPath = "/v1/progress"
-	membersPath  = "/v1/members/"
-	watchPattern = "GET /v1/watch"
-)
+const watchPattern = "GET /v1/watch"
 
 // ServeHTTP handles a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -134,18 +132,9 @@ func (a *API) authenticated(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// failure is the body of an answer that is no success.
-type failure struct {
-	Error string `json:"error"`
-	// Changed is "no", or "unknown" if the change may have been made or may be made later.
-	Changed string `json:"changed"`
-	// Revision is the revision of the key, if that is why a change was refused.
-	Revision *uint64 `json:"revision,omitempty"`
-}
-
 // refuse answers that nothing was changed.
 func refuse(w http.ResponseWriter, code int, err error) {
-	answer(w, code, failure{Error: err.Error(), Changed: "no"})
+	answer(w, code, client.Failure{Error: err.Error(), Changed: "no"})
 }
 
 func answer(w http.ResponseWriter, code int, body any) {
@@ -163,18 +152,18 @@ func fail(w http.ResponseWriter, err error) {
 	var refused refusedError
 	switch {
 	case errors.As(err, &refused):
-		answer(w, http.StatusPreconditionFailed, failure{Error: err.Error(), Changed: "no", Revision: &refused.has})
+		answer(w, http.StatusPreconditionFailed, client.Failure{Error: err.Error(), Changed: "no", Revision: &refused.has})
 		return
-	case errors.Is(err, member.ErrUnknown):
-		answer(w, http.StatusGatewayTimeout, failure{Error: err.Error(), Changed: "unknown"})
+	case errors.Is(err, client.ErrUnknown):
+		answer(w, http.StatusGatewayTimeout, client.Failure{Error: err.Error(), Changed: "unknown"})
 		return
-	case errors.Is(err, member.ErrNotLeader), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, client.ErrNotLeader), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		code = http.StatusServiceUnavailable
 	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrDamaged):
 		code = http.StatusBadRequest
-	case errors.Is(err, member.ErrNoMember):
+	case errors.Is(err, client.ErrNoMember):
 		code = http.StatusNotFound
-	case errors.Is(err, member.ErrLastVoter), errors.Is(err, member.ErrOtherCluster):
+	case errors.Is(err, client.ErrLastVoter), errors.Is(err, client.ErrOtherCluster):
 		code = http.StatusConflict
 	case errors.Is(err, errFull):
 		code = http.StatusInsufficientStorage
@@ -193,7 +182,7 @@ func (a *API) current(ctx context.Context) error {
 	for {
 		changed := a.member.Changed()
 		err := a.member.Read(ctx)
-		if err == nil || !errors.Is(err, member.ErrNotLeader) {
+		if err == nil || !errors.Is(err, client.ErrNotLeader) {
 			return err
 		}
 		if err := wait(ctx, changed, err); err != nil {

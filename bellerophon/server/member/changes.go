@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/store"
 	"github.com/hashicorp/raft"
 )
 
 // Propose carries out a valid command, if this member is the leader. It returns when the command is on the
-// volumes of a majority and in the store of this member. The error wraps [ErrNotLeader] if nothing was done,
-// and [ErrUnknown] if the command may still happen.
+// volumes of a majority and in the store of this member. The error wraps [client.ErrNotLeader] if nothing was done,
+// and [client.ErrUnknown] if the command may still happen.
 func (m *Member) Propose(ctx context.Context, command store.Command) (store.Result, error) {
 	if m.raft.State() != raft.Leader {
-		return store.Result{}, ErrNotLeader
+		return store.Result{}, client.ErrNotLeader
 	}
 	content, err := command.Encode()
 	if err != nil {
@@ -39,7 +41,7 @@ func (m *Member) wait(ctx context.Context, future raft.Future) error {
 	case err := <-done:
 		return meaning(err)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", client.ErrUnknown, context.Cause(ctx))
 	}
 }
 
@@ -49,39 +51,33 @@ func meaning(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrEnqueueTimeout), errors.Is(err, raft.ErrLeadershipTransferInProgress):
-		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+		return fmt.Errorf("%w: %w", client.ErrNotLeader, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnknown, err)
-}
-
-// Progress is how far the leader is.
-type Progress struct {
-	Committed uint64 `json:"committed"` // an index of the log
-	Revision  uint64 `json:"revision"`  // of the store
+	return fmt.Errorf("%w: %w", client.ErrUnknown, err)
 }
 
 // Lead returns how far this member is, if it is the leader. Every change that was acknowledged before the call
-// is within that. The error wraps [ErrNotLeader].
+// is within that. The error wraps [client.ErrNotLeader].
 //
 // A majority confirms the leadership for each call, so no clock is trusted: see section 6.4 of Ongaro's thesis.
-func (m *Member) Lead() (Progress, error) {
+func (m *Member) Lead() (client.Progress, error) {
 	term := m.ledTerm.Load()
 	if term == 0 || m.raft.CurrentTerm() != term {
-		return Progress{}, ErrNotLeader
+		return client.Progress{}, client.ErrNotLeader
 	}
 	if err := m.raft.VerifyLeader().Error(); err != nil {
-		return Progress{}, fmt.Errorf("%w: %w", ErrNotLeader, err)
+		return client.Progress{}, fmt.Errorf("%w: %w", client.ErrNotLeader, err)
 	}
-	progress := Progress{Committed: m.raft.CommitIndex(), Revision: m.store.Size().Revision}
+	progress := client.Progress{Committed: m.raft.CommitIndex(), Revision: m.store.Size().Revision}
 	// Another leader may have written in between, and this one may lead again without having applied that.
 	if m.raft.CurrentTerm() != term {
-		return Progress{}, ErrNotLeader
+		return client.Progress{}, client.ErrNotLeader
 	}
 	return progress, nil
 }
 
 // Read returns when the store of this member has every change that was acknowledged before the call. A follower
-// asks its leader. The error wraps [ErrNotLeader] if there is no leader at the moment.
+// asks its leader. The error wraps [client.ErrNotLeader] if there is no leader at the moment.
 func (m *Member) Read(ctx context.Context) error {
 	answer := make(chan read, 1)
 	select {
@@ -132,19 +128,19 @@ func (m *Member) answerReads(ctx context.Context) error {
 }
 
 // ask returns how far the leader is, whichever member that is.
-func (m *Member) ask(ctx context.Context) (Progress, error) {
+func (m *Member) ask(ctx context.Context) (client.Progress, error) {
 	if m.raft.State() == raft.Leader {
 		return m.Lead()
 	}
 	host := m.LeaderHost()
 	if host == "" {
-		return Progress{}, ErrNotLeader
+		return client.Progress{}, client.ErrNotLeader
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.options.Election)
 	defer cancel()
 	progress, err := m.options.Ask(ctx, host)
 	if err != nil {
-		return Progress{}, fmt.Errorf("%w, and the leader at %s does not answer: %w", ErrNotLeader, host, err)
+		return client.Progress{}, fmt.Errorf("%w, and the leader at %s does not answer: %w", client.ErrNotLeader, host, err)
 	}
 	return progress, nil
 }

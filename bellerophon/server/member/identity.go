@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 )
 
 // identity is the part of a volume that names its member. It is written before the member takes part in a cluster.
@@ -52,7 +54,7 @@ func (i *identity) cluster() string {
 	return i.held.Cluster
 }
 
-// adopt makes the member one of a cluster, for ever. It is idempotent. The error wraps [ErrOtherCluster] if the
+// adopt makes the member one of a cluster, for ever. It is idempotent. The error wraps [client.ErrOtherCluster] if the
 // member belongs to another one.
 func (i *identity) adopt(cluster string) error {
 	i.mu.Lock()
@@ -68,7 +70,7 @@ func (i *identity) adopt(cluster string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrOtherCluster, i.held.Cluster)
+	return fmt.Errorf("%w: %s", client.ErrOtherCluster, i.held.Cluster)
 }
 
 // write replaces the file. After a crash the old or the new content is there.

@@ -12,23 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/store"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
-)
-
-// Errors that callers test.
-var (
-	// ErrNotLeader means that the member is not the leader, or not yet. Nothing was changed.
-	ErrNotLeader = errors.New("this member is not the leader")
-	// ErrUnknown means that a change may have happened, or may happen later.
-	ErrUnknown = errors.New("it is unknown whether the change was made")
-	// ErrOtherCluster means that the member belongs to another cluster.
-	ErrOtherCluster = errors.New("the member belongs to another cluster")
-	// ErrNoMember means that the cluster has no such member.
-	ErrNoMember = errors.New("no such member")
 )
 
 const (
@@ -43,10 +33,10 @@ type Options struct {
 	// Election is how long a follower waits for its leader before it becomes a candidate: 50ms to 1m. The
 	// default is 1s. A leader without a majority steps down after half of it.
 	Election time.Duration
-	Dial     Dialer
+	Dial     client.Dialer
 	Log      *slog.Logger
 	// Ask asks the leader, at host:port, how far it is: see [Member.Lead].
-	Ask func(ctx context.Context, host string) (Progress, error)
+	Ask func(ctx context.Context, host string) (client.Progress, error)
 	// Synced gets how long each write to the log took until it was on the volume. It may be nil.
 	Synced func(time.Duration)
 }
@@ -177,10 +167,20 @@ func (m *Member) close() error {
 func (m *Member) lead(ctx context.Context, observed <-chan raft.Observation) error {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
+	var lost time.Time // when the leader was lost; zero while there is one
 	for {
 		select {
 		case <-observed:
-			m.caughtUp.Store(false)
+			switch now := time.Now(); {
+			case m.LeaderHost() == "" && lost.IsZero():
+				lost = now
+			case m.LeaderHost() != "" && !lost.IsZero():
+				// A member that was caught up before a short election is caught up after it.
+				if now.Sub(lost) > 5*m.options.Election {
+					m.caughtUp.Store(false)
+				}
+				lost = time.Time{}
+			}
 		case <-retry.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -223,6 +223,7 @@ func (m *Member) settleLeader() bool {
 		return false
 	}
 	m.ledTerm.Store(term)
+	m.caughtUp.Store(true)
 	m.log.Info("this member leads", "term", term)
 	return true
 }

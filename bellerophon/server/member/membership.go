@@ -6,19 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/store"
 	"github.com/hashicorp/raft"
 )
 
-// Server is a member as the cluster's configuration has it.
-type Server struct {
-	ID      string `json:"id"`
-	Address string `json:"address"` // host:port
-	Voter   bool   `json:"voter"`
-}
-
 // Bootstrap makes a cluster of this member alone, with a name that no other cluster has. It is idempotent. The error wraps
-// [ErrOtherCluster] if the member already belongs to another cluster, also if it joined that.
+// [client.ErrOtherCluster] if the member already belongs to another cluster, also if it joined that.
 func (m *Member) Bootstrap(cluster string) error {
 	if cluster == "" {
 		return errors.New("the name of the cluster is empty; give one that no other cluster has, such as a UID")
@@ -39,8 +34,8 @@ func (m *Member) Bootstrap(cluster string) error {
 
 // Join adds a member to the cluster, or changes whether it votes. A new member should vote only when it has
 // caught up: until then it would count for the majority and could not be part of it. The error wraps
-// [ErrNotLeader] if nothing was done, and [ErrUnknown] if the change may still happen.
-func (m *Member) Join(ctx context.Context, joining Server) error {
+// [client.ErrNotLeader] if nothing was done, and [client.ErrUnknown] if the change may still happen.
+func (m *Member) Join(ctx context.Context, joining client.Server) error {
 	if joining.ID == "" || joining.Address == "" {
 		return errors.New("joining a member: its id or its address is empty; a member says both in its status")
 	}
@@ -82,21 +77,18 @@ func (m *Member) Leave(ctx context.Context, id string) error {
 	return m.wait(ctx, m.raft.RemoveServer(raft.ServerID(id), index, m.options.Election))
 }
 
-// ErrLastVoter means that a cluster would be left without a member that votes.
-var ErrLastVoter = errors.New("it is the last member that votes")
-
 func (m *Member) keepsVoters(held []raft.Server, without raft.ServerID) error {
 	if slices.ContainsFunc(held, func(s raft.Server) bool { return s.ID != without && s.Suffrage == raft.Voter }) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s; let another one join first", ErrLastVoter, without)
+	return fmt.Errorf("%w: %s; let another one join first", client.ErrLastVoter, without)
 }
 
 // configuration returns the newest members, and the index by which a change of them is refused if they have
 // changed in between.
 func (m *Member) configuration() ([]raft.Server, uint64, error) {
 	if m.raft.State() != raft.Leader {
-		return nil, 0, ErrNotLeader
+		return nil, 0, client.ErrNotLeader
 	}
 	future := m.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
@@ -106,7 +98,7 @@ func (m *Member) configuration() ([]raft.Server, uint64, error) {
 }
 
 // Transfer hands the leadership to a member, or to the one that is furthest if id is empty. It returns when
-// this member does not lead any more. The error wraps [ErrNotLeader], [ErrNoMember] or [ErrLastVoter], or says why
+// this member does not lead any more. The error wraps [client.ErrNotLeader], [client.ErrNoMember] or [client.ErrLastVoter], or says why
 // it failed; this member leads then.
 func (m *Member) Transfer(ctx context.Context, id string) error {
 	held, _, err := m.configuration()
@@ -123,7 +115,7 @@ func (m *Member) Transfer(ctx context.Context, id string) error {
 	if id != "" {
 		at := slices.IndexFunc(held, func(s raft.Server) bool { return s.ID == raft.ServerID(id) && s.Suffrage == raft.Voter })
 		if at < 0 {
-			return fmt.Errorf("%w that votes: %s", ErrNoMember, id)
+			return fmt.Errorf("%w that votes: %s", client.ErrNoMember, id)
 		}
 		future = func() raft.Future { return m.raft.LeadershipTransferToServer(held[at].ID, held[at].Address) }
 	}
@@ -137,7 +129,7 @@ func (m *Member) Transfer(ctx context.Context, id string) error {
 // waits until ctx ends at most.
 func (m *Member) HandOver(ctx context.Context) {
 	err := m.Transfer(ctx, "")
-	if err != nil && !errors.Is(err, ErrNotLeader) && !errors.Is(err, ErrLastVoter) {
+	if err != nil && !errors.Is(err, client.ErrNotLeader) && !errors.Is(err, client.ErrLastVoter) {
 		m.log.Info("no other member took the leadership before the end", "reason", err)
 	}
 }
@@ -163,6 +155,6 @@ func (m *Member) Restore(ctx context.Context, from *store.Snapshot) error {
 	case err := <-done:
 		return meaning(err)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", client.ErrUnknown, context.Cause(ctx))
 	}
 }

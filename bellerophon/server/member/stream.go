@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -24,13 +26,10 @@ const (
 	memberHeader  = "Bellerophon-Member"
 )
 
-// Dialer connects to the address of a member, with TLS if members use it.
-type Dialer func(ctx context.Context, address string) (net.Conn, error)
-
 // stream carries the connections of raft. It implements raft.StreamLayer.
 type stream struct {
 	identity *identity
-	dial     Dialer
+	dial     client.Dialer
 	address  raft.ServerAddress
 	accepted chan net.Conn
 
@@ -39,7 +38,7 @@ type stream struct {
 	closed chan struct{}
 }
 
-func newStream(i *identity, address raft.ServerAddress, dial Dialer) *stream {
+func newStream(i *identity, address raft.ServerAddress, dial client.Dialer) *stream {
 	return &stream{
 		identity: i, dial: dial, address: address,
 		accepted: make(chan net.Conn), open: map[*tracked]bool{}, closed: make(chan struct{}),

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/settings"
+
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/server"
 	"github.com/spf13/cobra"
@@ -64,6 +66,15 @@ the operator makes it a cluster, or lets it join one. docs/server.md has the req
 	flags.StringVar(&quota, "quota", "256Mi", "how many bytes the keys and values may have together")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")
+	for _, name := range settings.Names {
+		if value := os.Getenv(settings.Variable(name)); value != "" {
+			if err := flags.Set(name, value); err != nil {
+				command.RunE = func(*cobra.Command, []string) error {
+					return fmt.Errorf("%s is %q: %w", settings.Variable(name), value, err)
+				}
+			}
+		}
+	}
 	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logging.Levels, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(logging.Formats, cobra.ShellCompDirectiveNoFileComp))
 	return command

@@ -1,0 +1,173 @@
+package hero
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"sync"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/streams"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// applied remembers which desired state each child got, and the version of the child afterwards. A child is applied again
+// when either has changed, so another client's change is undone. Its methods may be called from any goroutine.
+type applied struct {
+	seed maphash.Seed
+	mu   sync.Mutex
+	of   map[childKey]childState
+}
+
+type childKey struct {
+	kind string
+	name types.NamespacedName
+}
+
+type childState struct {
+	uid     types.UID
+	version string // the generation, or the resource version of a kind without one
+	desired uint64
+}
+
+func newApplied() *applied { return &applied{seed: maphash.MakeSeed(), of: map[childKey]childState{}} }
+
+func (a *applied) is(key childKey, state childState) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.of[key] == state
+}
+
+func (a *applied) set(key childKey, state childState) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.of[key] = state
+}
+
+// gone forgets the children of a hero.
+func (a *applied) gone(hero types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key := range a.of {
+		if key.name == hero || key.name == (types.NamespacedName{Namespace: hero.Namespace, Name: hero.Name + "-members"}) {
+			delete(a.of, key)
+		}
+	}
+}
+
+func versionOf(object metav1.Object) string {
+	if generation := object.GetGeneration(); generation > 0 {
+		return fmt.Sprint(generation)
+	}
+	return object.GetResourceVersion()
+}
+
+// keep brings a child to its desired state. held is the child in the cache, and whole the desired one.
+func keep[H, W streams.Object](ctx context.Context, r *reconciler, hero *v1.Bellerophon, kind string, whole W) error {
+	content, err := json.Marshal(whole)
+	if err != nil {
+		return fmt.Errorf("applying %s %s: %w", kind, whole.GetName(), err)
+	}
+	key := childKey{kind, types.NamespacedName{Namespace: whole.GetNamespace(), Name: whole.GetName()}}
+	state := childState{desired: maphash.Bytes(r.applied.seed, content)}
+	held, err := controller.Get[H](ctx, r.client, key.name)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	case !metav1.IsControlledBy(held, hero) && metav1.GetControllerOfNoCopy(held) != nil:
+		return problem{"NameConflict", fmt.Sprintf("%s %s %v", kind, key.name.Name, errNameTaken)}
+	default:
+		state.uid, state.version = held.GetUID(), versionOf(held)
+		if r.applied.is(key, state) {
+			return nil
+		}
+	}
+	written, err := controller.Apply[W](ctx, r.client, controller.ApplyConfigurationOf(whole), controller.Force(), controller.Adopt())
+	if err != nil {
+		return fmt.Errorf("applying %s %s: %w", kind, key.name.Name, err)
+	}
+	state.uid, state.version = written.GetUID(), versionOf(written)
+	r.applied.set(key, state)
+	return nil
+}
+
+// keepChildren keeps all children. The number of pods stays as it is: shrink and grow change it.
+func (r *reconciler) keepChildren(ctx context.Context, v *view) error {
+	if err := keep[*owned.ConfigMap](ctx, r, v.hero, "ConfigMap", configOf(v.hero)); err != nil {
+		return err
+	}
+	if err := keep[*owned.Service](ctx, r, v.hero, "Service", membersServiceOf(v.hero)); err != nil {
+		return err
+	}
+	if err := keep[*owned.Service](ctx, r, v.hero, "Service", serviceOf(v.hero)); err != nil {
+		return err
+	}
+	if err := keep[*policyv1.PodDisruptionBudget](ctx, r, v.hero, "PodDisruptionBudget", budgetOf(v.hero)); err != nil {
+		return err
+	}
+	replicas := v.replicas()
+	if replicas == 0 {
+		replicas = replicasOf(v.hero)
+	}
+	if err := r.growVolumes(ctx, v); err != nil {
+		return err
+	}
+	if err := r.keepSet(ctx, v, replicas); err != nil {
+		return err
+	}
+	// The view is of the time before that write.
+	written, err := controller.Get[*owned.StatefulSet](ctx, r.client, nameOf(v.hero))
+	if err != nil || v.set == nil || written.Generation != v.set.Generation {
+		return waiting("the StatefulSet changes")
+	}
+	return nil
+}
+
+func (r *reconciler) keepSet(ctx context.Context, v *view, replicas int32) error {
+	return keep[*owned.StatefulSet](ctx, r, v.hero, "StatefulSet", setOf(v.hero, replicas))
+}
+
+// growVolumes makes the volumes as large as the hero asks for. A StatefulSet cannot change its claims, so it is
+// replaced; its pods stay and belong to the next one.
+func (r *reconciler) growVolumes(ctx context.Context, v *view) error {
+	if v.set == nil || len(v.set.Spec.VolumeClaimTemplates) == 0 {
+		return nil
+	}
+	want := v.hero.Spec.Storage.Size
+	has := v.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage]
+	if has.Cmp(want) >= 0 {
+		return nil
+	}
+	for ordinal := range v.replicas() {
+		name := types.NamespacedName{Namespace: v.hero.Namespace, Name: volumeData + "-" + podName(v.hero, ordinal)}
+		claim, err := controller.GetLive[*corev1.PersistentVolumeClaim](ctx, r.client, name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading the volume claim %s: %w", name.Name, err)
+		}
+		if size := claim.Spec.Resources.Requests[corev1.ResourceStorage]; size.Cmp(want) >= 0 {
+			continue
+		}
+		larger := claim.DeepCopy()
+		larger.Spec.Resources.Requests[corev1.ResourceStorage] = want
+		if _, err := controller.Patch(ctx, r.client, larger, controller.MergeFrom(claim)); err != nil {
+			return problem{"VolumeNotGrown", fmt.Sprintf("the volume claim %s cannot grow to %s: %v", name.Name, want.String(), err)}
+		}
+	}
+	old := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: v.set.Namespace, Name: v.set.Name, UID: v.set.UID, ResourceVersion: v.set.ResourceVersion}}
+	if err := controller.Delete(ctx, r.client, old, controller.IfUnchanged(), controller.Propagation(metav1.DeletePropagationOrphan)); controller.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("replacing the StatefulSet for larger volumes: %w", err)
+	}
+	return waiting("the StatefulSet is replaced, because its volumes grow")
+}

@@ -1,0 +1,270 @@
+package hero
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+// kubelet runs a real member for each pod of the simulated node. The member's volume belongs to the pod's claim, and its
+// process is started again when it ends.
+type kubelet struct {
+	t         *testing.T
+	core      kubernetes.Interface
+	namespace string
+	dir       string
+	group     *lifecycle.Group
+
+	mu    sync.Mutex
+	pods  map[types.UID]*containerOf
+	least int // the smallest number of pods since mark
+}
+
+// mark begins to count the pods that run.
+func (k *kubelet) mark() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.least = len(k.pods)
+}
+
+// fewest returns the smallest number of pods that ran since mark.
+func (k *kubelet) fewest() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.least
+}
+
+// containerOf is the process of a pod.
+type containerOf struct {
+	pod    string
+	listen string
+	stop   context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex
+	command *exec.Cmd
+}
+
+func newKubelet(t *testing.T, core kubernetes.Interface, namespace string) *kubelet {
+	t.Helper()
+	k := &kubelet{t: t, core: core, namespace: namespace, dir: t.TempDir(), group: lifecycle.New(context.Background()), pods: map[types.UID]*containerOf{}}
+	k.group.Go("kubelet", k.run)
+	t.Cleanup(func() {
+		k.group.Stop()
+		if err := k.group.Wait(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			logs, _ := filepath.Glob(filepath.Join(k.dir, "*.log"))
+			for _, log := range logs {
+				content, _ := os.ReadFile(log)
+				t.Logf("%s:\n%s", filepath.Base(log), content[max(0, len(content)-3000):])
+			}
+		}
+	})
+	return k
+}
+
+// run follows the pods of heroes until ctx ends.
+func (k *kubelet) run(ctx context.Context) error {
+	selected := metav1.ListOptions{LabelSelector: owned.LabelApp + "=" + appName}
+	for ctx.Err() == nil {
+		list, err := k.core.CoreV1().Pods(k.namespace).List(ctx, selected)
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			k.sync(ctx, &list.Items[i])
+		}
+		from := selected
+		from.ResourceVersion = list.ResourceVersion
+		watcher, err := k.core.CoreV1().Pods(k.namespace).Watch(ctx, from)
+		if err != nil {
+			return err
+		}
+		for event := range watcher.ResultChan() {
+			pod, is := event.Object.(*corev1.Pod)
+			switch {
+			case !is:
+			case event.Type == watch.Deleted:
+				k.remove(pod.UID)
+			default:
+				k.sync(ctx, pod)
+			}
+		}
+		watcher.Stop()
+	}
+	return ctx.Err()
+}
+
+// sync starts the process of a pod that runs.
+func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || k.pods[pod.UID] != nil {
+		return
+	}
+	claim, err := k.core.CoreV1().PersistentVolumeClaims(k.namespace).Get(ctx, volumeData+"-"+pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return // The context has ended.
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return
+	}
+	listen := listener.Addr().String()
+	_ = listener.Close()
+	running, stop := context.WithCancel(k.group.Context())
+	c := &containerOf{pod: pod.Name, listen: listen, stop: stop, done: make(chan struct{})}
+	k.pods[pod.UID] = c
+	k.publish()
+	hero := pod.Labels[owned.LabelInstance]
+	options := memberOptions{
+		Name: pod.Name, Listen: listen, Dir: filepath.Join(k.dir, string(claim.UID)), Hosts: filepath.Join(k.dir, "hosts.json"),
+		Address: fmt.Sprintf("%s.%s-members.%s.svc:%d", pod.Name, hero, k.namespace, port),
+	}
+	k.group.Go("container of "+pod.Name, func(context.Context) error { return k.keepRunning(running, c, options) })
+}
+
+// memberOptions are the options of a member in a process of its own.
+type memberOptions struct {
+	Name, Listen, Address, Dir string
+	Hosts                      string // the file that resolves addresses of members
+}
+
+// election is short, so that tests take seconds.
+const election = 300 * time.Millisecond
+
+func (o memberOptions) server() server.Options {
+	return server.Options{
+		Name: o.Name, Listen: o.Listen, Address: o.Address, Dir: o.Dir, Election: election,
+		Connect: func(ctx context.Context, address string) (net.Conn, error) {
+			content, err := os.ReadFile(o.Hosts)
+			if err != nil {
+				return nil, err
+			}
+			hosts := map[string]string{}
+			if err := json.Unmarshal(content, &hosts); err != nil {
+				return nil, err
+			}
+			return (&net.Dialer{}).DialContext(ctx, "tcp", hosts[podOf(address)])
+		},
+	}
+}
+
+// publish writes the addresses of all pods. The caller holds the lock.
+func (k *kubelet) publish() {
+	hosts := map[string]string{}
+	for _, c := range k.pods {
+		hosts[c.pod] = c.listen
+	}
+	content, err := json.Marshal(hosts)
+	if err != nil {
+		k.t.Error(err)
+	}
+	next := filepath.Join(k.dir, "hosts.new")
+	if err := os.WriteFile(next, content, 0o600); err != nil {
+		k.t.Error(err)
+	}
+	if err := os.Rename(next, filepath.Join(k.dir, "hosts.json")); err != nil {
+		k.t.Error(err)
+	}
+}
+
+func (k *kubelet) keepRunning(ctx context.Context, c *containerOf, options memberOptions) error {
+	defer close(c.done)
+	text, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(k.dir, c.pod+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	for ctx.Err() == nil {
+		command := exec.CommandContext(ctx, os.Args[0])
+		command.Env = append(os.Environ(), asMember+"="+string(text))
+		command.Stderr, command.Stdout = log, log
+		command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+		command.WaitDelay = 20 * time.Second
+		command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := command.Start(); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.command = command
+		c.mu.Unlock()
+		_ = command.Wait()
+		wait(ctx, 100*time.Millisecond)
+	}
+	return nil
+}
+
+// remove ends the process of a pod that is gone.
+func (k *kubelet) remove(pod types.UID) {
+	k.mu.Lock()
+	c := k.pods[pod]
+	delete(k.pods, pod)
+	k.least = min(k.least, len(k.pods))
+	k.publish()
+	k.mu.Unlock()
+	if c != nil {
+		c.stop()
+		<-c.done // The volume belongs to the next pod of the name.
+	}
+}
+
+// dial connects to the member of a pod, for the operator.
+func (k *kubelet) dial(ctx context.Context, pod *corev1.Pod) (net.Conn, error) {
+	k.mu.Lock()
+	c := k.pods[pod.UID]
+	k.mu.Unlock()
+	if c == nil {
+		return nil, fmt.Errorf("pod %s does not run", pod.Name)
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", c.listen)
+}
+
+// running returns the loopback addresses of all members of a hero, by pod.
+func (k *kubelet) running() map[string]string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	found := map[string]string{}
+	for _, c := range k.pods {
+		found[c.pod] = c.listen
+	}
+	return found
+}
+
+// kill kills the process of a pod.
+func (k *kubelet) kill(pod string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.pods {
+		if c.pod == pod {
+			c.mu.Lock()
+			if c.command != nil {
+				_ = c.command.Process.Kill()
+			}
+			c.mu.Unlock()
+		}
+	}
+}

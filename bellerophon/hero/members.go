@@ -1,0 +1,203 @@
+package hero
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/streams"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// dialer connects to the member in a pod.
+type dialer func(ctx context.Context, pod *corev1.Pod) (net.Conn, error)
+
+// dialPod connects to the address of a pod. Names of members are not resolved, so that the operator may run outside of
+// the cluster.
+func dialPod(ctx context.Context, pod *corev1.Pod) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, fmt.Sprint(port)))
+}
+
+const (
+	// requestTimeout bounds a request to a member. A write of its log may wait for a slow volume.
+	requestTimeout = 15 * time.Second
+	// again is the delay after which the status of a member is followed again.
+	again = time.Second
+)
+
+// members follows the status of all members: a stream of the outside world. Each change makes a request for the hero.
+// Its methods may be called from any goroutine.
+type members struct {
+	dial    dialer
+	changed *streams.Queue[types.NamespacedName]
+
+	mu      sync.Mutex
+	group   *lifecycle.Group // nil while the manager does not run
+	clients map[types.NamespacedName]*clientOf
+	pods    map[types.NamespacedName]map[string]*corev1.Pod // by name
+	known   map[types.UID]*followed                         // by pod
+}
+
+// followed is the member in a pod.
+type followed struct {
+	status *client.Status // nil while it does not answer
+	stop   context.CancelFunc
+}
+
+func newMembers(dial dialer) *members {
+	return &members{
+		dial: dial, changed: streams.NewQueue[types.NamespacedName](), clients: map[types.NamespacedName]*clientOf{},
+		pods: map[types.NamespacedName]map[string]*corev1.Pod{}, known: map[types.UID]*followed{},
+	}
+}
+
+// run holds the goroutines of the members. It returns when all of them have returned.
+func (m *members) run(ctx context.Context) error {
+	group := lifecycle.New(ctx)
+	m.mu.Lock()
+	m.group = group
+	m.mu.Unlock()
+	<-ctx.Done()
+	m.mu.Lock()
+	m.group = nil
+	m.mu.Unlock()
+	err := group.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.known)
+	for _, held := range m.clients {
+		held.client.Close()
+	}
+	return err
+}
+
+// clientOf is the client for the members of a hero, with the version of its certificate.
+type clientOf struct {
+	client  *client.Client
+	version string
+}
+
+// client returns the client for the members of a hero. It makes a new one when the certificate has another version.
+func (m *members) client(hero types.NamespacedName, secure *tls.Config, version string) *client.Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if held := m.clients[hero]; held == nil || held.version != version {
+		if held != nil {
+			held.client.Close()
+		}
+		made := client.NewOver(secure, func(ctx context.Context, address string) (net.Conn, error) {
+			name, _, _ := strings.Cut(address, ".")
+			m.mu.Lock()
+			pod := m.pods[hero][name]
+			m.mu.Unlock()
+			if pod == nil {
+				return nil, fmt.Errorf("there is no pod %s", name)
+			}
+			return m.dial(ctx, pod)
+		})
+		m.clients[hero] = &clientOf{made, version}
+	}
+	return m.clients[hero].client
+}
+
+// follow follows the members in the running pods of a hero, and no others of this hero. It returns their statuses, by
+// the name of the pod. A member that does not answer has none.
+func (m *members) follow(hero types.NamespacedName, over *client.Client, address func(pod string) string, pods []*corev1.Pod) map[string]*client.Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.group == nil {
+		return nil
+	}
+	wanted := map[string]*corev1.Pod{}
+	for _, pod := range pods {
+		if pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "" {
+			wanted[pod.Name] = pod
+		}
+	}
+	for name, pod := range m.pods[hero] {
+		if wanted[name] == nil || wanted[name].UID != pod.UID {
+			m.forget(pod.UID)
+		}
+	}
+	m.pods[hero] = wanted
+	statuses := map[string]*client.Status{}
+	for name, pod := range wanted {
+		if m.known[pod.UID] == nil {
+			m.start(hero, over, address(name), pod.UID)
+		}
+		if status := m.known[pod.UID].status; status != nil {
+			statuses[name] = status
+		}
+	}
+	if len(wanted) == 0 {
+		delete(m.pods, hero)
+	}
+	return statuses
+}
+
+// gone ends everything about a hero that does not exist any more.
+func (m *members) gone(hero types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, pod := range m.pods[hero] {
+		m.forget(pod.UID)
+	}
+	delete(m.pods, hero)
+	if held := m.clients[hero]; held != nil {
+		held.client.Close()
+		delete(m.clients, hero)
+	}
+}
+
+// forget ends the watch of a pod's member. The caller holds the lock.
+func (m *members) forget(pod types.UID) {
+	if held := m.known[pod]; held != nil {
+		held.stop()
+		delete(m.known, pod)
+	}
+}
+
+// start follows one member. The caller holds the lock.
+func (m *members) start(hero types.NamespacedName, over *client.Client, address string, pod types.UID) {
+	ctx, stop := context.WithCancel(m.group.Context())
+	m.known[pod] = &followed{stop: stop}
+	m.group.Go("following "+address, func(context.Context) error {
+		defer stop()
+		set := func(status *client.Status) {
+			m.mu.Lock()
+			held := m.known[pod]
+			news := held != nil && (held.status != nil || status != nil)
+			if held != nil {
+				held.status = status
+			}
+			m.mu.Unlock()
+			if news {
+				m.changed.Put(ctx, hero)
+			}
+		}
+		for ctx.Err() == nil {
+			_ = over.Follow(ctx, address, func(status client.Status) { set(&status) })
+			set(nil)
+			wait(ctx, again)
+		}
+		return nil
+	})
+}
+
+// wait waits for a time, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,131 @@
+package hero
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1alpha0"
+	"github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1beta7"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/streams"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Name is the name of the controller in metrics, logs and events.
+const Name = "bellerophon"
+
+// AddToScheme adds all versions of the kind to a scheme.
+func AddToScheme(types *runtime.Scheme) error {
+	return errors.Join(v1.AddToScheme(types), v1beta7.AddToScheme(types), v1alpha0.AddToScheme(types))
+}
+
+// Fields returns what the cache keeps of the children of heroes.
+func Fields() owned.Fields { return owned.Fields{App: appName, Whole: true} }
+
+// reconciler reconciles heroes.
+type reconciler struct {
+	client  *controller.Client
+	members *members
+	applied *applied
+
+	mu     sync.Mutex
+	claims map[types.NamespacedName]*controller.Claim
+}
+
+// AddTo adds the operator to a manager. kinds must include the [Fields] of this package. Members are reached at the addresses
+// of their pods. The controller stands by while the kind is not served.
+func AddTo(manager *controller.Manager, kinds *owned.Kinds) error {
+	return addTo(manager, kinds, dialPod)
+}
+
+func addTo(manager *controller.Manager, kinds *owned.Kinds, dial dialer) error {
+	r := &reconciler{client: manager.Client(), members: newMembers(dial), applied: newApplied(), claims: map[types.NamespacedName]*controller.Claim{}}
+	if err := manager.AddRunnable(controller.Runnable{Name: "members of heroes", Run: r.members.run}); err != nil {
+		return err
+	}
+	for _, read := range []streams.Object{&corev1.PersistentVolumeClaim{}, &corev1.Secret{}} {
+		if err := manager.Uses(read); err != nil {
+			return err
+		}
+	}
+	typed := controller.TypedReconciler[*v1.Bellerophon]{Reconcile: r.reconcile, Gone: r.gone}
+	return manager.Add(Name, controller.Typed(r.client, typed),
+		controller.For(&v1.Bellerophon{}, controller.Plural("heroes")),
+		kinds.ConfigMaps(), kinds.Services(), kinds.StatefulSets(), kinds.WholePods(appName),
+		controller.Owns(&policyv1.PodDisruptionBudget{}, controller.LabelSelector(owned.Selector)),
+		controller.From("statuses of members", streams.Create(r.members.changed.Drain)),
+		controller.IfServed(),
+	)
+}
+
+// soon is the delay of a requeue while pods are not in the cache yet.
+const soon = 200 * time.Millisecond
+
+func (r *reconciler) reconcile(ctx context.Context, hero *v1.Bellerophon) (controller.Result, error) {
+	if current, err := r.claim(nameOf(hero)); err != nil || !current {
+		return controller.Result{RequeueAfter: soon}, err
+	}
+	v, result := r.look(ctx, hero)
+	if result != nil {
+		v = &view{hero: hero}
+		if failed := failure(result); failed != nil {
+			return controller.Result{}, failed
+		}
+	}
+	if result == nil && !hero.Spec.Paused {
+		for _, step := range r.steps() {
+			if result = step(ctx, v); result != nil {
+				break
+			}
+		}
+	}
+	status, recheck := statusOf(v, result)
+	after := v.hero.DeepCopy()
+	after.Status = status
+	if _, err := controller.PatchStatus(ctx, r.client, after, controller.MergeFrom(v.hero)); err != nil {
+		return controller.Result{}, errors.Join(err, failure(result))
+	}
+	return controller.Result{RequeueAfter: recheck}, failure(result)
+}
+
+// failure returns the error that is to be tried again, and nil for a wait or a problem: an event ends these.
+func failure(result error) error {
+	var wait waiting
+	var found problem
+	if errors.As(result, &wait) || errors.As(result, &found) {
+		return nil
+	}
+	return result
+}
+
+// claim asks for pods while there is a hero, and reports whether they are in the cache.
+func (r *reconciler) claim(hero types.NamespacedName) (current bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.claims[hero] == nil {
+		if r.claims[hero], err = controller.NewClaim[*owned.Pod](r.client); err != nil {
+			delete(r.claims, hero)
+			return false, err
+		}
+	}
+	return r.claims[hero].Current(), nil
+}
+
+func (r *reconciler) gone(_ context.Context, hero types.NamespacedName) (controller.Result, error) {
+	r.mu.Lock()
+	if claim := r.claims[hero]; claim != nil {
+		claim.Release()
+		delete(r.claims, hero)
+	}
+	r.mu.Unlock()
+	r.members.gone(hero)
+	r.applied.gone(hero)
+	return controller.Result{}, nil
+}

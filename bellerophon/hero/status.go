@@ -1,0 +1,133 @@
+package hero
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/controller"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// unreachable is the role of a member that does not answer.
+const unreachable = "unreachable"
+
+// statusOf returns the status of a hero by its view and by the result of its steps. recheck is the time after which it
+// may change without an event, or 0.
+func statusOf(v *view, result error) (status v1.BellerophonStatus, recheck time.Duration) {
+	hero := v.hero
+	status = *hero.Status.DeepCopy()
+	status.ObservedGeneration = hero.Generation
+	status.Selector = labels.SelectorFromSet(selectorOf(hero)).String()
+	status.Replicas, status.ReadyReplicas, status.Leader, status.Members = int32(len(v.pods)), 0, "", nil
+	for _, pod := range v.pods {
+		one := v1.Member{Name: pod.Name, Role: unreachable, Revision: pod.Whole.Labels[appsv1.ControllerRevisionHashLabelKey]}
+		if known := v.statuses[pod.Name]; known != nil {
+			one.ID, one.Role, one.Ready = known.ID, string(known.Role), known.Ready
+			if v.leader != nil && v.leader.Committed > known.Applied {
+				one.Lag = int64(v.leader.Committed - known.Applied)
+			}
+			if known.Role == client.Leader {
+				status.Leader = pod.Name
+			}
+			if known.Ready {
+				status.ReadyReplicas++
+			}
+		}
+		status.Members = append(status.Members, one)
+	}
+	if v.set != nil {
+		status.TargetRevision = v.set.Status.UpdateRevision
+		// The StatefulSet leaves its own current revision as it is when it does not replace pods itself.
+		if len(v.pods) > 0 && !slices.ContainsFunc(v.pods, v.isOutdated) {
+			status.CurrentRevision = status.TargetRevision
+		}
+	}
+	trouble, recheck := troubleOf(v, result)
+	setConditions(v, &status, result, trouble)
+	return status, recheck
+}
+
+// troubleOf returns what keeps the cluster from its desired state and does not pass by waiting, or nil.
+func troubleOf(v *view, result error) (*problem, time.Duration) {
+	var found problem
+	var wait waiting
+	switch {
+	case errors.As(result, &found):
+		return &found, 0
+	case result != nil && !errors.As(result, &wait):
+		return &problem{"StepFailed", result.Error()}, 0
+	}
+	recheck := time.Duration(0)
+	for _, pod := range v.pods {
+		if pod.Problem == nil || pod.DeletionTimestamp != nil {
+			continue
+		}
+		counts, left := pod.Problem.Counts(time.Now())
+		if counts {
+			return &problem{pod.Problem.Reason, pod.Problem.Message}, 0
+		}
+		if recheck == 0 || left < recheck {
+			recheck = left
+		}
+	}
+	return nil, recheck
+}
+
+func setConditions(v *view, status *v1.BellerophonStatus, result error, trouble *problem) {
+	hero, replicas := v.hero, replicasOf(v.hero)
+	count := fmt.Sprintf("%d of %d members are ready", status.ReadyReplicas, replicas)
+	finished := result == nil && trouble == nil && status.ReadyReplicas == replicas && status.Replicas == replicas
+	set := func(kind string, is bool, reason, message string) {
+		value := metav1.ConditionFalse
+		if is {
+			value = metav1.ConditionTrue
+		}
+		controller.SetConditions(&status.Conditions, hero.Generation, metav1.Condition{Type: kind, Status: value, Reason: reason, Message: message})
+	}
+	set(v1.ConditionAvailable, v.leader != nil, either(v.leader != nil, "HasLeader", "NoLeader"), "")
+	set(v1.ConditionEvenReplicas, replicas%2 == 0, either(replicas%2 == 0, "EvenReplicas", "OddReplicas"),
+		either(replicas%2 == 0, fmt.Sprintf("%s does not vote: %d members survive no more failures than %d", podName(hero, replicas-1), replicas, replicas-1), ""))
+	message := count
+	if result != nil {
+		message = count + ": " + result.Error()
+	}
+	switch {
+	case hero.Spec.Paused:
+		status.Phase = v1.PhasePaused
+		set(v1.ConditionReady, status.ReadyReplicas == replicas, "Paused", count)
+		set(v1.ConditionProgressing, false, "Paused", "spec.paused is true, so the operator changes nothing")
+		set(v1.ConditionDegraded, false, "Paused", "")
+	case trouble != nil:
+		status.Phase = v1.PhaseDegraded
+		set(v1.ConditionReady, false, trouble.reason, count)
+		set(v1.ConditionProgressing, false, trouble.reason, "")
+		set(v1.ConditionDegraded, true, trouble.reason, trouble.message)
+	case finished:
+		status.Phase = v1.PhaseRunning
+		set(v1.ConditionReady, true, "AllMembersReady", count)
+		set(v1.ConditionProgressing, false, "AllMembersReady", "")
+		set(v1.ConditionDegraded, false, "AllMembersReady", "")
+	default:
+		status.Phase = v1.PhaseUpdating
+		if !status.Bootstrapped {
+			status.Phase = v1.PhaseBootstrapping
+		}
+		set(v1.ConditionReady, false, string(status.Phase), message)
+		set(v1.ConditionProgressing, true, string(status.Phase), message)
+		set(v1.ConditionDegraded, false, string(status.Phase), "")
+	}
+}
+
+func either[T any](is bool, yes, no T) T {
+	if is {
+		return yes
+	}
+	return no
+}

@@ -1,0 +1,276 @@
+package hero
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
+	"github.com/bellerophon-io/bellerophon/controller"
+)
+
+// waiting is the reason why a step cannot be made yet. The event that it waits for makes another call.
+type waiting string
+
+func (w waiting) Error() string { return string(w) }
+
+// problem is a reason that waiting alone does not solve.
+type problem struct{ reason, message string }
+
+func (p problem) Error() string { return p.message }
+
+// errNameTaken means that an object with the name of a child belongs to another owner.
+var errNameTaken = errors.New("exists, and this hero does not own it; rename the hero, or remove the object")
+
+// step is one step towards the desired state. It returns nil if there is nothing to do or it has done all, and an error that is
+// waiting if later steps must wait.
+type step func(context.Context, *view) error
+
+// steps returns all steps, in order.
+func (r *reconciler) steps() []step {
+	return []step{r.keepChildren, r.bootstrap, r.removeLost, r.admit, r.shrink, r.grow, r.roll}
+}
+
+// bootstrap makes the cluster, once. The hero has the name of the cluster before any member does, so that no kill in
+// between leads to a second cluster: members refuse a second name.
+func (r *reconciler) bootstrap(ctx context.Context, v *view) error {
+	if v.hero.Status.Bootstrapped {
+		return r.isNotLost(v)
+	}
+	found := map[string]string{}
+	for pod, status := range v.statuses {
+		if status.Cluster != "" {
+			found[status.Cluster] = pod
+		}
+	}
+	switch len(found) {
+	case 0:
+	case 1: // Made by an earlier call, or from volumes that an earlier hero left behind.
+		for cluster := range found {
+			if v.leader == nil {
+				return waiting("the cluster elects its leader")
+			}
+			return r.record(ctx, v, cluster, true)
+		}
+	default:
+		return problem{"TwoClusters", fmt.Sprintf("the volumes of the members belong to %d clusters; delete the volumes of all but one", len(found))}
+	}
+	// A member with an old volume could be among those that do not answer yet.
+	for ordinal := range replicasOf(v.hero) {
+		if v.statuses[podName(v.hero, ordinal)] == nil {
+			return waiting(fmt.Sprintf("the first start waits for an answer of %s", podName(v.hero, ordinal)))
+		}
+	}
+	if v.hero.Status.Cluster == "" {
+		if err := r.record(ctx, v, string(v.hero.UID), false); err != nil {
+			return err
+		}
+	}
+	first := podName(v.hero, 0)
+	if err := r.ask(ctx, v, func(ctx context.Context, client caller) error {
+		return client.Bootstrap(ctx, addressOf(v.hero, first), v.hero.Status.Cluster)
+	}); err != nil {
+		return fmt.Errorf("making the cluster of %s: %w", first, err)
+	}
+	return waiting("the first member makes the cluster")
+}
+
+// isNotLost returns a problem if all members have lost their volumes.
+func (r *reconciler) isNotLost(v *view) error {
+	empty := int32(0)
+	for _, status := range v.statuses {
+		if status.Cluster == v.hero.Status.Cluster {
+			return nil
+		}
+		if status.Cluster == "" {
+			empty++
+		}
+	}
+	if empty >= replicasOf(v.hero) {
+		return problem{"DataLost", "all members have empty volumes; create a new hero and copy a snapshot into it"}
+	}
+	return waiting("no member of the cluster answers")
+}
+
+// record writes the name of the cluster to the status, before anything relies on it.
+func (r *reconciler) record(ctx context.Context, v *view, cluster string, made bool) error {
+	after := v.hero.DeepCopy()
+	after.Status.Cluster, after.Status.Bootstrapped = cluster, made
+	written, err := controller.PatchStatus(ctx, r.client, after, controller.MergeFrom(v.hero))
+	if err != nil {
+		return fmt.Errorf("recording the cluster: %w", err)
+	}
+	v.hero = written
+	return nil
+}
+
+// removeLost removes members whose volume is gone: their pod has another member now.
+func (r *reconciler) removeLost(ctx context.Context, v *view) error {
+	if v.leader == nil {
+		return waiting("the cluster elects its leader")
+	}
+	for _, held := range v.leader.Members {
+		status := v.statuses[podOf(held.Address)]
+		if status == nil || status.ID == held.ID {
+			continue
+		}
+		if err := r.ask(ctx, v, func(ctx context.Context, client caller) error {
+			return client.Leave(ctx, v.leader.Address, held.ID)
+		}); err != nil {
+			return fmt.Errorf("removing the member %s, whose volume is gone: %w", held.ID, err)
+		}
+		return waiting(fmt.Sprintf("the lost member %s is removed", held.ID))
+	}
+	return nil
+}
+
+// admit lets new members join, one at a time, and lets them vote when they have caught up.
+func (r *reconciler) admit(ctx context.Context, v *view) error {
+	voters := votersOf(replicasOf(v.hero))
+	for ordinal := range min(replicasOf(v.hero), v.replicas()) {
+		pod := podName(v.hero, ordinal)
+		status := v.statuses[pod]
+		if status == nil {
+			continue
+		}
+		joining := client.Server{ID: status.ID, Address: addressOf(v.hero, pod)}
+		held := v.inCluster(status.ID)
+		switch {
+		case held == nil:
+		case held.Voter == (ordinal < voters):
+			continue
+		case !held.Voter && !status.Ready:
+			return waiting(fmt.Sprintf("%s catches up before it votes", pod))
+		default:
+			joining.Voter = !held.Voter
+			if held.ID == v.leader.ID {
+				if err := r.transfer(ctx, v); err != nil {
+					return err
+				}
+			}
+		}
+		if err := r.ask(ctx, v, func(ctx context.Context, client caller) error {
+			return client.Join(ctx, v.leader.Address, joining)
+		}); err != nil {
+			return fmt.Errorf("letting %s join: %w", pod, err)
+		}
+		return waiting(fmt.Sprintf("%s joins", pod))
+	}
+	return nil
+}
+
+// shrink removes the member of the highest pod from the cluster, and then the pod.
+func (r *reconciler) shrink(ctx context.Context, v *view) error {
+	if v.replicas() <= replicasOf(v.hero) {
+		return nil
+	}
+	last := podName(v.hero, v.replicas()-1)
+	for _, held := range v.leader.Members {
+		if podOf(held.Address) != last {
+			continue
+		}
+		if err := r.ask(ctx, v, func(ctx context.Context, client caller) error {
+			return client.Leave(ctx, v.leader.Address, held.ID)
+		}); err != nil {
+			return fmt.Errorf("removing %s from the cluster: %w", last, err)
+		}
+		return waiting(fmt.Sprintf("%s leaves the cluster", last))
+	}
+	return r.resize(ctx, v, v.replicas()-1)
+}
+
+// grow adds all missing pods. They join when they run.
+func (r *reconciler) grow(ctx context.Context, v *view) error {
+	if v.replicas() >= replicasOf(v.hero) {
+		return nil
+	}
+	return r.resize(ctx, v, replicasOf(v.hero))
+}
+
+// resize changes the number of pods.
+func (r *reconciler) resize(ctx context.Context, v *view, to int32) error {
+	if err := r.keepSet(ctx, v, to); err != nil {
+		return err
+	}
+	return waiting(fmt.Sprintf("the number of members goes to %d", to))
+}
+
+// roll replaces pods of an old revision: the followers first, one at a time, and only while all others are healthy.
+func (r *reconciler) roll(ctx context.Context, v *view) error {
+	if v.set.Status.ObservedGeneration < v.set.Generation {
+		return waiting("the StatefulSet gets a new revision")
+	}
+	var old, sick []string
+	for ordinal := range replicasOf(v.hero) {
+		name := podName(v.hero, ordinal)
+		pod := v.pod(name)
+		if pod == nil || pod.DeletionTimestamp != nil {
+			return waiting(fmt.Sprintf("%s starts", name))
+		}
+		if !v.isHealthy(pod) || v.votes(name) != (ordinal < votersOf(replicasOf(v.hero))) {
+			sick = append(sick, name)
+		}
+		if v.isOutdated(pod) {
+			old = append(old, name)
+			if !v.isHealthy(pod) { // It cannot get worse, and the new revision may mend it.
+				return r.replace(ctx, v, name)
+			}
+		}
+	}
+	switch {
+	case len(sick) > 0:
+		return waiting(fmt.Sprintf("%s gets ready", sick[0]))
+	case len(old) == 0:
+		return nil
+	}
+	for i := len(old) - 1; i >= 0; i-- {
+		if v.statuses[old[i]].ID != v.leader.ID {
+			return r.replace(ctx, v, old[i])
+		}
+	}
+	if replicasOf(v.hero) > 1 {
+		if err := r.transfer(ctx, v); err != nil {
+			return err
+		}
+		return waiting("the leadership goes to another member")
+	}
+	return r.replace(ctx, v, old[0])
+}
+
+// replace deletes a pod, which the StatefulSet makes again.
+func (r *reconciler) replace(ctx context.Context, v *view, name string) error {
+	if err := controller.Delete(ctx, r.client, v.pod(name), controller.IfUnchanged()); controller.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("replacing pod %s: %w", name, err)
+	}
+	return waiting(fmt.Sprintf("%s is replaced", name))
+}
+
+// transfer hands the leadership to a member of the new revision that votes, or to any.
+func (r *reconciler) transfer(ctx context.Context, v *view) error {
+	to := ""
+	for _, pod := range v.pods {
+		status := v.statuses[pod.Name]
+		if v.isHealthy(pod) && status.Role == client.Follower && !v.isOutdated(pod) {
+			to = status.ID
+		}
+	}
+	return r.ask(ctx, v, func(ctx context.Context, client caller) error {
+		return client.Transfer(ctx, v.leader.Address, to)
+	})
+}
+
+// caller has the requests that change a cluster.
+type caller interface {
+	Bootstrap(ctx context.Context, host, cluster string) error
+	Join(ctx context.Context, host string, joining client.Server) error
+	Leave(ctx context.Context, host, id string) error
+	Transfer(ctx context.Context, host, id string) error
+}
+
+// ask sends a request to a member, within a time.
+func (r *reconciler) ask(ctx context.Context, v *view, send func(context.Context, caller) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return send(ctx, v.client)
+}

@@ -1,0 +1,129 @@
+package hero
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// view is everything that one call of the reconciler decides by.
+type view struct {
+	hero     *v1.Bellerophon
+	set      *appsv1.StatefulSet // nil if there is none
+	pods     []*owned.Pod        // of the StatefulSet, ordered by ordinal
+	statuses map[string]*client.Status
+	leader   *client.Status // of the member that leads and is ready; nil if there is none
+	client   *client.Client
+}
+
+func nameOf(hero *v1.Bellerophon) types.NamespacedName {
+	return types.NamespacedName{Namespace: hero.Namespace, Name: hero.Name}
+}
+
+// look returns the view of a hero.
+func (r *reconciler) look(ctx context.Context, hero *v1.Bellerophon) (*view, error) {
+	secure, version, err := r.certificateOf(ctx, hero)
+	if err != nil {
+		return nil, err
+	}
+	v := &view{hero: hero, client: r.members.client(nameOf(hero), secure, version)}
+	set, err := controller.Get[*owned.StatefulSet](ctx, r.client, nameOf(hero))
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, err
+	case !metav1.IsControlledBy(set, hero):
+		return nil, fmt.Errorf("StatefulSet %s %w", set.Name, errNameTaken)
+	default:
+		v.set = set.Whole
+		if v.pods, err = controller.List[*owned.Pod](ctx, r.client, controller.InIndex(cache.OwnerIndex, string(set.UID))); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(v.pods, func(a, b *owned.Pod) int { return ordinalOf(a.Name) - ordinalOf(b.Name) })
+	var whole []*corev1.Pod
+	for _, pod := range v.pods {
+		whole = append(whole, pod.Whole)
+	}
+	v.statuses = r.members.follow(nameOf(hero), v.client, func(pod string) string { return addressOf(hero, pod) }, whole)
+	for _, status := range v.statuses {
+		if status.Role == client.Leader && status.Ready && (v.leader == nil || status.Term > v.leader.Term) {
+			v.leader = status
+		}
+	}
+	return v, nil
+}
+
+// ordinalOf returns the number at the end of a pod's name.
+func ordinalOf(pod string) int {
+	ordinal, err := strconv.Atoi(pod[strings.LastIndexByte(pod, '-')+1:])
+	if err != nil {
+		return -1
+	}
+	return ordinal
+}
+
+// replicas returns the number of pods that the StatefulSet asks for, or 0 without one.
+func (v *view) replicas() int32 {
+	if v.set == nil || v.set.Spec.Replicas == nil {
+		return 0
+	}
+	return *v.set.Spec.Replicas
+}
+
+// pod returns a pod, or nil.
+func (v *view) pod(name string) *owned.Pod {
+	for _, pod := range v.pods {
+		if pod.Name == name {
+			return pod
+		}
+	}
+	return nil
+}
+
+// inCluster returns the member of the leader's configuration with an ID, or nil.
+func (v *view) inCluster(id string) *client.Server {
+	for i := range v.leader.Members {
+		if v.leader.Members[i].ID == id {
+			return &v.leader.Members[i]
+		}
+	}
+	return nil
+}
+
+// podOf returns the name of the pod in an address.
+func podOf(address string) string {
+	name, _, _ := strings.Cut(address, ".")
+	return name
+}
+
+// isOutdated reports whether a pod has another template than the StatefulSet.
+func (v *view) isOutdated(pod *owned.Pod) bool {
+	return pod.Whole.Labels[appsv1.ControllerRevisionHashLabelKey] != v.set.Status.UpdateRevision
+}
+
+// isHealthy reports whether a pod runs and its member is ready in the cluster.
+func (v *view) isHealthy(pod *owned.Pod) bool {
+	status := v.statuses[pod.Name]
+	return pod.DeletionTimestamp == nil && status != nil && status.Ready && status.Cluster == v.hero.Status.Cluster
+}
+
+// votes reports whether the member of a pod takes part in elections, as the member itself sees it.
+func (v *view) votes(pod string) bool {
+	status := v.statuses[pod]
+	return status != nil && (status.Role == client.Leader || status.Role == client.Follower)
+}
