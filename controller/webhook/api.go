@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -122,6 +123,24 @@ func (p place) apply(ctx context.Context, fields *unstructured.Unstructured) err
 	err = p.client.Patch(types.ApplyPatchType).Resource(p.kind.Resource()).Name(fields.GetName()).
 		Param("fieldManager", fieldManager).Param("force", "true").Body(body).Do(ctx).Error()
 	return p.wrap("apply", types.NamespacedName{Name: fields.GetName()}, err)
+}
+
+// merge applies a JSON merge patch, and returns the resource version afterwards.
+func (p place) merge(ctx context.Context, name string, patch map[string]any) (version string, err error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return "", err
+	}
+	answer, err := p.client.Patch(types.MergePatchType).Resource(p.kind.Resource()).Name(name).
+		Param("fieldManager", fieldManager).Body(body).Do(ctx).Raw()
+	if err != nil {
+		return "", p.wrap("patch", types.NamespacedName{Name: name}, err)
+	}
+	var after metav1.PartialObjectMetadata
+	if err := json.Unmarshal(answer, &after); err != nil {
+		return "", p.wrap("patch", types.NamespacedName{Name: name}, err)
+	}
+	return after.ResourceVersion, nil
 }
 
 func (p place) wrap(verb string, name types.NamespacedName, err error) error {

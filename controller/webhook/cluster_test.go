@@ -75,7 +75,8 @@ func (w *world) removeAfterwards(name string) {
 	})
 }
 
-// install installs the resource definition of Hero, stored as v1.
+// install installs the resource definition of Hero, stored as v1. As one from a chart, it names a Service for
+// conversions, which the server must replace by its URL.
 func (w *world) install() {
 	w.Helper()
 	client, err := apiextensions.NewForConfig(w.config)
@@ -95,6 +96,10 @@ func (w *world) install() {
 			Group: heroes, Scope: apiextensionsv1.NamespaceScoped,
 			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "heroes", Kind: "Hero", ListKind: "HeroList"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", true), version("v2", false)},
+			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+				ClientConfig:             &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: w.namespace, Name: "operator"}},
+				ConversionReviewVersions: []string{"v1"},
+			}},
 		},
 	}
 	w.until("the definition of another test is gone", func() error {

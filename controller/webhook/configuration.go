@@ -128,6 +128,36 @@ func (s *Server) fields(c configuration, bundle []byte) (map[string]any, error) 
 	return map[string]any{"webhooks": entries}, nil
 }
 
+// retarget returns a JSON merge patch that removes the url or the service of a live definition, if fields have the other
+// one, or nil. A definition may come from a manifest. An apply keeps the fields of other managers, and a definition with
+// both is invalid.
+func (c configuration) retarget(live *unstructured.Unstructured, fields map[string]any) map[string]any {
+	path := []string{"spec", "conversion", "webhook", "clientConfig"}
+	if c.conversion == nil || live == nil {
+		return nil
+	}
+	held, wanted := fieldsAt(live.Object, path...), fieldsAt(fields, path...)
+	for one, other := range map[string]string{"url": "service", "service": "url"} {
+		if wanted[one] == nil || held[other] == nil {
+			continue
+		}
+		return map[string]any{
+			"metadata": map[string]any{"resourceVersion": live.GetResourceVersion()},
+			"spec": map[string]any{"conversion": map[string]any{"webhook": map[string]any{
+				"clientConfig": map[string]any{one: wanted[one], other: nil},
+			}}},
+		}
+	}
+	return nil
+}
+
+// fieldsAt returns the map at a path, or nil.
+func fieldsAt(object map[string]any, path ...string) map[string]any {
+	found, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+	fields, _ := found.(map[string]any)
+	return fields
+}
+
 // entry returns a webhook of an admission configuration.
 func (s *Server) entry(h *hook, bundle []byte) (map[string]any, error) {
 	own := s.target.service.Namespace

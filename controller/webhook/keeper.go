@@ -358,7 +358,14 @@ func (k *keeper) bring(ctx context.Context, number int, live *unstructured.Unstr
 	if live != nil {
 		wanted.SetResourceVersion(live.GetResourceVersion())
 	}
-	err = k.api.places[of.kind].apply(ctx, wanted)
+	if patch := of.retarget(live, fields); patch != nil {
+		version, failed := k.api.places[of.kind].merge(ctx, of.name, patch)
+		wanted.SetResourceVersion(version)
+		err = failed
+	}
+	if err == nil {
+		err = k.api.places[of.kind].apply(ctx, wanted)
+	}
 	switch {
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("%w: %w", errRaced, err)
