@@ -101,6 +101,15 @@ func (c *certificates) server() *tls.Config {
 	}
 }
 
+// Client returns the configuration of requests to members, or nil without files.
+func (f Files) Client() (*tls.Config, error) {
+	held, err := f.load()
+	if err != nil {
+		return nil, err
+	}
+	return held.client(), nil
+}
+
 // client returns the configuration of requests to other members, or nil without TLS.
 func (c *certificates) client() *tls.Config {
 	if c == nil {

@@ -196,14 +196,19 @@ func (c *Client) exchange(request *http.Request, into any) (err error) {
 		_ = response.Body.Close()
 	}()
 	if response.StatusCode != http.StatusOK {
-		var said Failure
-		_ = json.NewDecoder(io.LimitReader(response.Body, limit)).Decode(&said)
-		return &AnswerError{Code: response.StatusCode, Message: said.Error}
+		return answerError(response)
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, limit)).Decode(into); err != nil {
 		return fmt.Errorf("reading the answer of %s: %w", request.URL, err)
 	}
 	return nil
+}
+
+// answerError returns the error of an answer that is no success.
+func answerError(response *http.Response) error {
+	var said Failure
+	_ = json.NewDecoder(io.LimitReader(response.Body, limit)).Decode(&said)
+	return &AnswerError{Code: response.StatusCode, Message: said.Error}
 }
 
 // AnswerError is the error of a member that answered with a code other than 200.

@@ -12,6 +12,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/server"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -59,9 +60,7 @@ the operator makes it a cluster, or lets it join one. docs/server.md has the req
 	flags.StringVar(&options.Address, "address", "", "host:port at which other members reach this one; default the address of --listen")
 	flags.StringVar(&options.Dir, "data", "/data", "the folder of the volume")
 	flags.StringSliceVar(&options.Peers, "peers", nil, "the addresses of all first members, separated by commas, the same list for each; default none")
-	flags.StringVar(&options.TLS.Certificate, "tls-certificate", "", "file of the member's certificate; it is read again when it changes")
-	flags.StringVar(&options.TLS.Key, "tls-key", "", "file of the key of --tls-certificate")
-	flags.StringVar(&options.TLS.Authorities, "tls-authorities", "", "file of the authorities that signed the certificates of members and clients")
+	addTLS(flags, &options.TLS)
 	flags.DurationVar(&options.Election, "election-timeout", time.Second, "how long members wait for a silent leader before they elect another: 50ms to 1m")
 	flags.StringVar(&quota, "quota", "256Mi", "how many bytes the keys and values may have together")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
@@ -77,5 +76,13 @@ the operator makes it a cluster, or lets it join one. docs/server.md has the req
 	}
 	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logging.Levels, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions(logging.Formats, cobra.ShellCompDirectiveNoFileComp))
+	command.AddCommand(newBackup(), newRestore())
 	return command
+}
+
+// addTLS adds the flags of a certificate.
+func addTLS(flags *pflag.FlagSet, files *server.Files) {
+	flags.StringVar(&files.Certificate, "tls-certificate", "", "file of the certificate; it is read again when it changes")
+	flags.StringVar(&files.Key, "tls-key", "", "file of the key of --tls-certificate")
+	flags.StringVar(&files.Authorities, "tls-authorities", "", "file of the authorities that signed the certificates of members and clients")
 }
