@@ -10,22 +10,36 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// programs are the programs that have an image, by their name on the command line.
+var programs = map[string]image.Program{"operator": image.Operator, "server": image.Server}
+
 func newImage() *cobra.Command {
-	var archive, name, program, bill string
+	var archive, of, name, program, bill string
 	command := &cobra.Command{
 		Use:   "image",
-		Short: "Make the operator's container image, without Docker",
-		Long: `Builds the operator and writes an image with nothing else in it, which runs as a user without
+		Short: "Make the container image of the operator or of the server, without Docker",
+		Long: `Builds a program and writes an image with nothing else in it, which runs as a user without
 rights. Docker, Podman and containerd load the archive; ` + "`bellerophon cluster --load`" + ` does, too.
 The same source and the same Go give the same bytes. The bill of materials in the format CycloneDX is
 attached to the image in the archive, and is written beside it too.`,
 		Example: `  bellerophon image --out operator.tar
+  bellerophon image --of server
   bellerophon image --name registry.example/bellerophon:v1 --program bin/bellerophon-operator
   bellerophon cluster --nodes real --load operator.tar`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) (err error) {
+			what, known := programs[of]
+			if !known {
+				return fmt.Errorf("--of is %q; allowed are operator and server", of)
+			}
+			if !command.Flags().Changed("out") {
+				archive = "bellerophon-" + of + ".tar"
+			}
 			if archive == "" {
 				return fmt.Errorf("--out is empty; it is the file of the image")
+			}
+			if name == "" {
+				name = what.Image
 			}
 			if bill == "" {
 				bill = strings.TrimSuffix(archive, filepath.Ext(archive)) + ".cdx.json"
@@ -33,16 +47,16 @@ attached to the image in the archive, and is written beside it too.`,
 			if program == "" {
 				folder, err := os.MkdirTemp("", "bellerophon-image-")
 				if err != nil {
-					return fmt.Errorf("build the operator: %w", err)
+					return fmt.Errorf("build the %s: %w", of, err)
 				}
 				defer os.RemoveAll(folder)
-				program = filepath.Join(folder, "bellerophon-operator")
-				fmt.Fprintln(os.Stderr, "building the operator")
-				if err := image.Compile(command.Context(), program); err != nil {
+				program = filepath.Join(folder, of)
+				fmt.Fprintln(os.Stderr, "building the "+of)
+				if err := what.Compile(command.Context(), program); err != nil {
 					return err
 				}
 			}
-			id, err := image.Write(program, name, archive)
+			id, err := what.Write(program, name, archive)
 			if err != nil {
 				return err
 			}
@@ -54,8 +68,10 @@ attached to the image in the archive, and is written beside it too.`,
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&archive, "out", "bellerophon-operator.tar", "file of the image")
-	flags.StringVar(&name, "name", image.DefaultName, "name and tag of the image")
+	flags.StringVar(&of, "of", "operator", "the program: operator, or server, which is the key-value store")
+	flags.StringVar(&archive, "out", "", "file of the image; default bellerophon-operator.tar or bellerophon-server.tar")
+	flags.StringVar(&name, "name", "", "name and tag of the image; default the one that the chart or the kind asks for")
+	_ = command.RegisterFlagCompletionFunc("of", cobra.FixedCompletions([]string{"operator", "server"}, cobra.ShellCompDirectiveNoFileComp))
 	flags.StringVar(&program, "program", "", "static Linux program to put into the image; default it is built from the source")
 	flags.StringVar(&bill, "sbom", "", "file of the bill of materials; default the file of the image with the ending .cdx.json")
 	return command

@@ -28,7 +28,7 @@ func written(t *testing.T) (index v1.ImageIndex, archive string, bill []byte) {
 	t.Helper()
 	folder, program := t.TempDir(), operator(t)
 	archive = filepath.Join(folder, "image.tar")
-	if _, err := image.Write(program, image.DefaultName, archive); err != nil {
+	if _, err := image.Operator.Write(program, image.Operator.Image, archive); err != nil {
 		t.Fatal(err)
 	}
 	if err := image.WriteSBOM(program, filepath.Join(folder, "bill.json")); err != nil {
@@ -85,7 +85,7 @@ func TestTheBillIsAttachedToTheImage(t *testing.T) {
 		t.Fatalf("the index has %+v, %v; want the image and its bill", list, err)
 	}
 	of, attached := list.Manifests[0], list.Manifests[1]
-	if full := of.Annotations["io.containerd.image.name"]; full != "docker.io/"+image.DefaultName || of.Annotations["org.opencontainers.image.ref.name"] != "v1" {
+	if full := of.Annotations["io.containerd.image.name"]; full != "docker.io/"+image.Operator.Image || of.Annotations["org.opencontainers.image.ref.name"] != "v1" {
 		t.Errorf("the image has the annotations %v", of.Annotations)
 	}
 	if of.Platform == nil || of.Platform.OS != "linux" {
@@ -101,7 +101,7 @@ func TestTheBillIsAttachedToTheImage(t *testing.T) {
 	isBillOf(t, artifact, of, bill)
 
 	// A program that knows only the list of `docker save` finds the same image.
-	tag, err := name.NewTag(image.DefaultName)
+	tag, err := name.NewTag(image.Operator.Image)
 	if err != nil {
 		t.Fatal(err)
 	}

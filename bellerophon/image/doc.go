@@ -1,3 +1,4 @@
-// Package image makes the operator's container image without Docker. The image has nothing but the
-// operator, which runs as a user without rights. The same source and the same Go give the same bytes.
+// Package image makes the container images of the operator and of the server without Docker. An image has
+// nothing but its program, which runs as a user without rights. The same source and the same Go give the same
+// bytes.
 package image

@@ -18,31 +18,50 @@ import (
 )
 
 const (
-	// DefaultName is the name of the image in the chart's values.
-	DefaultName = "bellerophon-io/bellerophon:v1"
-
-	// user is the user of the operator's pod in the chart.
+	// programs is where the programs of images are.
+	programs = "github.com/bellerophon-io/bellerophon/bellerophon/"
+	// user is the user of all pods of Bellerophon.
 	user = "65532:65532"
-	// programPath is the operator in the image.
-	programPath = "bellerophon-operator"
 )
 
-// Write writes an image with a static Go program for Linux to an archive that Docker, containerd and
-// Podman load. The program's bill of materials is attached to the image. Write returns the digest of the
+// Program is a program with an image of its own.
+type Program struct {
+	// Image is the name and tag that the charts and the kinds of Bellerophon give to the image.
+	Image string
+
+	file      string   // in the image
+	title     string   // the image's label
+	arguments []string // of a container that gives none
+}
+
+var (
+	// Operator is the operator of all kinds.
+	Operator = Program{Image: "bellerophon-io/bellerophon:v1", file: "bellerophon-operator", title: "Bellerophon operator"}
+
+	// Server is the replicated key-value store. Without arguments it is a server of a BellerophonSimple: a member without
+	// a volume, which waits to be let into a cluster.
+	Server = Program{
+		Image: "bellerophon-io/bellerophon-server:v1", file: "bellerophon-server", title: "Bellerophon key-value store",
+		arguments: []string{"server", "--data=/tmp/member", "--listen=:8080"},
+	}
+)
+
+// Write writes an image to an archive that Docker, containerd and Podman load. built is the file of the static
+// program for Linux. The program's bill of materials is attached to the image. Write returns the digest of the
 // image's configuration, which is the ID of the loaded image.
-func Write(program, imageName, archive string) (id string, err error) {
+func (p Program) Write(built, imageName, archive string) (id string, err error) {
 	tag, err := name.NewTag(imageName)
 	if err != nil {
 		return "", fmt.Errorf("name of the image: %w", err)
 	}
-	if err := checkStatic(program); err != nil {
+	if err := checkStatic(built); err != nil {
 		return "", err
 	}
-	content, err := os.ReadFile(program)
+	content, err := os.ReadFile(built)
 	if err != nil {
 		return "", fmt.Errorf("read the program: %w", err)
 	}
-	made, err := imageOf(content)
+	made, err := p.imageOf(content)
 	if err != nil {
 		return "", fmt.Errorf("make the image %s: %w", imageName, err)
 	}
@@ -50,7 +69,7 @@ func Write(program, imageName, archive string) (id string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("make the image %s: %w", imageName, err)
 	}
-	bill, err := readBill(program)
+	bill, err := readBill(built)
 	if err != nil {
 		return "", err
 	}
@@ -66,8 +85,8 @@ func Write(program, imageName, archive string) (id string, err error) {
 
 // imageOf returns an image whose only file is the program. It has no time of its creation, which
 // would differ each time.
-func imageOf(program []byte) (v1.Image, error) {
-	layer, err := layerOf(program)
+func (p Program) imageOf(program []byte) (v1.Image, error) {
+	layer, err := layerOf(p.file, program)
 	if err != nil {
 		return nil, err
 	}
@@ -83,16 +102,17 @@ func imageOf(program []byte) (v1.Image, error) {
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
 	config.Config.User = user
-	config.Config.Entrypoint = []string{"/" + programPath}
-	config.Config.Labels = map[string]string{"org.opencontainers.image.title": "Bellerophon operator"}
+	config.Config.Entrypoint = []string{"/" + p.file}
+	config.Config.Cmd = p.arguments
+	config.Config.Labels = map[string]string{"org.opencontainers.image.title": p.title}
 	return mutate.ConfigFile(image, config)
 }
 
-func layerOf(program []byte) (v1.Layer, error) {
+func layerOf(file string, program []byte) (v1.Layer, error) {
 	var files bytes.Buffer
 	writer := tar.NewWriter(&files)
-	// No time, and root as the owner: the operator cannot change its program.
-	header := &tar.Header{Name: programPath, Mode: 0o555, Size: int64(len(program)), Format: tar.FormatUSTAR}
+	// No time, and root as the owner: the program cannot change itself.
+	header := &tar.Header{Name: file, Mode: 0o555, Size: int64(len(program)), Format: tar.FormatUSTAR}
 	if err := writer.WriteHeader(header); err != nil {
 		return nil, err
 	}

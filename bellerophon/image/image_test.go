@@ -33,7 +33,7 @@ func operator(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bellerophon-operator")
 	compiled.Do(func() {
-		if compiled.err = image.Compile(context.Background(), path); compiled.err == nil {
+		if compiled.err = image.Operator.Compile(context.Background(), path); compiled.err == nil {
 			compiled.content, compiled.err = os.ReadFile(path)
 		}
 	})
@@ -49,12 +49,15 @@ func operator(t *testing.T) string {
 func TestTheSameSourceMakesTheSameBytes(t *testing.T) {
 	first, second := operator(t), filepath.Join(t.TempDir(), "again")
 	t.Chdir(filepath.Join("..", "simple")) // Another folder of the checkout.
-	if err := image.Compile(t.Context(), second); err != nil {
+	if err := image.Operator.Compile(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
 	for _, write := range []func(program, file string) error{
 		os.Link,
-		func(program, file string) error { _, err := image.Write(program, image.DefaultName, file); return err },
+		func(program, file string) error {
+			_, err := image.Operator.Write(program, image.Operator.Image, file)
+			return err
+		},
 		image.WriteSBOM,
 	} {
 		var written [2][]byte
@@ -77,11 +80,11 @@ func TestTheSameSourceMakesTheSameBytes(t *testing.T) {
 
 func TestTheImageHasTheOperatorAloneAndAUserWithoutRights(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "image.tar")
-	id, err := image.Write(operator(t), image.DefaultName, archive)
+	id, err := image.Operator.Write(operator(t), image.Operator.Image, archive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tag, err := name.NewTag(image.DefaultName)
+	tag, err := name.NewTag(image.Operator.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,12 +149,12 @@ func TestNoImageIsMadeOfWhatCannotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ program, name, want string }{
-		{script, image.DefaultName, "is not a program for Linux"},
-		{"/bin/sh", image.DefaultName, "needs a dynamic linker"},
+		{script, image.Operator.Image, "is not a program for Linux"},
+		{"/bin/sh", image.Operator.Image, "needs a dynamic linker"},
 		{script, "Not A Name", "name of the image"},
 	} {
 		archive := filepath.Join(folder, "image.tar")
-		if _, err := image.Write(test.program, test.name, archive); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := image.Operator.Write(test.program, test.name, archive); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("Write(%s, %s) = %v, want %q", test.program, test.name, err, test.want)
 		}
 		if _, err := os.Stat(archive); !errors.Is(err, fs.ErrNotExist) {

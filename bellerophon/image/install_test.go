@@ -47,10 +47,19 @@ func helm(t *testing.T, kubeconfig string, arguments ...string) {
 	t.Logf("helm %s took %v", arguments[0], time.Since(began))
 }
 
+// restrict lets a namespace take only pods of the restricted Pod security standard.
+func restrict(t *testing.T, client kubernetes.Interface, namespace string) {
+	t.Helper()
+	label := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
+	if _, err := client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestHelmInstallsTheImageOnARealNodeAndTheOperatorConverges(t *testing.T) {
 	cluster := clustertest.WithRealNode(t)
 	archive := filepath.Join(t.TempDir(), "operator.tar")
-	id, err := image.Write(operator(t), image.DefaultName, archive)
+	id, err := image.Operator.Write(operator(t), image.Operator.Image, archive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,10 +73,7 @@ func TestHelmInstallsTheImageOnARealNodeAndTheOperatorConverges(t *testing.T) {
 		t.Fatal(err)
 	}
 	namespace := clustertest.NamespaceIn(t, cluster)
-	label := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
-	if _, err := client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	restrict(t, client, namespace)
 
 	// Without a registry, an image that is not on the node cannot be pulled.
 	helm(t, cluster.Kubeconfig(), "install", "bellerophon", filepath.Join("..", "..", "charts", "bellerophon-operator"),
