@@ -57,8 +57,10 @@ func (a *applied) gone(hero types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key := range a.of {
-		if key.name == hero || key.name == (types.NamespacedName{Namespace: hero.Namespace, Name: hero.Name + "-members"}) {
-			delete(a.of, key)
+		for _, ending := range []string{"", "-members", "-backup"} {
+			if key.name == (types.NamespacedName{Namespace: hero.Namespace, Name: hero.Name + ending}) {
+				delete(a.of, key)
+			}
 		}
 	}
 }
@@ -112,6 +114,9 @@ func (r *reconciler) keepChildren(ctx context.Context, v *view) error {
 		return err
 	}
 	if err := keep[*policyv1.PodDisruptionBudget](ctx, r, v.hero, "PodDisruptionBudget", budgetOf(v.hero)); err != nil {
+		return err
+	}
+	if err := r.keepBackups(ctx, v); err != nil {
 		return err
 	}
 	replicas := v.replicas()

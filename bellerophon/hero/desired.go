@@ -68,7 +68,7 @@ func podName(hero *v1.Bellerophon, ordinal int32) string {
 	return fmt.Sprintf("%s-%d", hero.Name, ordinal)
 }
 
-// membersService is the headless Service that gives each member a name.
+// membersService returns the name of the headless Service that gives each member a name.
 func membersService(hero *v1.Bellerophon) string { return hero.Name + "-members" }
 
 // addressOf returns host and port of a member. They outlive its pod.
@@ -148,9 +148,7 @@ func templateOf(hero *v1.Bellerophon) corev1.PodTemplateSpec {
 	scheme := corev1.URISchemeHTTP
 	if hero.Spec.TLS != nil {
 		scheme = corev1.URISchemeHTTPS
-		arguments = append(arguments, "--tls-certificate="+tlsPath+"/tls.crt", "--tls-key="+tlsPath+"/tls.key", "--tls-authorities="+tlsPath+"/ca.crt")
-		mounts = append(mounts, corev1.VolumeMount{Name: volumeTLS, MountPath: tlsPath, ReadOnly: true})
-		volumes = append(volumes, corev1.Volume{Name: volumeTLS, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: hero.Spec.TLS.SecretName}}})
+		arguments, mounts, volumes = append(arguments, tlsArguments()...), append(mounts, tlsMount()), append(volumes, tlsVolume(hero))
 	}
 	probe := func(path string, period, failures int32) *corev1.Probe {
 		return &corev1.Probe{
@@ -190,6 +188,18 @@ func templateOf(hero *v1.Bellerophon) corev1.PodTemplateSpec {
 	}
 }
 
+func tlsArguments() []string {
+	return []string{"--tls-certificate=" + tlsPath + "/tls.crt", "--tls-key=" + tlsPath + "/tls.key", "--tls-authorities=" + tlsPath + "/ca.crt"}
+}
+
+func tlsMount() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: volumeTLS, MountPath: tlsPath, ReadOnly: true}
+}
+
+func tlsVolume(hero *v1.Bellerophon) corev1.Volume {
+	return corev1.Volume{Name: volumeTLS, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: hero.Spec.TLS.SecretName}}}
+}
+
 // spread prefers another node for each member.
 func spread(hero *v1.Bellerophon) *corev1.Affinity {
 	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -202,7 +212,7 @@ func spread(hero *v1.Bellerophon) *corev1.Affinity {
 }
 
 // pullPolicyOf returns the policy that Kubernetes sets by default for an image. The API server sets the default at the
-// creation only, so after a change of the image it would be the one of the first image.
+// creation only. After a change of the image it would be the one of the first image.
 func pullPolicyOf(image string) corev1.PullPolicy {
 	name, _, isPinned := strings.Cut(image, "@")
 	_, tag, isTagged := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ":")

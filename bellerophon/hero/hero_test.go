@@ -2,12 +2,17 @@ package hero
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func votes(hero *v1.Bellerophon) (voters int) {
@@ -150,5 +155,164 @@ func TestAPausedHeroIsLeftAlone(t *testing.T) {
 	w.ready("bellerophon")
 	if _, err := w.core.CoreV1().Services(w.namespace).Get(w.ctx, "bellerophon", metav1.GetOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// claims returns the names of the volume claims in the namespace.
+func (w *world) claims() (names []string) {
+	w.t.Helper()
+	list, err := w.core.CoreV1().PersistentVolumeClaims(w.namespace).List(w.ctx, metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, one := range list.Items {
+		if one.DeletionTimestamp == nil {
+			names = append(names, one.Name)
+		}
+	}
+	return names
+}
+
+func (w *world) remove(name string) {
+	w.t.Helper()
+	if err := w.heroes.Delete(w.ctx, name, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.eventually("all pods are gone", func() error {
+		if running := w.kubelet.running(); len(running) > 0 {
+			return fmt.Errorf("%v", running)
+		}
+		return nil
+	})
+}
+
+func TestRetainedVolumesBelongToTheNextHeroOfTheName(t *testing.T) {
+	w := newWorld(t)
+	w.create("bellerophon", map[string]any{"replicas": int64(3)})
+	first := w.ready("bellerophon")
+	w.put("horse", "pegasus")
+	w.remove("bellerophon")
+	if claims := w.claims(); len(claims) != 3 {
+		t.Fatalf("the claims are %v, want three", claims)
+	}
+	w.create("bellerophon", map[string]any{"replicas": int64(3), "storage": map[string]any{"retention": "Delete"}})
+	second := w.ready("bellerophon")
+	if second.UID == first.UID || second.Status.Cluster != first.Status.Cluster {
+		t.Errorf("the cluster was %s and is %s", first.Status.Cluster, second.Status.Cluster)
+	}
+	w.get("horse", "pegasus")
+	w.remove("bellerophon")
+	w.eventually("all volumes are deleted", func() error {
+		if claims := w.claims(); len(claims) > 0 {
+			return fmt.Errorf("%v", claims)
+		}
+		return nil
+	})
+}
+
+func TestAMemberThatLeavesTakesItsVolumeAlong(t *testing.T) {
+	w := newWorld(t)
+	w.create("bellerophon", map[string]any{"replicas": int64(3)})
+	w.ready("bellerophon")
+	w.change("bellerophon", `{"spec":{"replicas":1}}`)
+	w.ready("bellerophon")
+	w.eventually("one volume is left", func() error {
+		if claims := w.claims(); len(claims) != 1 || claims[0] != "data-bellerophon-0" {
+			return fmt.Errorf("%v", claims)
+		}
+		return nil
+	})
+}
+
+func TestVolumesGrowWithoutARestart(t *testing.T) {
+	w := newWorld(t)
+	// The simulated node binds claims of this class only.
+	if _, err := w.core.StorageV1().StorageClasses().Patch(w.ctx, "kwok-volume", types.MergePatchType, []byte(`{"allowVolumeExpansion":true}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.create("bellerophon", map[string]any{"replicas": int64(3), "storage": map[string]any{"size": "1Gi"}})
+	before := w.ready("bellerophon")
+	w.kubelet.mark()
+	w.change("bellerophon", `{"spec":{"storage":{"size":"2Gi"}}}`)
+	w.ready("bellerophon")
+	list, err := w.core.CoreV1().PersistentVolumeClaims(w.namespace).List(w.ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range list.Items {
+		if size := one.Spec.Resources.Requests.Storage().String(); size != "2Gi" {
+			t.Errorf("%s has %s", one.Name, size)
+		}
+	}
+	set, err := w.core.AppsV1().StatefulSets(w.namespace).Get(w.ctx, "bellerophon", metav1.GetOptions{})
+	if err != nil || set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() != "2Gi" {
+		t.Errorf("the StatefulSet is %+v, %v", set, err)
+	}
+	if fewest := w.kubelet.fewest(); fewest < 3 {
+		t.Errorf("only %d members ran at a time", fewest)
+	}
+	if after := w.hero("bellerophon"); after.Status.Members[0].ID != before.Status.Members[0].ID {
+		t.Error("a member has another volume")
+	}
+	// The API server refuses to shrink it, and says what to do.
+	_, err = w.heroes.Patch(w.ctx, "bellerophon", types.MergePatchType, []byte(`{"spec":{"storage":{"size":"1Gi"}}}`), metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), "storage.size cannot shrink") {
+		t.Errorf("a smaller volume: %v", err)
+	}
+}
+
+func TestBadSpecsAreRefusedWithAWayOut(t *testing.T) {
+	w := newWorld(t)
+	for want, spec := range map[string]map[string]any{
+		"replicas must be between 1 and 7":       {"replicas": int64(8)},
+		"config has an unknown setting; allowed": {"config": map[string]any{"quotas": "1Gi"}},
+		"config quota must be a quantity":        {"config": map[string]any{"quota": "much"}},
+		"config election-timeout must be":        {"config": map[string]any{"election-timeout": "soon"}},
+		"config log-level must be":               {"config": map[string]any{"log-level": "loud"}},
+		"storage.size must be at least 16Mi":     {"storage": map[string]any{"size": "1Mi"}},
+		"image must not contain white space":     {"image": "a b"},
+		"wingedHorseName must have 1 to 253":     {"wingedHorseName": strings.Repeat("x", 254)},
+		"Unsupported value: \"Never\"":           {"storage": map[string]any{"retention": "Never"}},
+	} {
+		_, err := w.heroes.Create(w.ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": v1.GroupVersion.String(), "kind": "Bellerophon", "metadata": map[string]any{"name": "bad"}, "spec": spec,
+		}}, metav1.CreateOptions{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", spec, err, want)
+		}
+	}
+	w.stop() // The API server alone writes the status then.
+	w.create("new", map[string]any{})
+	hero := w.hero("new")
+	if hero.Status.Phase != v1.PhasePending || len(hero.Status.Conditions) != 1 || hero.Status.Conditions[0].Reason != "Pending" {
+		t.Errorf("a new hero says %+v", hero.Status)
+	}
+}
+
+func TestAChildOfAnotherOwnerIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	other, err := w.core.CoreV1().ConfigMaps(w.namespace).Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes := true
+	_, err = w.core.CoreV1().ConfigMaps(w.namespace).Create(w.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: "bellerophon", Labels: map[string]string{owned.LabelManagedBy: owned.ManagedBy},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: other.Name, UID: other.UID, Controller: &yes}},
+	}, Data: map[string]string{"theirs": "stays"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.create("bellerophon", map[string]any{"replicas": int64(1)})
+	w.eventually("the hero says so", func() error {
+		found := meta.FindStatusCondition(w.hero("bellerophon").Status.Conditions, v1.ConditionDegraded)
+		if found == nil || found.Reason != "NameConflict" {
+			return fmt.Errorf("%+v", found)
+		}
+		return nil
+	})
+	config, err := w.core.CoreV1().ConfigMaps(w.namespace).Get(w.ctx, "bellerophon", metav1.GetOptions{})
+	if err != nil || len(config.Data) != 1 {
+		t.Errorf("it has %v, %v", config.Data, err)
 	}
 }

@@ -28,7 +28,7 @@ import (
 type kubelet struct {
 	t         *testing.T
 	core      kubernetes.Interface
-	namespace string
+	namespace string // empty for all
 	dir       string
 	group     *lifecycle.Group
 
@@ -53,10 +53,11 @@ func (k *kubelet) fewest() int {
 
 // containerOf is the process of a pod.
 type containerOf struct {
-	pod    string
-	listen string
-	stop   context.CancelFunc
-	done   chan struct{}
+	pod     string
+	address string // of the member, in its cluster
+	listen  string // on this host
+	stop    context.CancelFunc
+	done    chan struct{}
 
 	mu      sync.Mutex
 	command *exec.Cmd
@@ -121,7 +122,7 @@ func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) {
 	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || k.pods[pod.UID] != nil {
 		return
 	}
-	claim, err := k.core.CoreV1().PersistentVolumeClaims(k.namespace).Get(ctx, volumeData+"-"+pod.Name, metav1.GetOptions{})
+	claim, err := k.core.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, volumeData+"-"+pod.Name, metav1.GetOptions{})
 	if err != nil {
 		return // The context has ended.
 	}
@@ -132,13 +133,11 @@ func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) {
 	listen := listener.Addr().String()
 	_ = listener.Close()
 	running, stop := context.WithCancel(k.group.Context())
-	c := &containerOf{pod: pod.Name, listen: listen, stop: stop, done: make(chan struct{})}
+	c := &containerOf{pod: pod.Name, address: addressIn(pod), listen: listen, stop: stop, done: make(chan struct{})}
 	k.pods[pod.UID] = c
 	k.publish()
-	hero := pod.Labels[owned.LabelInstance]
 	options := memberOptions{
-		Name: pod.Name, Listen: listen, Dir: filepath.Join(k.dir, string(claim.UID)), Hosts: filepath.Join(k.dir, "hosts.json"),
-		Address: fmt.Sprintf("%s.%s-members.%s.svc:%d", pod.Name, hero, k.namespace, port),
+		Name: pod.Name, Listen: listen, Dir: filepath.Join(k.dir, string(claim.UID)), Hosts: k.hosts(), Address: c.address,
 	}
 	k.group.Go("container of "+pod.Name, func(context.Context) error { return k.keepRunning(running, c, options) })
 }
@@ -153,29 +152,39 @@ type memberOptions struct {
 const election = 300 * time.Millisecond
 
 func (o memberOptions) server() server.Options {
-	return server.Options{
-		Name: o.Name, Listen: o.Listen, Address: o.Address, Dir: o.Dir, Election: election,
-		Connect: func(ctx context.Context, address string) (net.Conn, error) {
-			content, err := os.ReadFile(o.Hosts)
-			if err != nil {
-				return nil, err
-			}
-			hosts := map[string]string{}
-			if err := json.Unmarshal(content, &hosts); err != nil {
-				return nil, err
-			}
-			return (&net.Dialer{}).DialContext(ctx, "tcp", hosts[podOf(address)])
-		},
-	}
+	return server.Options{Name: o.Name, Listen: o.Listen, Address: o.Address, Dir: o.Dir, Election: election, Connect: hosts(o.Hosts).dial}
 }
+
+// hosts is the file that says where the members listen, by their addresses.
+type hosts string
+
+func (h hosts) dial(ctx context.Context, address string) (net.Conn, error) {
+	content, err := os.ReadFile(string(h))
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]string{}
+	if err := json.Unmarshal(content, &known); err != nil {
+		return nil, err
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", known[address])
+}
+
+// addressIn returns the address of the member in a pod.
+func addressIn(pod *corev1.Pod) string {
+	return fmt.Sprintf("%s.%s-members.%s.svc:%d", pod.Name, pod.Labels[owned.LabelInstance], pod.Namespace, port)
+}
+
+// hosts returns the path of the file with the members' addresses.
+func (k *kubelet) hosts() string { return filepath.Join(k.dir, "hosts.json") }
 
 // publish writes the addresses of all pods. The caller holds the lock.
 func (k *kubelet) publish() {
-	hosts := map[string]string{}
+	known := map[string]string{}
 	for _, c := range k.pods {
-		hosts[c.pod] = c.listen
+		known[c.address] = c.listen
 	}
-	content, err := json.Marshal(hosts)
+	content, err := json.Marshal(known)
 	if err != nil {
 		k.t.Error(err)
 	}
@@ -183,7 +192,7 @@ func (k *kubelet) publish() {
 	if err := os.WriteFile(next, content, 0o600); err != nil {
 		k.t.Error(err)
 	}
-	if err := os.Rename(next, filepath.Join(k.dir, "hosts.json")); err != nil {
+	if err := os.Rename(next, k.hosts()); err != nil {
 		k.t.Error(err)
 	}
 }
@@ -194,7 +203,7 @@ func (k *kubelet) keepRunning(ctx context.Context, c *containerOf, options membe
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(filepath.Join(k.dir, c.pod+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(k.dir, c.address+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

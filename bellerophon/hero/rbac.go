@@ -1,6 +1,6 @@
 package hero
 
-// The operator of Bellerophon has the permissions below, besides those of BellerophonSimple for the same kinds. The role in
+// The operator of Bellerophon has these permissions, in addition to the permissions of BellerophonSimple. The role in
 // charts/bellerophon-operator/files is generated from them.
 
 // The operator reads the heroes, and writes only their status.
@@ -12,6 +12,10 @@ package hero
 // +kubebuilder:rbac:groups="",resources=configmaps;services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
+
+// Backups are a CronJob, and a restore is a Job.
+// +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 
 // It replaces pods of an old revision.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;delete

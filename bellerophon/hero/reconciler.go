@@ -12,6 +12,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/streams"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,6 +61,8 @@ func addTo(manager *controller.Manager, kinds *owned.Kinds, dial dialer) error {
 		controller.For(&v1.Bellerophon{}, controller.Plural("heroes")),
 		kinds.ConfigMaps(), kinds.Services(), kinds.StatefulSets(), kinds.WholePods(appName),
 		controller.Owns(&policyv1.PodDisruptionBudget{}, controller.LabelSelector(owned.Selector)),
+		controller.Owns(&batchv1.CronJob{}, controller.LabelSelector(owned.Selector)),
+		controller.Owns(&batchv1.Job{}, controller.LabelSelector(owned.Selector)),
 		controller.From("statuses of members", streams.Create(r.members.changed.Drain)),
 		controller.IfServed(),
 	)
@@ -87,6 +90,10 @@ func (r *reconciler) reconcile(ctx context.Context, hero *v1.Bellerophon) (contr
 		}
 	}
 	status, recheck := statusOf(v, result)
+	var err error
+	if status.LastBackup, err = r.lastBackup(ctx, v); err != nil {
+		return controller.Result{}, errors.Join(err, failure(result))
+	}
 	after := v.hero.DeepCopy()
 	after.Status = status
 	if _, err := controller.PatchStatus(ctx, r.client, after, controller.MergeFrom(v.hero)); err != nil {

@@ -29,7 +29,7 @@ type step func(context.Context, *view) error
 
 // steps returns all steps, in order.
 func (r *reconciler) steps() []step {
-	return []step{r.keepChildren, r.bootstrap, r.removeLost, r.admit, r.shrink, r.grow, r.roll}
+	return []step{r.keepChildren, r.bootstrap, r.restore, r.removeLost, r.admit, r.shrink, r.grow, r.roll}
 }
 
 // bootstrap makes the cluster, once. The hero has the name of the cluster before any member does, so that no kill in
@@ -56,7 +56,7 @@ func (r *reconciler) bootstrap(ctx context.Context, v *view) error {
 	default:
 		return problem{"TwoClusters", fmt.Sprintf("the volumes of the members belong to %d clusters; delete the volumes of all but one", len(found))}
 	}
-	// A member with an old volume could be among those that do not answer yet.
+	// A silent member could have an old volume.
 	for ordinal := range replicasOf(v.hero) {
 		if v.statuses[podName(v.hero, ordinal)] == nil {
 			return waiting(fmt.Sprintf("the first start waits for an answer of %s", podName(v.hero, ordinal)))
@@ -88,7 +88,7 @@ func (r *reconciler) isNotLost(v *view) error {
 		}
 	}
 	if empty >= replicasOf(v.hero) {
-		return problem{"DataLost", "all members have empty volumes; create a new hero and copy a snapshot into it"}
+		return problem{"DataLost", "all members have empty volumes; create a new hero that restores a backup"}
 	}
 	return waiting("no member of the cluster answers")
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,22 +14,22 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
+	"github.com/bellerophon-io/bellerophon/bellerophon/render"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 )
 
 var heroes = v1.GroupVersion.WithResource("heroes")
@@ -51,7 +50,7 @@ var installOnce sync.Once
 
 var schemeOfTests = sync.OnceValue(func() *runtime.Scheme {
 	made := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, AddToScheme} {
 		if err := add(made); err != nil {
 			panic(err)
 		}
@@ -74,29 +73,42 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.heroes = clients.Resource(heroes).Namespace(w.namespace)
-	installOnce.Do(func() { w.install() })
+	installOnce.Do(func() { w.install(clients) })
 	w.kubelet = newKubelet(t, w.core, w.namespace)
 	w.startOperator()
 	return w
 }
 
-// install installs the resource definition, and waits until it is served.
-func (w *world) install() {
+// operatorUser is the user of the operator. It has the permissions of the chart, and no others.
+const operatorUser = "operator-of-heroes"
+
+// install installs the resource definition and the permissions of the chart, and waits until heroes are served.
+func (w *world) install(clients dynamic.Interface) {
 	w.t.Helper()
-	content, err := os.ReadFile("../../charts/bellerophon-operator/crds/stable.bellerophon.io_heroes.yaml")
+	manifests, err := render.Operator("bellerophon", "bellerophon-system", map[string]any{"heroes": map[string]any{"enabled": true}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(content, definition); err != nil {
-		w.t.Fatal(err)
-	}
-	client, err := apiextensions.NewForConfig(w.config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := client.ApiextensionsV1().CustomResourceDefinitions().Create(w.ctx, definition, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		w.t.Fatal(err)
+	subject := map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": operatorUser}
+	for _, object := range manifests.Objects {
+		var resource schema.GroupVersionResource
+		switch object.GetKind() {
+		case "CustomResourceDefinition":
+			resource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+		case "ClusterRole":
+			resource = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
+		case "ClusterRoleBinding":
+			resource = rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings")
+			if err := unstructured.SetNestedSlice(object.Object, []any{subject}, "subjects"); err != nil {
+				w.t.Fatal(err)
+			}
+		default:
+			continue
+		}
+		// Another test may have applied the definition.
+		if _, err := clients.Resource(resource).Apply(w.ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "tests", Force: true}); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	w.eventually("heroes are served", func() error {
 		_, err := w.heroes.List(w.ctx, metav1.ListOptions{})
@@ -107,7 +119,9 @@ func (w *world) install() {
 // startOperator starts the operator. stop ends it.
 func (w *world) startOperator() {
 	w.t.Helper()
-	manager, err := controller.NewManager(w.config, schemeOfTests(), controller.Options{
+	config := rest.CopyConfig(w.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
+	manager, err := controller.NewManager(config, schemeOfTests(), controller.Options{
 		DetectMutations: true, Namespaces: []string{w.namespace},
 		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})

@@ -81,8 +81,8 @@ func (k *Kinds) Pods(app string) controller.Option {
 		controller.Project(k.pod), controller.LabelSelector(Selector), controller.When(problemChanges), controller.OnDemand())
 }
 
-// WholePods returns the option of a controller that watches the pods of its StatefulSets on demand, and gets a
-// request for the owner of the StatefulSet with each change.
+// WholePods returns the option of a controller that watches the pods of its StatefulSets on demand. It gets a request
+// for the owner of the StatefulSet with each change.
 func (k *Kinds) WholePods(app string) controller.Option {
 	return controller.Watches(&Pod{}, func(object streams.Object) []types.NamespacedName { return ownerOfPod(object, app) },
 		controller.Project(k.pod), controller.LabelSelector(Selector), controller.OnDemand())

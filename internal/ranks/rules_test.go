@@ -49,7 +49,7 @@ var guests = map[string][]string{
 }
 
 // forTests are the packages that tests of any rank import.
-var forTests = []string{"sources/sourcestest", "sources/faultproxy", "faults/states"}
+var forTests = []string{"sources/sourcestest", "sources/faultproxy", "faults", "faults/states"}
 
 // namesThatSayNothing may not be the names of packages.
 var namesThatSayNothing = []string{"common", "helper", "helpers", "misc", "util", "utils"}

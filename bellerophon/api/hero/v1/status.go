@@ -51,6 +51,14 @@ type BellerophonStatus struct {
 	// +optional
 	Bootstrapped bool `json:"bootstrapped,omitempty"`
 
+	// Whether the backup of spec.restore was restored.
+	// +optional
+	Restored bool `json:"restored,omitempty"`
+
+	// When the last backup was completed.
+	// +optional
+	LastBackup *metav1.Time `json:"lastBackup,omitempty"`
+
 	// Number of pods that exist.
 	// +optional
 	Replicas int32 `json:"replicas"`

@@ -43,7 +43,9 @@ type Bellerophon struct {
 
 // BellerophonSpec is the desired state.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.tls) == has(oldSelf.tls)",message="tls cannot be added or removed, because members with TLS and members without it cannot talk to each other; create a new hero and copy a snapshot into it"
+// +kubebuilder:validation:XValidation:rule="has(self.tls) == has(oldSelf.tls)",message="tls cannot be added or removed, because members with TLS and members without it cannot talk to each other; create a new hero that restores a backup"
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.restore) || (has(oldSelf.restore) && self.restore == oldSelf.restore)",message="restore cannot be added or changed, because a backup is restored when the cluster is made; create a new hero"
 type BellerophonSpec struct {
 	// Name of the winged horse that the cluster carries: 1 to 253 characters.
 	// +optional
@@ -78,10 +80,15 @@ type BellerophonSpec struct {
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
+	//
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name in ['election-timeout', 'quota', 'log-level', 'log-format'])",message="config has an unknown setting; allowed are election-timeout, quota, log-level and log-format"
+	//
 	// +kubebuilder:validation:XValidation:rule="!('log-level' in self) || self['log-level'] in ['debug', 'info', 'warn', 'error']",message="config log-level must be debug, info, warn or error"
+	//
 	// +kubebuilder:validation:XValidation:rule="!('log-format' in self) || self['log-format'] in ['text', 'json']",message="config log-format must be text or json"
+	//
 	// +kubebuilder:validation:XValidation:rule="!('quota' in self) || isQuantity(self['quota'])",message="config quota must be a quantity such as 256Mi"
+	//
 	// +kubebuilder:validation:XValidation:rule="!('election-timeout' in self) || self['election-timeout'].matches('^([0-9]+(ms|s|m))+$')",message="config election-timeout must be a duration such as 1s"
 	Config map[string]Setting `json:"config,omitempty"`
 
@@ -103,9 +110,58 @@ type BellerophonSpec struct {
 	// +optional
 	TLS *TLS `json:"tls,omitempty"`
 
+	// Backups of the keys, to a volume.
+	// +optional
+	Backup *Backup `json:"backup,omitempty"`
+
+	// A backup that the cluster begins with. It is restored once, when the cluster is made.
+	// +optional
+	Restore *Restore `json:"restore,omitempty"`
+
 	// Paused stops all changes by the operator. It still reports the status.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
+}
+
+// Backup says when backups are taken, and where they are kept. Each one is a file, whose name begins with the hero's.
+type Backup struct {
+	// Volume claim of the hero's namespace that has the backups. It must exist.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	VolumeClaimName string `json:"volumeClaimName"`
+
+	// When a backup is taken, in UTC, as a CronJob has it: "0 3 * * *" is each day at three. Without it, backups are taken on
+	// request only. A request is a Job of the CronJob NAME-backup: kubectl create job NAME --from=cronjob/HERO-backup.
+	// +optional
+	// +kubebuilder:validation:MaxLength=100
+	Schedule string `json:"schedule,omitempty"`
+
+	// How many backups are kept: 1 to 1000.
+	// +optional
+	// +kubebuilder:default=7
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 1000",message="backup.keep must be between 1 and 1000"
+	Keep *int32 `json:"keep,omitempty"`
+}
+
+// Restore names a backup.
+type Restore struct {
+	// Volume claim of the hero's namespace that has the backup.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	VolumeClaimName string `json:"volumeClaimName"`
+
+	// Name of the hero that the backup is of. The default is the name of this hero.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Hero string `json:"hero,omitempty"`
+
+	// File of the backup. The default is the newest one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!self.contains('/')",message="restore.file must be a file of the volume's folder, without '/'"
+	File string `json:"file,omitempty"`
 }
 
 // Setting is the value of a setting.
@@ -139,13 +195,13 @@ const (
 
 // Storage is the volume of a member.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.className) == has(oldSelf.className) && (!has(self.className) || self.className == oldSelf.className)",message="storage.className cannot be changed, because a volume keeps its class; create a new hero and copy a snapshot into it"
+// +kubebuilder:validation:XValidation:rule="has(self.className) == has(oldSelf.className) && (!has(self.className) || self.className == oldSelf.className)",message="storage.className cannot be changed, because a volume keeps its class; create a new hero that restores a backup"
 type Storage struct {
 	// Size of the volume. It can grow, if the class allows it.
 	// +optional
 	// +kubebuilder:default="1Gi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Mi')) >= 0",message="storage.size must be at least 16Mi"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="storage.size cannot shrink, because volumes cannot; create a new hero and copy a snapshot into it"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="storage.size cannot shrink, because volumes cannot; create a new hero that restores a backup"
 	Size resource.Quantity `json:"size,omitzero"`
 
 	// StorageClass of the volume. The default is the default class of the cluster.
@@ -162,7 +218,8 @@ type Storage struct {
 
 // TLS names certificates.
 type TLS struct {
-	// Secret with tls.crt, tls.key and ca.crt. Its certificate must be valid for all members: *.NAME.NAMESPACE.svc.
+	// Secret with tls.crt, tls.key and ca.crt. Its certificate must be valid for all members, *.NAME-members.NAMESPACE.svc,
+	// and for their Service, NAME.NAMESPACE.svc.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

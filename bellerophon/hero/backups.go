@@ -1,0 +1,165 @@
+package hero
+
+import (
+	"context"
+	"fmt"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/controller"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	volumeBackups = "backups"
+	backupsPath   = "/backups"
+	// never is the schedule of a CronJob that is suspended, which must have one.
+	never = "0 0 1 1 *"
+	// defaultKeep is the default of the resource definition.
+	defaultKeep = 7
+)
+
+// backupName returns the name of the CronJob. A Job of it takes a backup at once.
+func backupName(hero *v1.Bellerophon) string { return hero.Name + "-backup" }
+
+// restoreName returns the name of the Job that restores a backup.
+func restoreName(hero *v1.Bellerophon) string { return hero.Name + "-restore" }
+
+// backupsOf returns the CronJob that takes backups.
+func backupsOf(hero *v1.Bellerophon) *batchv1.CronJob {
+	suspended, zone, schedule, keep := hero.Spec.Backup.Schedule == "", "Etc/UTC", hero.Spec.Backup.Schedule, int32(defaultKeep)
+	if suspended {
+		schedule = never
+	}
+	if hero.Spec.Backup.Keep != nil {
+		keep = *hero.Spec.Backup.Keep
+	}
+	return &batchv1.CronJob{ObjectMeta: metaOf(hero, backupName(hero)), Spec: batchv1.CronJobSpec{
+		Schedule: schedule, TimeZone: &zone, Suspend: &suspended,
+		ConcurrencyPolicy: batchv1.ForbidConcurrent, // One process may use the folder at a time.
+		JobTemplate: batchv1.JobTemplateSpec{Spec: jobOf(hero, hero.Spec.Backup.VolumeClaimName,
+			"backup", "--name="+hero.Name, fmt.Sprintf("--keep=%d", keep))},
+	}}
+}
+
+// restoreOf returns the Job that restores a backup.
+func restoreOf(hero *v1.Bellerophon) *batchv1.Job {
+	from := hero.Spec.Restore
+	name := from.Hero
+	if name == "" {
+		name = hero.Name
+	}
+	arguments := []string{"restore", "--name=" + name}
+	if from.File != "" {
+		arguments = append(arguments, "--file="+from.File)
+	}
+	return &batchv1.Job{ObjectMeta: metaOf(hero, restoreName(hero)), Spec: jobOf(hero, from.VolumeClaimName, arguments...)}
+}
+
+// jobOf returns a Job that runs a command of the server with the folder of backups. Its pods have none of the labels by
+// which members are selected.
+func jobOf(hero *v1.Bellerophon, claim string, arguments ...string) batchv1.JobSpec {
+	tries := int32(2)
+	pod := templateOf(hero)
+	container := &pod.Spec.Containers[0]
+	// The Service has the ready members only, so a name of it is enough.
+	container.Args = append([]string{"server"}, arguments...)
+	container.Args = append(container.Args, "--folder="+backupsPath, fmt.Sprintf("--host=%s.%s.svc:%d", hero.Name, hero.Namespace, port))
+	mounts, volumes := []corev1.VolumeMount{{Name: volumeBackups, MountPath: backupsPath}}, []corev1.Volume{{
+		Name: volumeBackups, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}},
+	}}
+	if hero.Spec.TLS != nil {
+		container.Args = append(container.Args, tlsArguments()...)
+		mounts, volumes = append(mounts, tlsMount()), append(volumes, tlsVolume(hero))
+	}
+	container.Ports, container.LivenessProbe, container.ReadinessProbe = nil, nil, nil
+	container.Env, container.EnvFrom, container.VolumeMounts = nil, nil, mounts
+	pod.Spec.Volumes, pod.Spec.RestartPolicy = volumes, corev1.RestartPolicyNever
+	if hero.Spec.Affinity == nil {
+		pod.Spec.Affinity = nil
+	}
+	pod.ObjectMeta = metav1.ObjectMeta{}
+	return batchv1.JobSpec{BackoffLimit: &tries, Template: pod}
+}
+
+// keepBackups keeps the CronJob, or deletes it if the hero asks for no backups any more.
+func (r *reconciler) keepBackups(ctx context.Context, v *view) error {
+	if v.hero.Spec.Backup != nil {
+		return keep[*batchv1.CronJob](ctx, r, v.hero, "CronJob", backupsOf(v.hero))
+	}
+	held, err := controller.Get[*batchv1.CronJob](ctx, r.client, types.NamespacedName{Namespace: v.hero.Namespace, Name: backupName(v.hero)})
+	if apierrors.IsNotFound(err) || err == nil && (!metav1.IsControlledBy(held, v.hero) || held.DeletionTimestamp != nil) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	background := controller.Propagation(metav1.DeletePropagationBackground)
+	if err := controller.Delete(ctx, r.client, held, controller.IfUnchanged(), background); controller.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the CronJob %s: %w", held.Name, err)
+	}
+	return nil
+}
+
+// lastBackup returns when the last backup was completed, or nil.
+func (r *reconciler) lastBackup(ctx context.Context, v *view) (*metav1.Time, error) {
+	held, err := controller.Get[*batchv1.CronJob](ctx, r.client, types.NamespacedName{Namespace: v.hero.Namespace, Name: backupName(v.hero)})
+	if apierrors.IsNotFound(err) {
+		return v.hero.Status.LastBackup, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !metav1.IsControlledBy(held, v.hero) || held.Status.LastSuccessfulTime == nil {
+		return v.hero.Status.LastBackup, nil
+	}
+	return held.Status.LastSuccessfulTime, nil
+}
+
+// restore restores a backup into a new cluster, once. A store that has keys already refuses it, so a kill between
+// the end of the Job and its record costs nothing.
+func (r *reconciler) restore(ctx context.Context, v *view) error {
+	if v.hero.Spec.Restore == nil || v.hero.Status.Restored {
+		return nil
+	}
+	if v.leader == nil {
+		return waiting("the cluster elects its leader")
+	}
+	wanted := restoreOf(v.hero)
+	job, err := controller.Get[*batchv1.Job](ctx, r.client, types.NamespacedName{Namespace: wanted.Namespace, Name: wanted.Name})
+	switch {
+	case apierrors.IsNotFound(err):
+		if _, err := controller.Create(ctx, r.client, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating the Job %s: %w", wanted.Name, err)
+		}
+		return waiting("the backup is restored")
+	case err != nil:
+		return err
+	case !metav1.IsControlledBy(job, v.hero):
+		return problem{"NameConflict", fmt.Sprintf("Job %s %v", job.Name, errNameTaken)}
+	}
+	for _, condition := range job.Status.Conditions {
+		switch {
+		case condition.Status != corev1.ConditionTrue:
+		case condition.Type == batchv1.JobComplete:
+			return r.recordRestore(ctx, v)
+		case condition.Type == batchv1.JobFailed:
+			return problem{"RestoreFailed", fmt.Sprintf("the Job %s failed: %s; see the log of its pods. Delete the Job to try again, or remove spec.restore to begin without the backup", job.Name, condition.Message)}
+		}
+	}
+	return waiting("the backup is restored")
+}
+
+func (r *reconciler) recordRestore(ctx context.Context, v *view) error {
+	after := v.hero.DeepCopy()
+	after.Status.Restored = true
+	written, err := controller.PatchStatus(ctx, r.client, after, controller.MergeFrom(v.hero))
+	if err != nil {
+		return fmt.Errorf("recording the restore: %w", err)
+	}
+	v.hero = written
+	return nil
+}

@@ -1,0 +1,53 @@
+package hero
+
+import (
+	"strings"
+	"testing"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/render"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// TestTheChartRunsMembersAsAHeroDoes compares the pods of both. Only the first start differs: members of the chart
+// find each other.
+func TestTheChartRunsMembersAsAHeroDoes(t *testing.T) {
+	manifests, err := render.Server("store", "home", map[string]any{"tls": map[string]any{"secretName": "mine"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart := &appsv1.StatefulSet{}
+	for _, object := range manifests.Objects {
+		if object.GetKind() == "StatefulSet" {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, chart); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	hero := &v1.Bellerophon{ObjectMeta: metav1.ObjectMeta{Name: "store", Namespace: "home"}, Spec: v1.BellerophonSpec{
+		Image: "bellerophon-io/bellerophon-server:v1", TLS: &v1.TLS{SecretName: "mine"}, Storage: v1.Storage{Size: resource.MustParse("1Gi")},
+	}}
+	own := setOf(hero, 3)
+	a, b := chart.Spec.Template.Spec, own.Spec.Template.Spec
+	var arguments []string
+	for _, argument := range a.Containers[0].Args {
+		if !strings.HasPrefix(argument, "--peers=") {
+			arguments = append(arguments, argument)
+		}
+	}
+	a.Containers[0].Args, a.Containers[0].Resources = arguments, b.Containers[0].Resources
+	a.Affinity, b.Affinity = nil, nil // The labels of the selectors are compared below.
+	if !equality.Semantic.DeepEqual(a, b) {
+		t.Errorf("the chart has %+v\nand a hero %+v", a, b)
+	}
+	if !equality.Semantic.DeepEqual(chart.Spec.Selector, own.Spec.Selector) {
+		t.Errorf("the chart selects %v, and a hero %v", chart.Spec.Selector, own.Spec.Selector)
+	}
+	if !equality.Semantic.DeepEqual(chart.Spec.VolumeClaimTemplates[0].Spec, own.Spec.VolumeClaimTemplates[0].Spec) {
+		t.Errorf("the chart claims %+v, and a hero %+v", chart.Spec.VolumeClaimTemplates[0].Spec, own.Spec.VolumeClaimTemplates[0].Spec)
+	}
+}

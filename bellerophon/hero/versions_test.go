@@ -1,0 +1,122 @@
+package hero
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1alpha0"
+	"github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1beta7"
+	"github.com/bellerophon-io/bellerophon/controller/webhook"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+)
+
+// oldManifest is of the first version, as users have written it.
+const oldManifest = `
+apiVersion: stable.bellerophon.io/v1alpha0
+kind: Bellerophon
+metadata:
+  name: example-bellerophon-hero1
+spec:
+  winged_horse_name: pegasusio
+  image: bellerophon-io/bellerophon-server:v1
+  replicas: 7
+`
+
+// laterManifest is of the second version.
+const laterManifest = `
+apiVersion: stable.bellerophon.io/v1beta7
+kind: Bellerophon
+metadata:
+  name: example-bellerophon-hero2
+spec:
+  winged_horse_name: arion
+  replicas: 5
+weapons:
+  is_atomatic_rifle: true
+  image: weapons:v1
+  explosive: greek fire
+`
+
+func TestOldManifestsApplyAsTheyAreAndAllVersionsShowThem(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	server, err := webhook.New(w.config, schemeOfTests(), webhook.Options{Address: address, URL: "https://127.0.0.1", Name: "heroes.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := AddWebhooks(server, nil); err != nil {
+		t.Fatal(err)
+	}
+	group := lifecycle.New(context.Background())
+	group.Go("webhooks", server.Run)
+	defer func() {
+		group.Stop()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	clients, err := dynamic.NewForConfig(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := func(version string) dynamic.ResourceInterface {
+		return clients.Resource(v1.GroupVersion.WithResource("heroes").GroupResource().WithVersion(version)).Namespace(w.namespace)
+	}
+	for _, manifest := range []string{oldManifest, laterManifest} {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(manifest), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		version := object.GroupVersionKind().Version
+		w.eventually("the API server converts", func() error {
+			_, err := as(version).Create(w.ctx, object, metav1.CreateOptions{})
+			return err
+		})
+	}
+	field := func(version, name string, path ...string) string {
+		t.Helper()
+		object, err := as(version).Get(w.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, path...)
+		text, _ := value.(string)
+		return text
+	}
+	for _, check := range []struct{ version, name, path, want string }{
+		{v1alpha0.GroupVersion.Version, "example-bellerophon-hero1", "spec.winged_horse_name", "pegasusio"},
+		{v1beta7.GroupVersion.Version, "example-bellerophon-hero1", "spec.winged_horse_name", "pegasusio"},
+		{v1.GroupVersion.Version, "example-bellerophon-hero1", "spec.wingedHorseName", "pegasusio"},
+		{v1.GroupVersion.Version, "example-bellerophon-hero1", "spec.storage.size", "1Gi"},
+		{v1.GroupVersion.Version, "example-bellerophon-hero1", "status.phase", "Pending"},
+		{v1beta7.GroupVersion.Version, "example-bellerophon-hero2", "weapons.explosive", "greek fire"},
+		{v1.GroupVersion.Version, "example-bellerophon-hero2", "spec.weapons.explosive", "greek fire"},
+		{v1alpha0.GroupVersion.Version, "example-bellerophon-hero2", "spec.winged_horse_name", "arion"},
+	} {
+		if got := field(check.version, check.name, strings.Split(check.path, ".")...); got != check.want {
+			t.Errorf("%s of %s as %s is %q, want %q", check.path, check.name, check.version, got, check.want)
+		}
+	}
+	// A change in the oldest version keeps what only newer ones have.
+	_, err = as("v1alpha0").Patch(w.ctx, "example-bellerophon-hero2", types.MergePatchType, []byte(`{"spec":{"winged_horse_name":"buraq"}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if horse, fire := field("v1", "example-bellerophon-hero2", "spec", "wingedHorseName"), field("v1", "example-bellerophon-hero2", "spec", "weapons", "explosive"); horse != "buraq" || fire != "greek fire" {
+		t.Errorf("the hero has %q and %q", horse, fire)
+	}
+}
