@@ -7,5 +7,5 @@ import "embed"
 
 // Files holds each chart in a folder of its name.
 //
-//go:embed all:bellerophon-operator
+//go:embed all:bellerophon-operator all:bellerophon
 var Files embed.FS

@@ -26,6 +26,7 @@ import (
 
 const (
 	operatorChart = "bellerophon-operator"
+	serverChart   = "bellerophon"
 	notesFile     = "templates/NOTES.txt"
 )
 
@@ -56,6 +57,15 @@ func Operator(release, namespace string, values map[string]any) (Manifests, erro
 	manifests, err := render(operatorChart, release, namespace, values)
 	if err != nil {
 		return Manifests{}, fmt.Errorf("render chart %s: %w", operatorChart, err)
+	}
+	return manifests, nil
+}
+
+// Server renders the chart of the software, as [Operator] does it with the operator's.
+func Server(release, namespace string, values map[string]any) (Manifests, error) {
+	manifests, err := render(serverChart, release, namespace, values)
+	if err != nil {
+		return Manifests{}, fmt.Errorf("render chart %s: %w", serverChart, err)
 	}
 	return manifests, nil
 }

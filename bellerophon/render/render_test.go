@@ -10,8 +10,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/charts"
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/pod-security-admission/api"
@@ -212,18 +214,24 @@ func TestProtectedMetricsComeWithReviewsAndWithTheCertificateOfASecret(t *testin
 }
 
 func TestThePodMeetsTheRestrictedPodSecurityStandard(t *testing.T) {
+	pod := deployment(t, operator(t, nil)).Spec.Template
+	isRestricted(t, pod.ObjectMeta, pod.Spec)
+}
+
+// isRestricted checks that a pod meets the restricted Pod security standard, and cannot write its root file system.
+func isRestricted(t *testing.T, meta metav1.ObjectMeta, pod corev1.PodSpec) {
+	t.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := deployment(t, operator(t, nil)).Spec.Template
 	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
-	for _, result := range evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec) {
+	for _, result := range evaluator.EvaluatePod(restricted, &meta, &pod) {
 		if !result.Allowed {
 			t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
 		}
 	}
-	if readOnly := pod.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
+	if readOnly := pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
 		t.Error("the root file system is writable")
 	}
 }
@@ -439,4 +447,29 @@ func decoded[T any](t *testing.T, object *unstructured.Unstructured, into *T) *T
 		t.Fatal(err)
 	}
 	return into
+}
+
+func TestHeroesAreInstalledOnlyOnRequest(t *testing.T) {
+	manifests := operator(t, map[string]any{"heroes": map[string]any{"enabled": true}, "webhooks": map[string]any{"enabled": true}})
+	got := names(manifests.Objects)
+	for _, want := range []string{
+		"CustomResourceDefinition heroes.stable.bellerophon.io", "ClusterRole bellerophon:home:bellerophon:heroes",
+		"ClusterRoleBinding bellerophon:home:bellerophon:heroes", "ClusterRole bellerophon:home:bellerophon:conversion",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("objects %q, want %q among them", got, want)
+		}
+	}
+	if got := container(t, manifests); !strings.Contains(got, " --heroes") {
+		t.Errorf("image and arguments %q, want --heroes", got)
+	}
+	for _, object := range manifests.Objects {
+		if object.GetKind() == "CustomResourceDefinition" && object.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+			t.Error("the definition would be deleted with the release, and all heroes with it")
+		}
+	}
+	_, err := render.Operator("bellerophon", "home", map[string]any{"heroes": map[string]any{"enabled": true}, "shards": map[string]any{"enabled": true}, "leaderElection": map[string]any{"enabled": false}})
+	if err == nil || !strings.Contains(err.Error(), "replicas cannot share heroes yet") {
+		t.Errorf("with shards: %v", err)
+	}
 }
