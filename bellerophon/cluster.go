@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/up"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 	"github.com/spf13/cobra"
 )
@@ -75,18 +76,11 @@ starts the simulated node.`,
 	return command
 }
 
-// startCluster starts a cluster and loads images into its node. If this machine cannot run a real
-// node, it says so and simulates the node, which takes no images.
+// startCluster starts a cluster and loads images into its node, unless the node is simulated.
 func startCluster(ctx context.Context, options localcluster.Options, images []string, say func(line string)) (*localcluster.Cluster, error) {
-	cluster, err := localcluster.Start(ctx, options)
-	if errors.Is(err, localcluster.ErrNoRealNode) {
-		say(err.Error())
-		say("the node is simulated instead, and runs no containers")
-		options.Nodes = localcluster.SimulatedNode
-		return localcluster.Start(ctx, options)
-	}
-	if err != nil {
-		return nil, err
+	cluster, isReal, err := up.StartCluster(ctx, options, say)
+	if err != nil || !isReal {
+		return cluster, err
 	}
 	for _, archive := range images {
 		if err := cluster.LoadImage(ctx, archive); err != nil {

@@ -25,6 +25,7 @@ With --kubeconfig it uses your own cluster, and leaves only the resource definit
 		Example: `  bellerophon up
   bellerophon up --sheroes 200 --until-settled --output json
   bellerophon up --replicas 3 --sheroes 100
+  sudo bellerophon up --heroes 1
   bellerophon up --kubeconfig ~/.kube/config --namespace try --keep`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) (err error) {
@@ -42,8 +43,9 @@ With --kubeconfig it uses your own cluster, and leaves only the resource definit
 	}
 	flags := command.Flags()
 	flags.IntVar(&options.Sheroes, "sheroes", 3, "sample objects to apply, 0 to 10000")
+	flags.IntVar(&options.Heroes, "heroes", 0, "heroes to apply instead of sample objects, 0 to 20: clusters of the key-value store, on a node that runs containers if this machine can")
 	flags.IntVar(&options.Replicas, "replicas", 1, "processes of the operator that share the samples, 1 to 20; they use the credentials of the kubeconfig")
-	flags.BoolVar(&options.UntilSettled, "until-settled", false, "exit once all samples are Ready and the cache is Settled; fail after --timeout")
+	flags.BoolVar(&options.UntilSettled, "until-settled", false, "exit once all samples are Ready and the cache is Settled, or once a hero has survived the loss of its leader; fail after --timeout")
 	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "how long --until-settled waits after the samples are applied")
 	flags.StringVarP(&output, "output", "o", "text", "text or json; json prints one object at the end, and progress on standard error")
 	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "use the cluster of this kubeconfig file instead of a local one")

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/render"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,17 +43,27 @@ type Installation struct {
 	account string                       // the name of the ServiceAccount
 }
 
-// Operator installs the resource definitions and permissions for an operator that watches one
-// namespace, or all if watchNamespace is empty. It updates the objects that already exist. It
-// returns once the cluster serves the definitions.
-func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (*Installation, error) {
-	// The operator runs outside of the cluster and alone, so it reviews no tokens and holds no Lease.
-	values := map[string]any{
-		"metrics":  map[string]any{"protected": false},
-		"replicas": 1, "leaderElection": map[string]any{"enabled": false},
+// Options says which operator is installed. The zero value is for one that the caller runs, and that watches all
+// namespaces.
+type Options struct {
+	WatchNamespace string // the only namespace that it watches; empty for all
+	Heroes         bool   // it also works on the kind Bellerophon
+	Deploy         bool   // it runs in the cluster, with webhooks, from an image that is on the nodes
+}
+
+// Operator installs the resource definitions and permissions of an operator, and the operator itself with Deploy. It
+// updates the objects that already exist. It returns once the cluster serves the definitions.
+func Operator(ctx context.Context, config *rest.Config, options Options) (*Installation, error) {
+	values := map[string]any{"heroes": map[string]any{"enabled": options.Heroes}}
+	if options.Deploy {
+		values["image"] = map[string]any{"pullPolicy": string(corev1.PullNever)}
+		values["webhooks"] = map[string]any{"enabled": true}
+	} else { // It runs outside of the cluster and alone, so it reviews no tokens and holds no Lease.
+		values["metrics"] = map[string]any{"protected": false}
+		values["replicas"], values["leaderElection"] = 1, map[string]any{"enabled": false}
 	}
-	if watchNamespace != "" {
-		values["watchNamespace"] = watchNamespace
+	if options.WatchNamespace != "" {
+		values["watchNamespace"] = options.WatchNamespace
 	}
 	manifests, err := render.Operator(Release, Namespace, values)
 	if err != nil {
@@ -63,7 +74,14 @@ func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (
 		return nil, err
 	}
 	namespaces := []*unstructured.Unstructured{namespace(Namespace)}
-	for _, object := range slices.Concat(manifests.CRDs, namespaces, manifests.Without("Deployment").Objects) {
+	definitions := manifests.CRDs
+	if !options.Deploy {
+		manifests = manifests.Without("Deployment")
+	}
+	for _, object := range slices.Concat(manifests.CRDs, namespaces, manifests.Objects) {
+		if object.GetKind() == "CustomResourceDefinition" && !slices.Contains(definitions, object) {
+			definitions = append(definitions, object)
+		}
 		if object.GetKind() == "ServiceAccount" {
 			i.account = object.GetName()
 		}
@@ -71,7 +89,7 @@ func Operator(ctx context.Context, config *rest.Config, watchNamespace string) (
 			return i, err
 		}
 	}
-	for _, definition := range manifests.CRDs {
+	for _, definition := range definitions {
 		if err := i.waitServed(ctx, definition.GetName()); err != nil {
 			return i, err
 		}

@@ -37,7 +37,7 @@ func (s slowLists) RoundTrip(request *http.Request) (*http.Response, error) {
 func (w *world) startBeforeLists(resources ...string) (letGo func()) {
 	w.t.Helper()
 	until := make(chan struct{})
-	config := must(must(install.Operator(w.ctx, w.config, ""))(w.t).Config(w.t.Context(), w.config))(w.t)
+	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(w.t).Config(w.t.Context(), w.config))(w.t)
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
 		return slowLists{inner, resources, until}
 	})

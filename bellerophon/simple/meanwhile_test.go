@@ -70,7 +70,7 @@ func (m *meanwhile) conflicted() []string {
 func newWorldWithMeanwhile(t *testing.T, path string) (*world, *meanwhile) {
 	t.Helper()
 	w, m := newWorld(t), &meanwhile{path: path}
-	config := must(must(install.Operator(w.ctx, w.config, ""))(t).Config(t.Context(), w.config))(t)
+	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(t).Config(t.Context(), w.config))(t)
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
 		m.RoundTripper = inner
 		return m
@@ -148,7 +148,7 @@ func (u undoing) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func TestARepairThatIsUndoneIsNotCalledOne(t *testing.T) {
 	w := newWorld(t)
-	config := must(must(install.Operator(w.ctx, w.config, ""))(t).Config(t.Context(), w.config))(t)
+	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(t).Config(t.Context(), w.config))(t)
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return undoing{inner} })
 	w.operator = w.startOperatorAs(config)
 	w.create(w.hero("pegasus", 1))

@@ -59,7 +59,7 @@ func newAuditedWorld(t *testing.T, file string, values map[string]any) *auditedW
 	w := &world{t: t, ctx: ctx, namespace: "team", config: cluster.AdminConfig()}
 	w.core = must(kubernetes.NewForConfig(w.config))(t)
 	w.any = must(dynamic.NewForConfig(w.config))(t)
-	installed := must(install.Operator(ctx, w.config, ""))(t)
+	installed := must(install.Operator(ctx, w.config, install.Options{}))(t)
 	w.installRest(values)
 	w.enter("team")
 	return &auditedWorld{world: w, cluster: cluster, account: must(installed.Config(t.Context(), w.config))(t)}

@@ -201,7 +201,7 @@ func TestTheOperatorWaitsForItsResourceDefinition(t *testing.T) {
 	w := newWorld(t)
 	const name = "sheroes.stable.simple-bellerophon.io"
 	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	installed := must(install.Operator(w.ctx, w.config, ""))(t)
+	installed := must(install.Operator(w.ctx, w.config, install.Options{}))(t)
 	account := must(installed.Config(w.ctx, w.config))(t)
 	watcher := must(w.any.Resource(definitions).Watch(w.ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name}))(t)
 	defer watcher.Stop()
@@ -225,7 +225,7 @@ func TestTheOperatorWaitsForItsResourceDefinition(t *testing.T) {
 	if level := operator.manager.Cache().Level(); level != cache.Starting {
 		t.Errorf("level %v without the definition", level)
 	}
-	must(install.Operator(w.ctx, w.config, ""))(t)
+	must(install.Operator(w.ctx, w.config, install.Options{}))(t)
 	w.create(w.hero("pegasus", 1))
 	w.awaitReady("pegasus", 1)
 }

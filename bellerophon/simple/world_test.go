@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	w.core = must(kubernetes.NewForConfig(w.config))(t)
 	w.any = must(dynamic.NewForConfig(w.config))(t)
 	w.heroes = w.any.Resource(sheroes).Namespace(w.namespace)
-	installOnce.Do(func() { must(install.Operator(ctx, w.config, ""))(t) })
+	installOnce.Do(func() { must(install.Operator(ctx, w.config, install.Options{}))(t) })
 	// Tests count writes, so wait until the controller manager has written to the new namespace.
 	w.await(configMaps, "kube-root-ca.crt", "published", func(object *unstructured.Unstructured) bool { return object != nil })
 	return w
@@ -115,7 +115,7 @@ type operator struct {
 // startOperator starts an operator for the namespace, as its ServiceAccount.
 func (w *world) startOperator() *operator {
 	w.t.Helper()
-	installed := must(install.Operator(w.ctx, w.config, ""))(w.t)
+	installed := must(install.Operator(w.ctx, w.config, install.Options{}))(w.t)
 	return w.startOperatorAs(must(installed.Config(w.t.Context(), w.config))(w.t))
 }
 

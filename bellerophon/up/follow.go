@@ -35,7 +35,7 @@ func (r *run) follow(ctx context.Context, config *rest.Config, made *samples) er
 		ctx, stop = context.WithTimeoutCause(ctx, r.options.Timeout, errTimeout)
 		defer stop()
 	}
-	watch, err := watchSamples(config, r.options.Namespace)
+	watch, err := watchSamples(config, r.options.Namespace, &v1.BellerophonSimple{}, sheroes.Resource)
 	if err != nil {
 		return err
 	}
@@ -80,13 +80,14 @@ func (r *run) follow(ctx context.Context, config *rest.Config, made *samples) er
 
 var errTimeout = errors.New("timeout")
 
-func watchSamples(config *rest.Config, namespace string) (streams.Stream[streams.Event], error) {
+// watchSamples returns the events of the samples of a kind.
+func watchSamples(config *rest.Config, namespace string, of streams.Object, plural string) (streams.Stream[streams.Event], error) {
 	var none streams.Stream[streams.Event]
 	types, err := operator.Scheme()
 	if err != nil {
 		return none, err
 	}
-	kind, err := sources.KindOf(types, &v1.BellerophonSimple{}, sources.Plural("sheroes"))
+	kind, err := sources.KindOf(types, of, sources.Plural(plural))
 	if err != nil {
 		return none, err
 	}

@@ -14,6 +14,7 @@ import (
 // Options configures [Run].
 type Options struct {
 	Sheroes        int           // sample objects: 0 to 10000
+	Heroes         int           // heroes, which are applied instead of sample objects: 0 to 20
 	Replicas       int           // processes of the operator that share the samples: 1 to 20; 1 runs it in this process
 	UntilSettled   bool          // return once all samples are Ready and the cache is Settled
 	Timeout        time.Duration // of UntilSettled: 1 s to 24 h
@@ -33,6 +34,10 @@ func (o Options) Validate() error {
 	switch {
 	case o.Sheroes < 0 || o.Sheroes > 10000:
 		return fmt.Errorf("--sheroes is %d; allowed is 0 to 10000", o.Sheroes)
+	case o.Heroes < 0 || o.Heroes > 20:
+		return fmt.Errorf("--heroes is %d; allowed is 0 to 20", o.Heroes)
+	case o.Heroes > 0 && (o.Replicas > 1 || o.JSON || o.Kubeconfig != ""):
+		return errors.New("--heroes goes with none of --replicas, --output json and --kubeconfig; in your own cluster, install charts/bellerophon-operator with heroes.enabled")
 	case o.Replicas < 1 || o.Replicas > 20:
 		return fmt.Errorf("--replicas is %d; allowed is 1 to 20", o.Replicas)
 	case o.Replicas > 1 && (o.UntilSettled || o.JSON):

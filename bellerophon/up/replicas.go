@@ -99,7 +99,7 @@ func (r *run) followReplicas(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	samples, err := watchSamples(config, r.options.Namespace)
+	samples, err := watchSamples(config, r.options.Namespace, &v1.BellerophonSimple{}, sheroes.Resource)
 	if err != nil {
 		return err
 	}

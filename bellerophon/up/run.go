@@ -33,6 +33,7 @@ type run struct {
 	zero    time.Time // when seconds begin to count; see Report
 	report  Report
 	manager *controller.Manager
+	isReal  bool // the local cluster's node runs containers
 }
 
 // Run runs until ctx ends or, with UntilSettled, until all is settled. It then removes what it
@@ -84,6 +85,9 @@ func (r *run) run(ctx context.Context) error {
 	}
 	group.Go("up", func(ctx context.Context) error {
 		defer group.Stop()
+		if r.options.Heroes > 0 {
+			return r.onHeroes(ctx, config, cluster)
+		}
 		return r.on(ctx, config)
 	})
 	err = group.Wait()
@@ -115,7 +119,15 @@ func (r *run) cluster(ctx context.Context) (*rest.Config, *localcluster.Cluster,
 		return config, nil, nil
 	}
 	r.report.Cluster.Local = true
-	cluster, err := localcluster.Start(ctx, localcluster.Options{Progress: screen.Progress(r.screen), Logger: r.log})
+	options := localcluster.Options{Progress: screen.Progress(r.screen), Logger: r.log}
+	if r.options.Heroes > 0 {
+		options.Nodes = localcluster.RealNode
+	}
+	cluster, isReal, err := StartCluster(ctx, options, func(line string) {
+		r.screen.Live()
+		r.screen.Println(line)
+	})
+	r.isReal = isReal
 	r.screen.Live()
 	if err != nil {
 		return nil, nil, err
@@ -126,10 +138,27 @@ func (r *run) cluster(ctx context.Context) (*rest.Config, *localcluster.Cluster,
 		return nil, nil, errors.Join(err, cluster.Stop())
 	}
 	r.connected(cluster.Kubeconfig(), version, cluster.APIReadyAfter())
+	watched := "sheroes"
+	if r.options.Heroes > 0 {
+		watched = "heroes"
+	}
 	if kubectl := cluster.Kubectl(); kubectl != "" {
-		r.screen.Println("  kubectl:    KUBECONFIG=" + cluster.Kubeconfig() + " " + kubectl + " get sheroes --watch")
+		r.screen.Println("  kubectl:    KUBECONFIG=" + cluster.Kubeconfig() + " " + kubectl + " get " + watched + " --watch")
 	}
 	return cluster.AdminConfig(), cluster, nil
+}
+
+// StartCluster starts a local cluster, and reports whether its node runs containers. If this machine cannot run a node
+// that is asked to, StartCluster says so and simulates the node.
+func StartCluster(ctx context.Context, options localcluster.Options, say func(line string)) (cluster *localcluster.Cluster, isReal bool, err error) {
+	cluster, err = localcluster.Start(ctx, options)
+	if errors.Is(err, localcluster.ErrNoRealNode) {
+		say(err.Error())
+		say("the node is simulated instead, and runs no containers")
+		options.Nodes = localcluster.SimulatedNode
+		cluster, err = localcluster.Start(ctx, options)
+	}
+	return cluster, options.Nodes == localcluster.RealNode, err
 }
 
 func (r *run) connected(kubeconfig, version string, after time.Duration) {
@@ -158,7 +187,7 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 	if clean {
 		defer r.cleanup(ctx, "the samples", made.remove)
 	}
-	installed, err := install.Operator(ctx, config, watched)
+	installed, err := install.Operator(ctx, config, install.Options{WatchNamespace: watched})
 	if installed != nil && clean {
 		defer r.cleanup(ctx, "the operator's permissions", installed.Remove)
 	}

@@ -118,7 +118,7 @@ func Run(ctx context.Context, config *rest.Config, subject Subject, options Opti
 			err = fmt.Errorf("check the conformance of %s: %w", subject.Name, err)
 		}
 	}()
-	if _, err := install.Operator(ctx, config, ""); err != nil {
+	if _, err := install.Operator(ctx, config, install.Options{}); err != nil {
 		return nil, err
 	}
 	w, end, err := newWorld(ctx, config, subject, options)

@@ -78,7 +78,7 @@ func newWorld(ctx context.Context, admin *rest.Config, p *progress, log *slog.Lo
 	if _, err := install.MakeNamespace(ctx, admin, namespace); err != nil {
 		return nil, err
 	}
-	installed, err := install.Operator(ctx, admin, "")
+	installed, err := install.Operator(ctx, admin, install.Options{})
 	if err != nil {
 		return nil, err
 	}

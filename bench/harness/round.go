@@ -113,7 +113,7 @@ func (s *testbed) start(ctx context.Context, options localcluster.Options) (err 
 	}
 	s.ends = append(s.ends, s.cluster.Stop)
 	config := s.cluster.AdminConfig()
-	if _, err := install.Operator(ctx, config, ""); err != nil {
+	if _, err := install.Operator(ctx, config, install.Options{}); err != nil {
 		return err
 	}
 	if s.clients, err = scenario.NewClients(config); err != nil {

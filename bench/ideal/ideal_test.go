@@ -26,7 +26,7 @@ func TestABurstIsFinishedWithFiveWritesForEachObjectOverOneConnection(t *testing
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	admin := clustertest.Shared(t).AdminConfig()
-	if _, err := install.Operator(ctx, admin, ""); err != nil {
+	if _, err := install.Operator(ctx, admin, install.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	namespace := clustertest.Namespace(t)
@@ -91,7 +91,7 @@ func TestAnObjectThatIsNotFinishedInTimeSaysSoOnceAndThenThatItIsFinished(t *tes
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	config := clustertest.Shared(t).AdminConfig()
-	if _, err := install.Operator(ctx, config, ""); err != nil {
+	if _, err := install.Operator(ctx, config, install.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	client, err := dynamic.NewForConfig(config)

@@ -98,7 +98,7 @@ func TestTheStateSpaceOfTheSpecHoldsNoSurprise(t *testing.T) {
 // startOperator starts the operator as its ServiceAccount, for all namespaces.
 func startOperator(t *testing.T, config *rest.Config) {
 	t.Helper()
-	installed, err := install.Operator(t.Context(), config, "")
+	installed, err := install.Operator(t.Context(), config, install.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
