@@ -8,6 +8,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/command"
 	"github.com/bellerophon-io/bellerophon/bench/report"
 	"github.com/bellerophon-io/bellerophon/bench/simulation"
+	"github.com/bellerophon-io/bellerophon/bench/store"
 	"github.com/spf13/cobra"
 )
 
@@ -18,5 +19,6 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newRun())
 	root.AddCommand(report.Commands()...)
 	root.AddCommand(simulation.Command())
+	root.AddCommand(store.Command())
 	return root
 }

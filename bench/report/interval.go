@@ -37,6 +37,12 @@ func intervalOf(values []float64) interval {
 	return interval{rundir.Median(values), low, high, len(values)}
 }
 
+// Interval returns the median of at least one value, with its 95 % interval.
+func Interval(values []float64) (median, low, high float64) {
+	is := intervalOf(values)
+	return is.median, is.low, is.high
+}
+
 // middle returns the bounds of the middle 95 % of the values of all resamples. It sorts them.
 func middle(values []float64) (low, high float64) {
 	slices.Sort(values)
