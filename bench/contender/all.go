@@ -20,6 +20,7 @@ const (
 var all = []Contender{
 	{
 		Name: "bellerophon", Warmed: true, Resync: "none",
+		Elects: true, Shares: true,
 		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: governed},
 		Look:     Look{Light: "#0072B2", Dark: "#56B4E9"},
 		recipe:   goProgram{folder: "bellerophon", pkg: "./bellerophon-operator", arguments: bellerophonArguments},
@@ -43,6 +44,7 @@ var all = []Contender{
 	},
 	{
 		Name: "controller-runtime-equal", Framework: "controller-runtime", Form: Equal, Resync: "10 h (cache.Options.SyncPeriod, its default)",
+		Elects:   true,
 		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: governed},
 		Look:     Look{Light: "#8C6D1F", Dark: "#D9B44A", Dash: []int{2, 2}},
 		recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
@@ -155,6 +157,12 @@ func bellerophonArguments(settings Settings) []string {
 	arguments := []string{"operator", "--metrics-address=127.0.0.1:" + strconv.Itoa(settings.MetricsPort), "--health-address="}
 	if settings.Workers > 0 {
 		arguments = append(arguments, "--workers="+strconv.Itoa(settings.Workers))
+	}
+	if settings.Lease != "" {
+		arguments = append(arguments, "--lease="+settings.Lease, "--lease-duration="+settings.LeaseDuration.String())
+	}
+	if settings.Shards != "" {
+		arguments = append(arguments, "--shards="+settings.Shards)
 	}
 	return arguments
 }

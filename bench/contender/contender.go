@@ -31,6 +31,9 @@ type Contender struct {
 	// NoHeapLimit says why the contender cannot get a memory limit, if it cannot. A sweep over limits
 	// would only repeat the default.
 	NoHeapLimit string
+	// Elects reports that several processes of the contender elect a leader by the Lease of the contract. Shares
+	// reports that they share the objects. A contender without them is left out of the scenarios that need them.
+	Elects, Shares bool
 	// Warmed reports that the contender is also measured after a warm-up, if one is requested. It
 	// is set for contenders that compile while they run, and for Bellerophon, the reference of
 	// the comparison.

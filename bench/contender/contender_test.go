@@ -70,6 +70,39 @@ func TestAContenderThatDoesNotEndIsKilledWithAllThatItStarted(t *testing.T) {
 	}
 }
 
+func TestAContenderThatIsKilledEndsWithAllThatItStartedAndWithoutAnError(t *testing.T) {
+	process, _ := start(t, `trap '' TERM; sh -c 'trap "" TERM; echo here; while :; do sleep 0.05; done' & wait; wait`, Settings{})
+	awaitOutput(t, process, "here")
+	began := time.Now()
+	if err := process.Kill(); err != nil {
+		t.Errorf("Kill() = %v", err)
+	}
+	<-process.Done()
+	if took, err := process.Stop(); took != 0 || err != nil || time.Since(began) > StopGrace/2 {
+		t.Errorf("Stop() = %v, %v, %v after Kill, want what Kill returned, at once", took, err, time.Since(began))
+	}
+}
+
+func TestAContenderThatHasEndedCannotBeKilled(t *testing.T) {
+	process, _ := start(t, `echo "no cluster" >&2; exit 4`, Settings{})
+	<-process.Done()
+	if err := process.Kill(); err == nil || !strings.Contains(err.Error(), "ended by itself") {
+		t.Errorf("Kill() = %v, want an error that says that it had ended", err)
+	}
+}
+
+func TestBellerophonGetsTheLeaseAndTheGroupAsFlags(t *testing.T) {
+	got := strings.Join(bellerophonArguments(Settings{Lease: "a/leader", LeaseDuration: 15 * time.Second, Shards: "a/group"}), " ")
+	for _, want := range []string{"--lease=a/leader", "--lease-duration=15s", "--shards=a/group"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the arguments are %q, want %s among them", got, want)
+		}
+	}
+	if alone := strings.Join(bellerophonArguments(Settings{}), " "); strings.Contains(alone, "lease") || strings.Contains(alone, "shards") {
+		t.Errorf("the arguments of a process that runs alone are %q", alone)
+	}
+}
+
 func TestAContenderThatEndsByItselfSaysItsLastLines(t *testing.T) {
 	process, _ := start(t, `echo "no cluster" >&2; exit 4`, Settings{})
 	<-process.Done()
@@ -107,13 +140,13 @@ func TestAContenderEndsWithItsContext(t *testing.T) {
 
 func TestAContenderGetsTheEnvironmentOfTheContractAndNoOther(t *testing.T) {
 	t.Setenv("SECRET", "secret")
-	process, output := start(t, `env`, Settings{Workers: 3, MetricsPort: 4711})
+	process, output := start(t, `env`, Settings{Workers: 3, MetricsPort: 4711, Lease: "a/leader", LeaseDuration: 15 * time.Second, Shards: "a/group"})
 	<-process.Done()
 	content, err := os.ReadFile(output)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"KUBECONFIG=" + absolute(t, "some kubeconfig") + "\n", "METRICS_PORT=4711\n", "WORKERS=3\n", "EXTRA=extra\n", "PATH="} {
+	for _, want := range []string{"KUBECONFIG=" + absolute(t, "some kubeconfig") + "\n", "METRICS_PORT=4711\n", "WORKERS=3\n", "LEASE=a/leader\n", "LEASE_SECONDS=15\n", "SHARDS=a/group\n", "EXTRA=extra\n", "PATH="} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("its environment lacks %q:\n%s", want, content)
 		}

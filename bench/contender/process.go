@@ -49,6 +49,12 @@ type Settings struct {
 	Limits cgroup.Limits
 	// MetricsPort is the loopback port of the contender's metrics; 0 is any free port.
 	MetricsPort int
+	// Lease is the namespace/name of the Lease by which several processes elect one that works; empty means
+	// no election. LeaseDuration is how long the others wait for a leader that is silent, in whole seconds.
+	Lease         string
+	LeaseDuration time.Duration
+	// Shards is the namespace/name of the group of processes that share the objects; empty means none.
+	Shards string
 }
 
 // Process is a running contender. Its methods may be called from any goroutine.
@@ -59,8 +65,10 @@ type Process struct {
 	output  string
 	group   *lifecycle.Group
 	ended   chan struct{}
-	stop    func() (time.Duration, error)
-	asked   chan struct{} // closed when Stop or the end of the context asks the process to end
+	once    sync.Once     // for the first of Stop, Kill and the end of the context
+	took    time.Duration // the result of that one
+	failed  error
+	asked   chan struct{} // closed when one of these asks the process to end
 	grace   time.Duration
 
 	limits  cgroup.Limits
@@ -110,7 +118,6 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 	process.command.Env = append(environment(settings), process.command.Env...)
 	process.command.Stdout, process.command.Stderr = output, output
 	process.command.SysProcAttr = ChildAttributes()
-	process.stop = sync.OnceValues(process.end)
 
 	started := make(chan error, 1)
 	process.group.Go("contender", func(context.Context) error {
@@ -135,7 +142,7 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 	process.group.Go("end", func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
-			_, _ = process.stop()
+			process.once.Do(process.end)
 		case <-process.ended:
 		}
 		return nil
@@ -178,6 +185,12 @@ func environment(settings Settings) []string {
 	env := []string{"KUBECONFIG=" + settings.Kubeconfig, "METRICS_PORT=" + strconv.Itoa(settings.MetricsPort)}
 	if settings.Workers > 0 {
 		env = append(env, "WORKERS="+strconv.Itoa(settings.Workers))
+	}
+	if settings.Lease != "" {
+		env = append(env, "LEASE="+settings.Lease, "LEASE_SECONDS="+strconv.Itoa(int(settings.LeaseDuration/time.Second)))
+	}
+	if settings.Shards != "" {
+		env = append(env, "SHARDS="+settings.Shards)
 	}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "JAVA_HOME"} {
 		if value, set := os.LookupEnv(name); set {
@@ -260,33 +273,60 @@ func (p *Process) answers(ctx context.Context) error {
 // took, and an error if force was needed or if the process had ended by itself. It may be called
 // more than once.
 func (p *Process) Stop() (time.Duration, error) {
-	took, err := p.stop()
+	p.once.Do(p.end)
 	p.group.Stop()
 	_ = p.group.Wait() // The functions of the group return no errors.
-	return took, err
+	return p.took, p.failed
 }
 
-func (p *Process) end() (time.Duration, error) {
+// Kill kills the process and all processes that it started, as the failure of a node does. It returns
+// when the process has ended, with an error if the process had ended before. Stop then returns the same.
+func (p *Process) Kill() error {
+	p.once.Do(func() {
+		if p.failed = p.ask(); p.failed == nil {
+			p.force()
+			p.failed = p.left
+		}
+	})
+	return p.failed
+}
+
+// ask records that the process shall end. It returns an error if the process has ended by itself.
+func (p *Process) ask() error {
 	select {
 	case <-p.ended:
-		return 0, p.exitError()
+		return p.exitError()
 	default:
 	}
 	close(p.asked)
+	return nil
+}
+
+// force kills the process with all processes that it started.
+func (p *Process) force() {
+	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // The process may just have ended.
+	<-p.ended
+}
+
+// end ends the process and sets the result of Stop.
+func (p *Process) end() {
+	if p.failed = p.ask(); p.failed != nil {
+		return
+	}
 	began := time.Now()
+	defer func() { p.took = time.Since(began) }()
 	_ = p.command.Process.Signal(syscall.SIGTERM) // The process may just have ended.
 	grace := time.NewTimer(p.grace)
 	defer grace.Stop()
 	select {
 	case <-p.ended:
+		p.failed = p.left
 		if p.killed {
-			return time.Since(began), p.exitError()
+			p.failed = p.exitError()
 		}
-		return time.Since(began), p.left
 	case <-grace.C:
-		_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // Also kills all processes that the contender started.
-		<-p.ended
-		return time.Since(began), fmt.Errorf("contender %s did not end within %v of SIGTERM and was killed", p.name, p.grace)
+		p.force()
+		p.failed = fmt.Errorf("contender %s did not end within %v of SIGTERM and was killed", p.name, p.grace)
 	}
 }
 

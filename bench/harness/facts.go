@@ -33,6 +33,14 @@ func (c *choice) notes() []string {
 		if len(c.limits) > 0 && one.NoHeapLimit != "" && !one.CreatesOnly {
 			notes = append(notes, one.Name+" has no heap whose size can be limited: it is not measured with memory limits, only with its default")
 		}
+		for _, s := range c.scenarios {
+			if s.Elects && !one.Elects {
+				notes = append(notes, fmt.Sprintf("%s is left out of %s: its program elects no leader", one.Name, s.Name))
+			}
+			if s.Shares && !one.Shares {
+				notes = append(notes, fmt.Sprintf("%s is left out of %s: its processes cannot share the objects", one.Name, s.Name))
+			}
+		}
 		for _, check := range one.NotMet {
 			notes = append(notes, one.Name+" does not meet check "+check+" of bench/conformance, which the contract reports but does not require")
 		}

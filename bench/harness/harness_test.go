@@ -99,6 +99,30 @@ func TestWhoOnlyCreatesIsLeftOutOfOtherScenariosAndSweepsAreThoseOfTheScenario(t
 	}
 }
 
+func TestWhoCannotElectOrShareIsLeftOutOfTheScenarioAndANoteSaysSo(t *testing.T) {
+	o := options(t)
+	o.Contenders, o.Scenarios, o.Turns, o.Ideal = "bellerophon,controller-runtime-equal,kube-rs", "failover:n=5,shards:n=5,idle", 1, 0
+	r, made := fake(t, o, func(planned) (rundir.Measured, error) { return rundir.Measured{}, nil })
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"bellerophon default 0", "controller-runtime-equal default 0"}                         // failover
+	want = append(want, "bellerophon default 0")                                                            // shards
+	want = append(want, "bellerophon default 0", "controller-runtime-equal default 0", "kube-rs default 0") // idle
+	if !slices.Equal(*made, want) {
+		t.Errorf("made %q, want %q", *made, want)
+	}
+	notes := strings.Join(r.notes(), "\n")
+	for _, want := range []string{"kube-rs is left out of failover", "kube-rs is left out of shards", "controller-runtime-equal is left out of shards"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the notes are %q, want %q among them", notes, want)
+		}
+	}
+	if strings.Contains(notes, "bellerophon is left out") || strings.Contains(notes, "idle") {
+		t.Errorf("the notes are %q", notes)
+	}
+}
+
 func TestARunGoesOnWithTheRoundsThatAreMissing(t *testing.T) {
 	o := options(t)
 	stopped := errors.New("stopped")

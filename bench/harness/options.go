@@ -245,6 +245,9 @@ func (c *choice) wayThrough(s scenario.Chosen, turn int, swept bool) []planned {
 	var rounds []planned
 	add := func(setting setting, warm bool) {
 		for _, one := range c.contenders {
+			if s.Elects && !one.Elects || s.Shares && !one.Shares {
+				continue
+			}
 			if warm && !one.Warmed || one.CreatesOnly && (!s.Creates || setting.memory > 0) || one.NoHeapLimit != "" && setting.memory > 0 || one.OneWorker && setting.workers > 1 {
 				continue
 			}

@@ -53,6 +53,7 @@ type testbed struct {
 	clients *scenario.Clients
 	proxy   *proxy.Proxy
 	faults  *faultproxy.Proxy // behind the other proxy, or nil if the scenario does not disturb the API server
+	members *members          // the processes of a scenario that has several
 	judge   *scenario.Judge
 	token   string
 	ends    []func() error
@@ -91,7 +92,8 @@ func (r *run) newTestbed(ctx context.Context, p planned, data string) (*testbed,
 		return s, err
 	}
 	s.ends = append(s.ends, s.proxy.Close)
-	s.judge, err = scenario.NewJudge(ctx, s.clients, s.proxy.Saw)
+	s.members = newMembers(s.proxy, server, token)
+	s.judge, err = scenario.NewJudge(ctx, s.clients, s.members.saw)
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	s.ends = append(s.ends, s.judge.Close, func() error { return os.RemoveAll(kubeconfig) })
 	if err != nil {
@@ -244,7 +246,7 @@ func (r *run) measure(ctx context.Context, p planned, data string) (made measure
 	if err := r.noteServers(ctx, s); err != nil {
 		return made, err
 	}
-	r.usage.count(s.proxy.Counts)
+	r.usage.count(s.members.counts)
 	made.Measured = rundir.Measured{}
 	world := s.world(p, func(ctx context.Context) (scenario.Process, error) {
 		process, err := s.contender(ctx, p, port)
@@ -258,6 +260,9 @@ func (r *run) measure(ctx context.Context, p planned, data string) (made measure
 		}
 		return process, nil
 	})
+	world.StartMember = func(ctx context.Context, role scenario.Role) (scenario.Member, *proxy.Proxy, error) {
+		return s.member(ctx, p, role, port)
+	}
 	r.usage.follow("etcd", world.Servers[0])
 	r.usage.follow("apiserver", world.Servers[1])
 	if r.Ideal > 0 {
@@ -290,7 +295,7 @@ func (r *run) measure(ctx context.Context, p planned, data string) (made measure
 	measured, err := p.scenario.Run(ctx, world)
 	maps.Copy(made.Measured, measured)
 	made.samples, made.exec = world.Samples, world.Exec
-	return made, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(s.dir, "proxy.jsonl")))
+	return made, errors.Join(err, s.proxy.Record().WriteFile(filepath.Join(s.dir, "proxy.jsonl")), s.members.write(s.dir))
 }
 
 // world returns the scenario's view of the testbed.
@@ -314,10 +319,15 @@ func (s *testbed) restartServer(ctx context.Context) (pid int, err error) {
 
 // contender starts the contender of a round.
 func (s *testbed) contender(ctx context.Context, p planned, port int) (*contender.Process, error) {
-	return s.run.programs[p.Contender].Start(context.WithoutCancel(ctx), contender.Settings{
+	return s.run.programs[p.Contender].Start(context.WithoutCancel(ctx), s.settings(p, port))
+}
+
+// settings returns the settings of the contender of a round.
+func (s *testbed) settings(p planned, port int) contender.Settings {
+	return contender.Settings{
 		Kubeconfig: filepath.Join(s.dir, "kubeconfig"), Output: filepath.Join(s.dir, "contender.log"),
 		Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: port, Processors: s.run.own, Limits: s.run.hard,
-	})
+	}
 }
 
 // noteServers adds the versions of the API server and etcd to run.json, unless it has them.

@@ -449,6 +449,21 @@ func TestTheContenderIsNotIdleWhileItWaitsForAnAnswer(t *testing.T) {
 	}
 }
 
+func TestEventsOfALeaseDoNotKeepAContenderFromBeingIdle(t *testing.T) {
+	r := newRecorder()
+	start, lease := r.idleSince(), Event{At: time.Now().Add(time.Second), Type: "MODIFIED", Group: "coordination.k8s.io", Resource: "leases"}
+	r.events([]Event{lease})
+	if got := r.idleSince(); !got.Equal(start) || r.counted().Events != 0 {
+		t.Errorf("idle since %v with %d events, want since the start and none", got.Sub(start), r.counted().Events)
+	}
+	hero := lease
+	hero.Group, hero.Resource = "stable.simple-bellerophon.io", "sheroes"
+	r.events([]Event{hero})
+	if got := r.idleSince(); !got.Equal(hero.At) || r.counted().Events != 1 {
+		t.Errorf("idle since %v with %d events, want since the event and one", got.Sub(start), r.counted().Events)
+	}
+}
+
 func TestTheRecordIsWrittenAsLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "proxy.jsonl")
 	record := Record{Calls: []Call{{Verb: "get", Resource: "sheroes"}}, Events: []Event{{Type: "ADDED", Resource: "sheroes"}}}

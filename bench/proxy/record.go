@@ -52,9 +52,11 @@ func (c Call) IsWrite() bool {
 // Events, leases and reviews.
 func (c Call) IsCompared() bool { return c.Verb != "" && !isAside(c) }
 
-// isAside reports whether the call is about a resource that the contract does not compare.
-func isAside(c Call) bool {
-	return c.Resource == "events" || c.Group == "coordination.k8s.io" || c.Group == "authorization.k8s.io" || c.Group == "authentication.k8s.io"
+func isAside(c Call) bool { return isLeftOut(c.Group, c.Resource) }
+
+// isLeftOut reports whether the contract does not compare calls and events about a resource.
+func isLeftOut(group, resource string) bool {
+	return resource == "events" || group == "coordination.k8s.io" || group == "authorization.k8s.io" || group == "authentication.k8s.io"
 }
 
 // Event is one event of a watch.
@@ -70,6 +72,10 @@ type Event struct {
 	Bytes      int64     `json:"bytes"`
 }
 
+// IsCompared reports whether the event is part of the comparison: an event about a resource other than Events and
+// Leases.
+func (e Event) IsCompared() bool { return !isLeftOut(e.Group, e.Resource) }
+
 // Record holds the traffic that passed through a proxy.
 type Record struct {
 	Calls  []Call // in the order in which they ended
@@ -80,7 +86,7 @@ type Record struct {
 // Counts holds how many compared writes and how many watch events have passed.
 type Counts struct {
 	Writes int // writes that are over, including failed ones
-	Events int // watch events without bookmarks
+	Events int // compared watch events without bookmarks
 }
 
 // recorder collects a Record.
@@ -147,7 +153,7 @@ func (r *recorder) events(passed []Event) {
 	defer r.mu.Unlock()
 	for _, event := range passed {
 		r.highest = max(r.highest, event.Version)
-		if event.Type != "BOOKMARK" {
+		if event.Type != "BOOKMARK" && event.IsCompared() {
 			r.last = event.At
 			r.counts.Events++
 		}

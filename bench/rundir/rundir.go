@@ -175,6 +175,23 @@ const (
 	Window          Measure = "window_seconds" // the time over which CPU, requests and bytes are counted
 )
 
+// The measurements of several processes of one contender. The failover scenario measures from the death of the leader,
+// and then from the SIGTERM to the next one. A time to finished ends when all objects are finished that were created
+// before the first write of the successor.
+const (
+	FailoverWrite    Measure = "failover_to_first_write_seconds"
+	FailoverFinished Measure = "failover_to_finished_seconds"
+	HandoverWrite    Measure = "handover_to_first_write_seconds"
+	HandoverFinished Measure = "handover_to_finished_seconds"
+	StandbyRequests  Measure = "standby_requests_per_minute" // all requests about resources, also about Leases
+	StandbyMemory    Measure = "standby_rss_bytes"
+	Throughput       Measure = "objects_per_second"      // objects of a burst, divided by the time to converge
+	MemberMemory     Measure = "member_rss_median_bytes" // of the processes that share objects, once nothing happens any more
+	LargestMember    Measure = "member_rss_largest_bytes"
+	Skew             Measure = "share_skew"   // the largest share of the objects in the processes, divided by the mean share
+	Join             Measure = "join_seconds" // from the start of one more process until the last slot and object has its new owner
+)
+
 // WriteRun writes run.json.
 func WriteRun(dir string, run Run) error { return write(filepath.Join(dir, "run.json"), run) }
 

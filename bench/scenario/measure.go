@@ -58,7 +58,7 @@ func trafficIn(record proxy.Record, started, from, to time.Time) traffic {
 		}
 	}
 	for _, event := range record.Events {
-		if within(event.At) {
+		if within(event.At) && event.IsCompared() {
 			sum.Out += event.Bytes
 		}
 	}

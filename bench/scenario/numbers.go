@@ -78,7 +78,7 @@ func addStart(measured rundir.Measured, record proxy.Record, started time.Time) 
 		}
 	}
 	for _, event := range record.Events {
-		if event.Type != "BOOKMARK" && event.At.After(last) {
+		if event.Type != "BOOKMARK" && event.IsCompared() && event.At.After(last) {
 			last = event.At
 		}
 	}

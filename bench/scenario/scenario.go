@@ -73,6 +73,10 @@ type Scenario struct {
 	// fault proxy.
 	Disturbs bool
 
+	// Elects is set if processes of the contender elect a leader, and Shares if they share the objects. A
+	// contender that cannot is left out.
+	Elects, Shares bool
+
 	// NoWork is set if no object has to converge after the window opens.
 	NoWork bool
 	// Starts is set if the contender is started when the objects exist.
@@ -105,7 +109,7 @@ var (
 
 // all is the list of scenarios. A new scenario is one file with its entry, its function and its goals,
 // and one name here.
-var all = []Scenario{burst, start, comeBack, away, restart, storm, steady, drift, churn, idle, throttle, outage, crash, expire}
+var all = []Scenario{burst, start, comeBack, away, restart, storm, steady, drift, churn, idle, throttle, outage, crash, expire, failover, shards}
 
 // All returns all scenarios.
 func All() []Scenario { return slices.Clone(all) }

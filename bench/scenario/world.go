@@ -29,6 +29,8 @@ type World struct {
 	Judge   *Judge
 	// Start starts the contender.
 	Start func(ctx context.Context) (Process, error)
+	// StartMember starts one of several processes of the contender. The proxy is of that process alone.
+	StartMember func(ctx context.Context, role Role) (Member, *proxy.Proxy, error)
 	// Servers holds the process IDs of etcd and the API server, in this order.
 	Servers []int
 	// Faults is the proxy that disturbs the API server for the contender. It is nil unless the scenario does that.
@@ -112,11 +114,16 @@ func (w *World) stop(ctx context.Context) error {
 
 // settle waits until the contender serves its metrics, watches the objects, and is quiet.
 func (w *World) settle(ctx context.Context, objects int) error {
+	return w.quiet(ctx, w.process, w.Proxy, objects)
+}
+
+// quiet waits until a process serves its metrics, watches the objects, and has been quiet at its proxy.
+func (w *World) quiet(ctx context.Context, process Process, through *proxy.Proxy, objects int) error {
 	w.Progress("waiting until the contender is quiet", 0, 0)
 	limit := time.Minute + time.Duration(objects)*20*time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, &Failure{fmt.Errorf("the contender was not quiet for %v within %v", w.Quiet, limit)})
 	defer cancel()
-	if err := w.process.Ready(ctx); err != nil {
+	if err := process.Ready(ctx); err != nil {
 		return failed(ctx, err)
 	}
 	timer := time.NewTimer(0)
@@ -127,10 +134,10 @@ func (w *World) settle(ctx context.Context, objects int) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		left := w.Quiet - time.Since(w.Proxy.IdleSince())
+		left := w.Quiet - time.Since(through.IdleSince())
 		switch {
 		case left > 0:
-		case w.Proxy.IsWatched(v1.Plural):
+		case through.IsWatched(v1.Plural):
 			return nil
 		default:
 			left = w.Quiet // The contender has not opened its watch yet.

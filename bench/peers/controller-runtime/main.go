@@ -63,8 +63,12 @@ func run(ctx context.Context, tuned, equal bool) error {
 	if tuned {
 		parallel = tune(&options)
 	}
+	isElected := false
 	if equal {
 		equalize(&options)
+		if isElected, err = elect(&options); err != nil {
+			return err
+		}
 	}
 	if workers := os.Getenv("WORKERS"); workers != "" {
 		if options.Controller.MaxConcurrentReconciles, err = strconv.Atoi(workers); err != nil {
@@ -80,14 +84,15 @@ func run(ctx context.Context, tuned, equal bool) error {
 		return err
 	}
 	r := &reconciler{Client: manager.GetClient(), live: live, parallel: parallel, compares: equal, unsettled: map[client.ObjectKey]time.Time{}}
-	if equal {
+	first := equal && !isElected // A standby may not write, and its caches are full when it leads.
+	if first {
 		r.started = make(chan struct{})
 	}
 	if err := r.setUp(manager); err != nil {
 		return err
 	}
 	var group errgroup.Group
-	if equal {
+	if first {
 		group.Go(func() error {
 			defer close(r.started)
 			r.createFirst(ctx)
