@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/command"
+	"github.com/bellerophon-io/bellerophon/bench/edge"
 	"github.com/bellerophon-io/bellerophon/bench/report"
 	"github.com/bellerophon-io/bellerophon/bench/simulation"
 	"github.com/bellerophon-io/bellerophon/bench/store"
@@ -20,5 +21,6 @@ func newRoot() *cobra.Command {
 	root.AddCommand(report.Commands()...)
 	root.AddCommand(simulation.Command())
 	root.AddCommand(store.Command())
+	root.AddCommand(edge.Command())
 	return root
 }

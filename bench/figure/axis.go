@@ -51,10 +51,15 @@ func Log(name string, values []float64, label func(value float64) string) Axis {
 	return a
 }
 
-// LogOf returns a logarithmic axis whose ticks are the values, in rising order and above 0.
+// margin is the part of an axis before its first and after its last measured value.
+const margin = 0.05
+
+// LogOf returns a logarithmic axis whose ticks are the measured values, in rising order and above 0. It is a little
+// longer than they are, so that labels of points do not meet labels of the other axis.
 func LogOf(name string, values []float64, label func(value float64) string) Axis {
 	low := math.Log10(values[0])
-	a := Axis{Name: name, part: logPart(low, max(math.Log10(values[len(values)-1]), low+0.1))}
+	inner := logPart(low, max(math.Log10(values[len(values)-1]), low+0.1))
+	a := Axis{Name: name, part: func(value float64) float64 { return margin + (1-2*margin)*inner(value) }}
 	for _, value := range values {
 		a.ticks = append(a.ticks, Tick{value, label(value)})
 	}

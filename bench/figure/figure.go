@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -51,7 +52,8 @@ const (
 	left, right, top, bottom  = 80.0, 70.0, 74.0, 60.0
 	betweenRows, betweenPlots = 92.0, 70.0
 	legendGap, letter         = 60.0, 7.0
-	colours                   = 5 // that the template defines
+	titleHeight               = 20.0 // of panels, below the legend
+	colours                   = 5    // that the template defines
 )
 
 // drawing holds the values for the template.
@@ -120,6 +122,10 @@ func (f Figure) WriteFile(path string) error {
 func (f Figure) drawing() drawing {
 	columns := max(f.Columns, 1)
 	rows := (len(f.Panels) + columns - 1) / columns
+	top := top
+	if slices.ContainsFunc(f.Panels, func(p Panel) bool { return p.Title != "" }) {
+		top += titleHeight
+	}
 	d := drawing{Figure: f, Left: left, Legend: 47}
 	d.Width = left + float64(columns)*panelWidth + float64(columns-1)*(betweenPlots+right) + right
 	d.Height = top + float64(rows)*panelHeight + float64(rows-1)*betweenRows + bottom

@@ -70,10 +70,11 @@ func TestALineOfTwoPanelsIsInTheLegendOnceAndLooksTheSame(t *testing.T) {
 
 func TestPointsAreWhereTheAxesSay(t *testing.T) {
 	plots := sample().drawing().Plots
+	inner := func(part float64) float64 { return plots[0].Left + panelWidth*(margin+(1-2*margin)*part) }
 	for i, want := range []struct{ x, y float64 }{
-		{plots[0].Left, plots[0].Bottom - panelHeight/4},                     // 1 worker and 0.1 s, of 0.01 to 100 s
-		{plots[0].Left + panelWidth/3, plots[0].Bottom - 0.0753*panelHeight}, // 2 workers and 0.02 s
-		{plots[0].Right, plots[0].Bottom},                                    // A value of 0 is at the begin of a logarithmic axis.
+		{inner(0), plots[0].Bottom - panelHeight/4},            // 1 worker and 0.1 s, of 0.01 to 100 s
+		{inner(1.0 / 3), plots[0].Bottom - 0.0753*panelHeight}, // 2 of 1 to 8 workers and 0.02 s
+		{inner(1), plots[0].Bottom},                            // A value of 0 is at the begin of a logarithmic axis.
 	} {
 		got := plots[0].Curves[0].Points[i]
 		if math.Abs(got.X-want.x) > 0.1 || math.Abs(got.Y-want.y) > 0.1 {
