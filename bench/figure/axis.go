@@ -30,8 +30,8 @@ func Linear(name string, most float64, steps int, format string) Axis {
 	return a
 }
 
-// Log returns a logarithmic axis over whole powers of ten that holds all values above 0. Values of 0 and less are at
-// its begin.
+// Log returns a logarithmic axis over whole powers of ten that holds all values above 0. A value of 0 is at its
+// begin.
 func Log(name string, values []float64, label func(value float64) string) Axis {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, value := range values {
@@ -68,9 +68,6 @@ func LogOf(name string, values []float64, label func(value float64) string) Axis
 
 func logPart(low, high float64) func(float64) float64 {
 	return func(value float64) float64 {
-		if value <= 0 {
-			return 0
-		}
 		return max(0, (math.Log10(value)-low)/(high-low))
 	}
 }

@@ -101,8 +101,8 @@ func (m *members) leave(of *member) error {
 	return err
 }
 
-// stop ends all processes, and joins an error of the scenario with theirs. If a process ended by itself, that is the
-// cause of the error.
+// stop ends all processes, and joins an error of the scenario with theirs. It is a Failure that a process ended by
+// itself.
 func (m *members) stop(ctx context.Context, err error) error {
 	m.group.Stop()
 	_ = m.group.Wait() // The guards return no errors.
@@ -110,10 +110,6 @@ func (m *members) stop(ctx context.Context, err error) error {
 		if isClosed(one.removed) {
 			_, _ = one.Stop() // It has ended, and the scenario has its error.
 			continue
-		}
-		var failure *Failure
-		if isClosed(one.Done()) && err != nil && !errors.As(err, &failure) {
-			err = &Failure{fmt.Errorf("%w: %w", ended(one), err)}
 		}
 		_, stopped := one.Stop()
 		err = errors.Join(err, failed(ctx, stopped))

@@ -88,6 +88,7 @@ func TestASuccessionIsMeasuredFromTheSuccessorsFirstWriteAndNotFromItsLease(t *t
 		{At: at(13), Verb: "get", Resource: "sheroes"},
 		write(30, "configmaps", "b"),
 		write(20, "configmaps", "c"), // Calls are recorded in the order in which they end.
+		write(25, "configmaps", "d"),
 	}}
 	if first, is := firstWrite(record, at(10)); !is || !first.Equal(at(20)) {
 		t.Errorf("the first write is at %v: %v, want 20 ms", first.Sub(began), is)
@@ -150,6 +151,7 @@ func TestObjectsAreSharedOnceAllSlotsHaveAnOwnerInEvenParts(t *testing.T) {
 		"one has too much":       {map[string]controllershards.Set{"a": slots(0, 159), "b": slots(160, 255)}, 2, false},
 		"a slot has no owner":    {map[string]controllershards.Set{"a": slots(0, 127), "b": slots(129, 255)}, 2, false},
 		"a process is missing":   {map[string]controllershards.Set{"a": slots(0, 255)}, 2, false},
+		"one more has no slot":   {map[string]controllershards.Set{"a": slots(0, 127), "b": slots(128, 255), "c": {}}, 2, false},
 		"nobody has a Lease yet": {nil, 1, false},
 	} {
 		if got := areShared(test.owners, test.n); got != test.want {
