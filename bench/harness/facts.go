@@ -22,7 +22,7 @@ func (c *choice) notes() []string {
 		notes = append(notes, fmt.Sprintf("contenders have hard limits, in a control group of their own: %v; the kernel kills a contender that needs more memory", c.hard))
 	}
 	if c.hasWithoutServers() {
-		notes = append(notes, fmt.Sprintf("objects of a storm, and of a scenario with more than %d of them, have no servers (replicas: 0), because "+
+		notes = append(notes, fmt.Sprintf("objects of a storm, of a disturbance, of failover and of shards, and of a scenario with more than %d of them, have no servers (replicas: 0), because "+
 			"the machine would be busy with pods; in the other scenarios each object has one server", scenario.ManyObjects))
 	}
 	for _, one := range c.contenders {
