@@ -12,25 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestTheSlopeIsThatOfTheLineThatFitsBestWithItsInterval(t *testing.T) {
-	unknown := math.Inf(1)
-	for name, test := range map[string]struct {
-		x, y []float64
-		want Slope
-	}{
-		"a line":     {[]float64{0, 1, 2, 3}, []float64{5, 7, 9, 11}, Slope{2, 0}},
-		"flat":       {[]float64{0, 1, 2}, []float64{4, 4, 4}, Slope{0, 0}},
-		"scattered":  {[]float64{0, 1, 2}, []float64{0, 3, 0}, Slope{0, 12.706 * math.Sqrt(3)}},
-		"two points": {[]float64{1, 2}, []float64{4, 5}, Slope{0, unknown}},
-		"no point":   {nil, nil, Slope{0, unknown}},
-	} {
-		got := slope(test.x, test.y)
-		if got.PerHour != test.want.PerHour || math.Abs(got.Margin-test.want.Margin) > 1e-9 {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
-	}
-}
-
 // soaked returns samples of each 10 s of a soak, with memory by a function of the time in minutes.
 func soaked(duration time.Duration, memory func(minute float64) float64) (samples []sample) {
 	for at := time.Duration(0); at <= duration; at += 10 * time.Second {
