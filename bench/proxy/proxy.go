@@ -65,6 +65,9 @@ func (p *Proxy) Record() Record { return p.recorder.snapshot() }
 // Counts returns how many writes and events have passed so far. Unlike Record, it is cheap to call.
 func (p *Proxy) Counts() Counts { return p.recorder.counted() }
 
+// Connections returns how many connections of the contender are open.
+func (p *Proxy) Connections() int { return p.listener.Connections() }
+
 // Saw reports to the proxy a resource version that another client has seen.
 func (p *Proxy) Saw(version uint64) { p.recorder.saw(version) }
 

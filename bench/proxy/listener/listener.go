@@ -49,6 +49,7 @@ const scheme = "https://"
 type Listener struct {
 	address   string
 	authority []byte // PEM
+	accepting *accepting
 	server    *http.Server
 	group     *lifecycle.Group
 	serving   sync.RWMutex    // read-locked by each request that is being served
@@ -67,11 +68,11 @@ func Open(serve http.HandlerFunc) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate that was just made: %w", err)
 	}
-	accepting, err := net.Listen("tcp", "127.0.0.1:0")
+	opened, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listening for the contender: %w", err)
 	}
-	l := &Listener{address: scheme + accepting.Addr().String(), group: lifecycle.New(context.Background())}
+	l := &Listener{address: scheme + opened.Addr().String(), accepting: &accepting{Listener: opened}, group: lifecycle.New(context.Background())}
 	_, l.authority = pem.Decode(certificates) // The authority follows the certificate.
 	l.server = &http.Server{
 		Handler: l.watched(serve), ErrorLog: quiet, ReadHeaderTimeout: time.Minute,
@@ -79,7 +80,7 @@ func Open(serve http.HandlerFunc) (*Listener, error) {
 		TLSConfig:   &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 	}
 	l.group.Go("proxy", func(context.Context) error {
-		if err := l.server.ServeTLS(accepting, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		if err := l.server.ServeTLS(l.accepting, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -96,6 +97,9 @@ func (l *Listener) MoveAway(roundTrip time.Duration) (err error) {
 	l.address = scheme + l.away.Address()
 	return nil
 }
+
+// Connections returns how many connections of contenders are open.
+func (l *Listener) Connections() int { return int(l.accepting.open.Load()) }
 
 // watched tracks the requests that are being served, and cancels a request when its contender
 // disconnects.

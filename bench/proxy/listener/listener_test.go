@@ -58,8 +58,14 @@ func TestTheKubeconfigLeadsToTheListenerAndCloseWaitsForWhatIsServed(t *testing.
 	if info, err := listener.InfoOf(came); err != nil || info.Verb != "get" || info.Resource != "statefulsets" || info.Name != "a" {
 		t.Errorf("the request is about %+v: %v", info, err)
 	}
+	if open := opened.Connections(); open != 1 {
+		t.Errorf("%d connections are open, want the one of the request", open)
+	}
 	if err := opened.Close(); err != nil {
 		t.Error(err)
+	}
+	if open := opened.Connections(); open != 0 {
+		t.Errorf("%d connections are open after Close", open)
 	}
 	if !over {
 		t.Error("Close returned while a request was served")
