@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
@@ -17,6 +18,7 @@ import (
 // Connection is a connection that its clients share. Its methods may be called from any
 // goroutine.
 type Connection struct {
+	config *rest.Config
 	http   *http.Client
 	core   kubernetes.Interface
 	heroes rest.Interface
@@ -42,13 +44,24 @@ func New(config *rest.Config) (*Connection, error) {
 	if err := v1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	config.APIPath, config.GroupVersion = "/apis", &v1.GroupVersion
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	heroes, err := rest.RESTClientForConfigAndClient(config, shared)
-	if err != nil {
-		return nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
+	made := &Connection{config: config, http: shared, core: core, codec: runtime.NewParameterCodec(scheme)}
+	if made.heroes, err = made.Client(v1.GroupVersion, scheme); err != nil {
+		return nil, err
 	}
-	return &Connection{http: shared, core: core, heroes: heroes, codec: runtime.NewParameterCodec(scheme)}, nil
+	return made, nil
+}
+
+// Client creates another client of the connection, for a group and version whose types are in a scheme. It uses
+// JSON.
+func (c *Connection) Client(of schema.GroupVersion, types *runtime.Scheme) (rest.Interface, error) {
+	config := rest.CopyConfig(c.config)
+	config.APIPath, config.GroupVersion = "/apis", &of
+	config.NegotiatedSerializer = serializer.NewCodecFactory(types).WithoutConversion()
+	client, err := rest.RESTClientForConfigAndClient(config, c.http)
+	if err != nil {
+		return nil, fmt.Errorf("create a client of %v for %s: %w", of, config.Host, err)
+	}
+	return client, nil
 }
 
 // Core returns the client of the built-in kinds. It uses protobuf.

@@ -15,6 +15,13 @@ const (
 	javaHeap = "1/4 of the memory"
 )
 
+// Why contenders have no program with many kinds.
+const (
+	onlyEqual     = "only the equal form of its framework has a program with many kinds"
+	noKinds       = "no program with many kinds was written for its framework"
+	noControllers = "it is written for one kind, without a framework"
+)
+
 // all is the table of contenders, in report order. A new contender is one entry here and its program, a
 // folder in bench/peers.
 var all = []Contender{
@@ -24,19 +31,20 @@ var all = []Contender{
 		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: governed},
 		Look:     Look{Light: "#0072B2", Dark: "#56B4E9"},
 		recipe:   goProgram{folder: "bellerophon", pkg: "./bellerophon-operator", arguments: bellerophonArguments},
+		kinds:    goProgram{folder: "bench", pkg: "./manykinds/process"},
 		Series: map[string]string{
 			"bench:events:rate": `sum by (contender) (rate(bellerophon_stage_items_total{stage="debounce",direction="in"}[5s]))`,
 			"bench:objects":     `sum by (contender) (bellerophon_cache_objects{kind=~"BellerophonSimple[.].*"})`,
 		},
 	},
 	{
-		Name: "controller-runtime", Resync: "10 h (cache.Options.SyncPeriod, its default)",
+		Name: "controller-runtime", NoKinds: onlyEqual, Resync: "10 h (cache.Options.SyncPeriod, its default)",
 		Defaults: rundir.Settings{Workers: "1", HeapLimit: noLimit, Processors: allCores},
 		Look:     Look{Light: "#D55E00", Dark: "#F07A2B"},
 		recipe:   goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime"},
 	},
 	{
-		Name: "controller-runtime-tuned", Framework: "controller-runtime", Form: Tuned, Resync: "10 h (cache.Options.SyncPeriod, its default)",
+		Name: "controller-runtime-tuned", NoKinds: onlyEqual, Framework: "controller-runtime", Form: Tuned, Resync: "10 h (cache.Options.SyncPeriod, its default)",
 		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: allCores},
 		Look:     Look{Light: "#B97900", Dark: "#E69F00", Dash: []int{8, 3}},
 		recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
@@ -49,9 +57,10 @@ var all = []Contender{
 		Look:     Look{Light: "#8C6D1F", Dark: "#D9B44A", Dash: []int{2, 2}},
 		recipe: goProgram{folder: "bench/peers/controller-runtime", pkg: ".", library: "sigs.k8s.io/controller-runtime",
 			arguments: func(Settings) []string { return []string{"--equal"} }},
+		kinds: goProgram{folder: "bench/peers/controller-runtime", pkg: "./kinds", library: "sigs.k8s.io/controller-runtime"},
 	},
 	{
-		Name: "kube-rs", NoHeapLimit: "its runtime has no heap limit",
+		Name: "kube-rs", NoKinds: noKinds, NoHeapLimit: "its runtime has no heap limit",
 		Resync:   "1 h (each object is requeued that long after a success, as the documentation of Action::requeue recommends)",
 		Defaults: rundir.Settings{Workers: "no limit", HeapLimit: noLimit, Processors: allCores},
 		Look:     Look{Light: "#B0568C", Dark: "#E19BC4", Dash: []int{10, 3, 2, 3}},
@@ -59,7 +68,7 @@ var all = []Contender{
 		Series:   kubeSeries,
 	},
 	{
-		Name: "kube-rs-equal", Framework: "kube-rs", Form: Equal, NoHeapLimit: "its runtime has no heap limit",
+		Name: "kube-rs-equal", NoKinds: noKinds, Framework: "kube-rs", Form: Equal, NoHeapLimit: "its runtime has no heap limit",
 		Resync:   "1 h (each object is requeued that long after a success, as the documentation of Action::requeue recommends)",
 		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: allCores},
 		Look:     Look{Light: "#8E3B6E", Dark: "#C77BA8", Dash: []int{4, 2, 1, 2}},
@@ -67,7 +76,7 @@ var all = []Contender{
 		Series:   kubeSeries,
 	},
 	{
-		Name: "quarkus", Warmed: true, JVM: true, NotMet: []string{"3.6"}, Notes: []string{
+		Name: "quarkus", NoKinds: noKinds, Warmed: true, JVM: true, NotMet: []string{"3.6"}, Notes: []string{
 			"quarkus runs on a JVM: a native image needs a GraalVM JDK, which no package registry offers",
 			"quarkus uses the newest Java Operator SDK whose core and Micrometer support were available; 5.5 was not",
 		},
@@ -79,7 +88,7 @@ var all = []Contender{
 		Series: quarkusSeries,
 	},
 	{
-		Name: "quarkus-container", Framework: "quarkus", Form: Equal, Warmed: true, JVM: true, NotMet: []string{"3.6"}, Notes: []string{
+		Name: "quarkus-container", NoKinds: noKinds, Framework: "quarkus", Form: Equal, Warmed: true, JVM: true, NotMet: []string{"3.6"}, Notes: []string{
 			"quarkus-container starts Java with the options of Quarkus' Dockerfile.jvm and with an archive of classes (AppCDS), but not in a container; both use the same Java",
 		},
 		Resync:   "10 h (maximal reconciliation interval, its default); the informers do not resync",
@@ -91,7 +100,7 @@ var all = []Contender{
 		Series: quarkusSeries,
 	},
 	{
-		Name: "tutorial", Warmed: true, JVM: true, OneWorker: true, Resync: "none",
+		Name: "tutorial", NoKinds: noControllers, Warmed: true, JVM: true, OneWorker: true, Resync: "none",
 		Defaults: rundir.Settings{Workers: "1", HeapLimit: javaHeap, Processors: allCores},
 		Look:     Look{Light: "#7A7A7A", Dark: "#A8A8A8", Dash: []int{3, 3}},
 		recipe: mavenProgram{folder: "bench/peers/tutorial", artifacts: []string{"tutorial.jar", "lib"},
@@ -108,13 +117,13 @@ var all = []Contender{
 		},
 	},
 	{
-		Name: "ideal", CreatesOnly: true, NoHeapLimit: "not limited: it only creates", Resync: "none: it has no cache",
+		Name: "ideal", NoKinds: noControllers, CreatesOnly: true, NoHeapLimit: "not limited: it only creates", Resync: "none: it has no cache",
 		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: allCores},
 		Look:     Look{Light: "#1b1f24", Dark: "#e6edf3", Dash: []int{5, 5}},
 		recipe:   goProgram{folder: "bench", pkg: "./ideal/process"},
 	},
 	{
-		Name: "ideal-progress", CreatesOnly: true, NoHeapLimit: "not limited: it only creates", Resync: "none: it has no cache",
+		Name: "ideal-progress", NoKinds: noControllers, CreatesOnly: true, NoHeapLimit: "not limited: it only creates", Resync: "none: it has no cache",
 		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: allCores},
 		Look:     Look{Light: "#4a4f57", Dark: "#b4bac2", Dash: []int{1, 3}},
 		recipe: goProgram{folder: "bench", pkg: "./ideal/process",

@@ -34,6 +34,9 @@ type Contender struct {
 	// Elects reports that several processes of the contender elect a leader by the Lease of the contract. Shares
 	// reports that they share the objects. A contender without them is left out of the scenarios that need them.
 	Elects, Shares bool
+	// NoKinds says why the contender has no program with many kinds, if it has none. A scenario with many
+	// kinds leaves the contender out.
+	NoKinds string
 	// Warmed reports that the contender is also measured after a warm-up, if one is requested. It
 	// is set for contenders that compile while they run, and for Bellerophon, the reference of
 	// the comparison.
@@ -45,8 +48,8 @@ type Contender struct {
 	// Notes lists remarks that have to accompany the contender's times.
 	Notes []string
 	// Resync says how often the contender reconciles all objects again although nothing changed.
-	// Every scenario is shorter than each of these periods, unless an idle scenario of an hour is
-	// requested.
+	// Every scenario is shorter than each of these periods, unless an idle or a long scenario of an hour
+	// is requested.
 	Resync string
 	// JVM reports that the contender runs on a JVM, which is slow until it is warm.
 	JVM bool
@@ -59,6 +62,15 @@ type Contender struct {
 
 	metrics string // the path of the metrics; default /metrics
 	recipe  recipe
+	kinds   recipe // the program with many kinds; nil with NoKinds
+	suffix  string // of the name of the program; empty for the operator
+}
+
+// WithKinds returns the contender with its program with many kinds in the place of its operator. It must not be
+// called for a contender that has NoKinds.
+func (c Contender) WithKinds() Contender {
+	c.recipe, c.suffix = c.kinds, "-kinds"
+	return c
 }
 
 // Form is how a framework is set up.
@@ -170,7 +182,7 @@ func (c Contender) Build(ctx context.Context, log io.Writer) (*Program, error) {
 	}
 	program := &Program{Contender: c}
 	if err := b.locked(ctx, func() error {
-		if program.path, err = c.recipe.build(ctx, b, c.Name); err != nil {
+		if program.path, err = c.recipe.build(ctx, b, c.Name+c.suffix); err != nil {
 			return err
 		}
 		if program.Version, err = c.recipe.version(ctx, b, program.path); err != nil {

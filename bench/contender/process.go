@@ -38,6 +38,8 @@ type Settings struct {
 	Output string
 	// Workers is the number of concurrent reconciles; 0 is the contender's default.
 	Workers int
+	// Kinds is the number of kinds of a program with many kinds; 0 for an operator.
+	Kinds int
 	// MemoryLimit is the contender's memory limit in bytes; 0 is no limit. The limit is passed to
 	// the runtime. GOMEMLIMIT is soft and covers all memory that Go manages; -Xmx is hard and
 	// covers only Java's heap. The actual use of memory is measured.
@@ -191,6 +193,9 @@ func environment(settings Settings) []string {
 	}
 	if settings.Shards != "" {
 		env = append(env, "SHARDS="+settings.Shards)
+	}
+	if settings.Kinds > 0 {
+		env = append(env, "KINDS="+strconv.Itoa(settings.Kinds))
 	}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "JAVA_HOME"} {
 		if value, set := os.LookupEnv(name); set {

@@ -9,6 +9,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
 )
 
+// kindsNote is the note of a run with programs that the conformance suite does not know.
+const kindsNote = "in kinds, contenders run a program of their own with a controller for each kind; no conformance suite checks it, " +
+	"but each round checks the ConfigMap and the status of each object"
+
 // notes returns what a reader of this run has to know.
 func (c *choice) notes() []string {
 	var notes []string
@@ -25,8 +29,14 @@ func (c *choice) notes() []string {
 		notes = append(notes, fmt.Sprintf("objects of a storm, of a disturbance, of failover and of shards, and of a scenario with more than %d of them, have no servers (replicas: 0), because "+
 			"the machine would be busy with pods; in the other scenarios each object has one server", scenario.ManyObjects))
 	}
+	if c.hasManyKinds() {
+		notes = append(notes, kindsNote)
+	}
 	for _, one := range c.contenders {
 		notes = append(notes, one.Notes...)
+		if c.hasManyKinds() && one.NoKinds != "" {
+			notes = append(notes, one.Name+" takes no part in kinds: "+one.NoKinds)
+		}
 		if len(c.workers) > 0 && one.OneWorker {
 			notes = append(notes, one.Name+" reconciles one object at a time: it is not measured with more than 1 worker")
 		}

@@ -228,6 +228,11 @@ func (c *choice) plan() []group {
 	return groups
 }
 
+// hasManyKinds reports whether a scenario needs the programs with many kinds.
+func (c *choice) hasManyKinds() bool {
+	return slices.ContainsFunc(c.scenarios, func(s scenario.Chosen) bool { return s.ManyKinds })
+}
+
 // sweepTurns is in how many turns other settings than the defaults are measured: once forwards and
 // once backwards.
 const sweepTurns = 2
@@ -245,7 +250,7 @@ func (c *choice) wayThrough(s scenario.Chosen, turn int, swept bool) []planned {
 	var rounds []planned
 	add := func(setting setting, warm bool) {
 		for _, one := range c.contenders {
-			if s.Elects && !one.Elects || s.Shares && !one.Shares {
+			if s.Elects && !one.Elects || s.Shares && !one.Shares || s.ManyKinds && one.NoKinds != "" {
 				continue
 			}
 			if warm && !one.Warmed || one.CreatesOnly && (!s.Creates || setting.memory > 0) || one.NoHeapLimit != "" && setting.memory > 0 || one.OneWorker && setting.workers > 1 {

@@ -26,7 +26,7 @@ func (r *run) begin(skipped map[string]string) error {
 		described.Contenders = append(described.Contenders, c.Name)
 		r.addFacts(&described, c)
 		described.Versions[c.Name] = r.programs[c.Name].Version
-		described.Builds[c.Name] = r.programs[c.Name].Identity
+		described.Builds[c.Name] = r.identityOf(c.Name)
 	}
 	for _, s := range r.scenarios {
 		described.Scenarios = append(described.Scenarios, s.Name+" "+s.String())

@@ -319,13 +319,21 @@ func (s *testbed) restartServer(ctx context.Context) (pid int, err error) {
 
 // contender starts the contender of a round.
 func (s *testbed) contender(ctx context.Context, p planned, port int) (*contender.Process, error) {
-	return s.run.programs[p.Contender].Start(context.WithoutCancel(ctx), s.settings(p, port))
+	program := s.run.programs[p.Contender]
+	if p.scenario.ManyKinds {
+		program = s.run.kinds[p.Contender]
+	}
+	return program.Start(context.WithoutCancel(ctx), s.settings(p, port))
 }
 
 // settings returns the settings of the contender of a round.
 func (s *testbed) settings(p planned, port int) contender.Settings {
+	kinds := 0
+	if p.scenario.ManyKinds {
+		kinds = p.scenario.N
+	}
 	return contender.Settings{
-		Kubeconfig: filepath.Join(s.dir, "kubeconfig"), Output: filepath.Join(s.dir, "contender.log"),
+		Kinds: kinds, Kubeconfig: filepath.Join(s.dir, "kubeconfig"), Output: filepath.Join(s.dir, "contender.log"),
 		Workers: p.setting.workers, MemoryLimit: p.setting.memory, MetricsPort: port, Processors: s.run.own, Limits: s.run.hard,
 	}
 }

@@ -27,6 +27,7 @@ type run struct {
 	*choice
 	show       *progress
 	programs   map[string]*contender.Program
+	kinds      map[string]*contender.Program // the programs with many kinds, of the contenders that have one
 	prometheus *prometheusServer
 	usage      *usage
 	paths      map[string]string                                           // of the contenders' metrics, as far as they are known
@@ -48,7 +49,7 @@ func Run(ctx context.Context, options Options, rules []byte, out *screen.Screen)
 	if err != nil {
 		return err
 	}
-	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}, paths: map[string]string{}, unmade: map[string]error{}}
+	r := &run{choice: chosen, show: newProgress(out), programs: map[string]*contender.Program{}, kinds: map[string]*contender.Program{}, paths: map[string]string{}, unmade: map[string]error{}}
 	r.finding, r.measured, r.checked = r.found, r.measure, r.check
 	skipped, err := r.build(ctx, out)
 	if err != nil {
@@ -166,7 +167,7 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 			continue
 		}
 		out.Live("building " + c.Name)
-		program, err := c.Build(ctx, r.Log)
+		err := r.buildPrograms(ctx, c)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -175,7 +176,6 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 			out.Println(c.Name + " is left out: " + err.Error())
 			continue
 		}
-		r.programs[c.Name] = program
 		there = append(there, c)
 	}
 	out.Live()
@@ -184,6 +184,26 @@ func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string
 		return nil, errors.New("no contender can run on this machine; the lines above say what each needs")
 	}
 	return skipped, nil
+}
+
+// buildPrograms builds the programs of a contender that the scenarios need.
+func (r *run) buildPrograms(ctx context.Context, c contender.Contender) (err error) {
+	if r.programs[c.Name], err = c.Build(ctx, r.Log); err != nil {
+		return err
+	}
+	if r.hasManyKinds() && c.NoKinds == "" {
+		r.kinds[c.Name], err = c.WithKinds().Build(ctx, r.Log)
+	}
+	return err
+}
+
+// identityOf returns the identity of the programs of a contender. It changes if one of them does.
+func (r *run) identityOf(name string) string {
+	identity := r.programs[name].Identity
+	if of := r.kinds[name]; of != nil {
+		identity += " " + of.Identity
+	}
+	return identity
 }
 
 func (r *run) turn(ctx context.Context, turn []planned) error {

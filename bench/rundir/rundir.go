@@ -172,6 +172,20 @@ const (
 	ServiceRelists  Measure = "relists_services"
 	ConfigRelists   Measure = "relists_configmaps"
 	PodRelists      Measure = "relists_pods"
+	Watched         Measure = "exec_to_watched_seconds" // from the start of the process to the first watch of the last kind that it watches
+	StartCalls      Measure = "calls_of_start"          // all requests until the process is settled, with discovery, without Events, leases and reviews
+	StartCPU        Measure = "start_cpu_seconds"       // from the start of the process until it is settled
+	OpenWatches     Measure = "open_watches"            // when the process is settled after its start
+	Connections     Measure = "open_connections"        // the same
+	IdleCPU         Measure = "idle_cpu_per_second"     // while nothing happens
+	IdleCalls       Measure = "idle_calls_per_minute"   // as StartCalls
+	ChurnCPU        Measure = "churn_cpu_per_second"    // while objects come and go
+	ChurnCalls      Measure = "churn_calls_per_minute"
+	ChurnMemory     Measure = "churn_end_rss_bytes"
+	ChurnSlope      Measure = "churn_rss_slope_percent" // slope of the resident memory an hour, in percent of its median
+	ChurnMargin     Measure = "churn_rss_slope_margin"  // half of the 95 % interval of ChurnSlope, in percent too
+	IdleSlope       Measure = "idle_rss_slope_percent"
+	IdleMargin      Measure = "idle_rss_slope_margin"
 	Window          Measure = "window_seconds" // the time over which CPU, requests and bytes are counted
 )
 

@@ -56,9 +56,8 @@ var (
 // refused. With breaks, the open watches break first.
 func refusing(fault faultproxy.Fault, breaks bool) disturbance {
 	fault.Action, fault.Times = faultproxy.Refuse, faultproxy.Always
-	return func(ctx context.Context, w *World, win *window, v Variant, drift func() error) (time.Time, error) {
-		timer := time.NewTimer(time.Duration(v.Seconds) * time.Second)
-		defer timer.Stop()
+	return func(ctx context.Context, w *World, _ *window, v Variant, drift func() error) (time.Time, error) {
+		began := time.Now()
 		if err := w.Faults.Inject(fault); err != nil {
 			return time.Time{}, err
 		}
@@ -69,18 +68,10 @@ func refusing(fault faultproxy.Fault, breaks bool) disturbance {
 		if err := drift(); err != nil {
 			return time.Time{}, err
 		}
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-timer.C:
-				return time.Now(), nil
-			case <-ticker.C:
-				w.Progress("disturbing", int(time.Since(win.from).Seconds()), v.Seconds)
-			case <-ctx.Done():
-				return time.Time{}, context.Cause(ctx)
-			}
+		if err := w.wait(ctx, "disturbing", began, v.Seconds); err != nil {
+			return time.Time{}, err
 		}
+		return time.Now(), nil
 	}
 }
 

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
@@ -28,18 +27,8 @@ func runIdle(ctx context.Context, w *World, v Variant) (rundir.Measured, error) 
 	if err != nil {
 		return nil, err
 	}
-	timer, ticker := time.NewTimer(time.Duration(v.Seconds)*time.Second), time.NewTicker(time.Second)
-	defer timer.Stop()
-	defer ticker.Stop()
-	for over := false; !over; {
-		select {
-		case <-timer.C:
-			over = true
-		case <-ticker.C:
-			w.Progress("idle", int(time.Since(win.from).Seconds()), v.Seconds)
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	if err := w.wait(ctx, "idle", win.from, v.Seconds); err != nil {
+		return nil, err
 	}
 	measured := rundir.Measured{rundir.Objects: float64(v.N)}
 	return measured, win.close(measured)

@@ -65,6 +65,17 @@ func trafficIn(record proxy.Record, started, from, to time.Time) traffic {
 	return sum
 }
 
+// requestsIn returns how many requests arrived in the interval [from, to), with watches and with requests about no
+// resource, such as discovery. Requests about Events, leases and reviews do not count.
+func requestsIn(record proxy.Record, from, to time.Time) (n int) {
+	for _, call := range slices.Concat(record.Calls, record.Open) {
+		if !call.At.Before(from) && call.At.Before(to) && (call.Verb == "" || call.IsCompared()) {
+			n++
+		}
+	}
+	return n
+}
+
 func verbOf(call proxy.Call) string {
 	if call.Verb == "deletecollection" {
 		return "delete"

@@ -15,10 +15,10 @@ import (
 
 // Variant is the size of a scenario.
 type Variant struct {
-	N       int // number of objects
-	M       int // changes of each object in a storm; replaced objects in a churn; new objects in a return; changed ones in an away; drifted ones in a disturbance
+	N       int // number of objects; number of kinds in kinds
+	M       int // changes of each object in a storm; replaced objects in a churn; new objects in a return or in kinds; changed ones in an away; drifted ones in a disturbance
 	Load    int // percent of the ideal client's rate
-	Seconds int // duration of an idle scenario or of a disturbance
+	Seconds int // duration of an idle scenario, of a disturbance, or of each half of a long one
 	RTT     int // round trip between contender and API server in milliseconds; 0 is loopback
 
 	noServers bool // no object has a server, whatever N is
@@ -77,6 +77,8 @@ type Scenario struct {
 	// contender that cannot is left out.
 	Elects, Shares bool
 
+	// ManyKinds is set if the contender is its program with many kinds in one manager.
+	ManyKinds bool
 	// NoWork is set if no object has to converge after the window opens.
 	NoWork bool
 	// Starts is set if the contender is started when the objects exist.
@@ -109,7 +111,7 @@ var (
 
 // all is the list of scenarios. A new scenario is one file with its entry, its function and its goals,
 // and one name here.
-var all = []Scenario{burst, start, comeBack, away, restart, storm, steady, drift, churn, idle, throttle, outage, crash, expire, failover, shards}
+var all = []Scenario{burst, start, comeBack, away, restart, storm, steady, drift, churn, idle, throttle, outage, crash, expire, failover, shards, kinds, long}
 
 // All returns all scenarios.
 func All() []Scenario { return slices.Clone(all) }

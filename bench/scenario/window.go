@@ -61,6 +61,19 @@ func (win *window) close(measured rundir.Measured) error {
 	return nil
 }
 
+// addRates adds the contender's CPU time in each second and its requests in each minute since the window was opened.
+func (win *window) addRates(measured rundir.Measured, cpu, calls rundir.Measure) error {
+	to := time.Now()
+	contender, err := UsageOf(win.world.process.PID())
+	if err != nil {
+		return &Failure{err}
+	}
+	passed := to.Sub(win.from)
+	measured[cpu] = (contender.CPU - win.contender.CPU).Seconds() / passed.Seconds()
+	measured[calls] = float64(requestsIn(win.world.Proxy.Record(), win.from, to)) / passed.Minutes()
+	return nil
+}
+
 // closeLoad ends a load on n objects that began when the window was opened. It waits until they
 // have reached their wanted numbers on the board and the contender is quiet. Then it measures the
 // window, the latencies of the objects, each since its own time, and the reactions to the events of

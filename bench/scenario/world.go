@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
@@ -52,8 +53,9 @@ type World struct {
 	Exec    time.Time
 	Samples rundir.Samples
 
-	process Process
-	guard   *lifecycle.Group
+	process   Process
+	guard     *lifecycle.Group
+	resources []string // that the contender has to watch; nil for the objects alone
 }
 
 // Failure is an error that the contender caused.
@@ -137,12 +139,37 @@ func (w *World) quiet(ctx context.Context, process Process, through *proxy.Proxy
 		left := w.Quiet - time.Since(through.IdleSince())
 		switch {
 		case left > 0:
-		case through.IsWatched(v1.Plural):
+		case w.isWatching(through):
 			return nil
 		default:
 			left = w.Quiet // The contender has not opened its watch yet.
 		}
 		timer.Reset(left)
+	}
+}
+
+// isWatching reports whether the contender watches the resources that it has to watch, through a proxy.
+func (w *World) isWatching(through *proxy.Proxy) bool {
+	if w.resources == nil {
+		return through.IsWatched(v1.Plural)
+	}
+	return !slices.ContainsFunc(w.resources, func(resource string) bool { return !through.IsWatched(resource) })
+}
+
+// wait waits until some seconds have passed since a time, and shows how many have.
+func (w *World) wait(ctx context.Context, what string, since time.Time, seconds int) error {
+	timer, ticker := time.NewTimer(time.Until(since.Add(time.Duration(seconds)*time.Second))), time.NewTicker(time.Second)
+	defer timer.Stop()
+	defer ticker.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case <-ticker.C:
+			w.Progress(what, int(time.Since(since).Seconds()), seconds)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
