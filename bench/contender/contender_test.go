@@ -140,13 +140,13 @@ func TestAContenderEndsWithItsContext(t *testing.T) {
 
 func TestAContenderGetsTheEnvironmentOfTheContractAndNoOther(t *testing.T) {
 	t.Setenv("SECRET", "secret")
-	process, output := start(t, `env`, Settings{Workers: 3, MetricsPort: 4711, Lease: "a/leader", LeaseDuration: 15 * time.Second, Shards: "a/group"})
+	process, output := start(t, `env`, Settings{Workers: 3, Kinds: 7, MetricsPort: 4711, Lease: "a/leader", LeaseDuration: 15 * time.Second, Shards: "a/group"})
 	<-process.Done()
 	content, err := os.ReadFile(output)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"KUBECONFIG=" + absolute(t, "some kubeconfig") + "\n", "METRICS_PORT=4711\n", "WORKERS=3\n", "LEASE=a/leader\n", "LEASE_SECONDS=15\n", "SHARDS=a/group\n", "EXTRA=extra\n", "PATH="} {
+	for _, want := range []string{"KUBECONFIG=" + absolute(t, "some kubeconfig") + "\n", "METRICS_PORT=4711\n", "WORKERS=3\n", "KINDS=7\n", "LEASE=a/leader\n", "LEASE_SECONDS=15\n", "SHARDS=a/group\n", "EXTRA=extra\n", "PATH="} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("its environment lacks %q:\n%s", want, content)
 		}
@@ -195,6 +195,38 @@ func TestContendersAreFoundByTheirNames(t *testing.T) {
 	if _, err := Named("pegasus"); err == nil || !strings.Contains(err.Error(), "bellerophon, controller-runtime") {
 		t.Errorf("Named() = %v, want an error that names the contenders", err)
 	}
+}
+
+func TestEachContenderHasAProgramWithManyKindsOrSaysWhyNot(t *testing.T) {
+	for _, c := range All() {
+		if (c.kinds == nil) != (c.NoKinds != "") {
+			t.Errorf("%s has the program %v, and says %q", c.Name, c.kinds, c.NoKinds)
+		}
+	}
+}
+
+func TestAProgramWithManyKindsIsBuiltBesideTheOperator(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	operator := Contender{Name: "two", recipe: emptyFile{}, kinds: emptyFile{}}
+	paths := map[string]bool{}
+	for _, c := range []Contender{operator, operator.WithKinds()} {
+		program, err := c.Build(t.Context(), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths[filepath.Base(program.path)] = true
+	}
+	if !paths["two"] || !paths["two-kinds"] {
+		t.Errorf("the programs are %v, want two of them", paths)
+	}
+}
+
+// emptyFile is a recipe whose program is an empty file of the given name.
+type emptyFile struct{ script }
+
+func (emptyFile) build(_ context.Context, b *builder, name string) (string, error) {
+	path := filepath.Join(b.cache, name)
+	return path, os.WriteFile(path, nil, 0o755)
 }
 
 func TestABuildIsKeptUntilItsSourceChanges(t *testing.T) {

@@ -123,6 +123,45 @@ func TestWhoCannotElectOrShareIsLeftOutOfTheScenarioAndANoteSaysSo(t *testing.T)
 	}
 }
 
+func TestContendersWithoutAProgramOfManyKindsAreLeftOutOfKindsAndANoteSaysWhy(t *testing.T) {
+	o := options(t)
+	o.Contenders, o.Scenarios, o.Turns = "bellerophon,controller-runtime,controller-runtime-equal,kube-rs,ideal", "kinds:n=3:m=6", 1
+	r, made := fake(t, o, steadyIdeal)
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"bellerophon default 0", "controller-runtime-equal default 0"}; !slices.Equal(*made, want) {
+		t.Errorf("made %q, want %q", *made, want)
+	}
+	notes := strings.Join(r.notes(), "\n")
+	for _, name := range []string{"controller-runtime", "kube-rs", "ideal"} {
+		if want := name + " takes no part in kinds: " + contender.Facts(name).NoKinds; !strings.Contains(notes, want) {
+			t.Errorf("the notes are %q, want %q among them", notes, want)
+		}
+	}
+	o.Scenarios = "burst:n=5"
+	if other, _ := fake(t, o, steadyIdeal); strings.Contains(strings.Join(other.notes(), "\n"), "kinds") {
+		t.Errorf("without the scenario, the notes are %q", other.notes())
+	}
+}
+
+func TestARunIsNotResumedWithAnotherProgramOfManyKinds(t *testing.T) {
+	o := options(t)
+	o.Contenders, o.Scenarios = "bellerophon", "kinds:n=3:m=6"
+	r, _ := unchecked(t, o, nil)
+	r.kinds = map[string]*contender.Program{"bellerophon": {Identity: "first"}}
+	if err := r.begin(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.begin(nil); err != nil {
+		t.Errorf("the same program is refused: %v", err)
+	}
+	r.kinds["bellerophon"].Identity = "second"
+	if err := r.begin(nil); err == nil || !strings.Contains(err.Error(), "another build of bellerophon") {
+		t.Errorf("another program: %v", err)
+	}
+}
+
 func TestARunGoesOnWithTheRoundsThatAreMissing(t *testing.T) {
 	o := options(t)
 	stopped := errors.New("stopped")

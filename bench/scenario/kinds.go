@@ -26,9 +26,8 @@ var kinds = Scenario{
 // colour is spec.colour of all objects of the kinds, which the contender copies into their ConfigMaps.
 const colour = "white"
 
-// runKinds measures the start of the contender, then the load, and then an idle time. CPU, memory and requests
-// without a name of their own are measured under the load, except for the settled memory, which is the memory
-// after the idle time.
+// runKinds measures the start of the contender, then the load, and then an idle time. Measures that are not named
+// for the start or for the idle time are of the load. The settled memory is the memory after the idle time.
 func runKinds(ctx context.Context, w *World, v Variant) (rundir.Measured, error) {
 	of, err := w.Clients.defineKinds(ctx, v.N)
 	if err != nil {

@@ -134,18 +134,19 @@ func (c *kindClient) create(ctx context.Context, i int, name types.NamespacedNam
 	return nil
 }
 
-// followKinds watches n kinds, and returns once it has listed them. An object is finished when its status has
-// observed its generation.
-func (j *Judge) followKinds(ctx context.Context, of *kindClient, n int) error {
-	finished := func(object runtime.Object, at time.Time) {
-		if one, ok := object.(*horse); ok && one.Status.ObservedGeneration == one.Generation {
-			j.finished.mark(nameOf(one), uint64(one.Generation), at)
-		}
+// horse marks an object as finished when its status has observed its generation.
+func (j *Judge) horse(object runtime.Object, at time.Time) {
+	if one, ok := object.(*horse); ok && one.Status.ObservedGeneration == one.Generation {
+		j.finished.mark(nameOf(one), uint64(one.Generation), at)
 	}
+}
+
+// followKinds watches n kinds, and returns once it has listed them.
+func (j *Judge) followKinds(ctx context.Context, of *kindClient, n int) error {
 	for i := range n {
 		source := cache.NewListWatchFromClient(of, manykinds.Plural(i), metav1.NamespaceAll, fields.Everything())
 		select {
-		case <-j.follow(source, &horse{}, finished, j.finished.gone):
+		case <-j.follow(source, &horse{}, j.horse, j.finished.gone):
 		case <-ctx.Done():
 			return fmt.Errorf("listing the objects of %s: %w", manykinds.Kind(i), context.Cause(ctx))
 		}

@@ -18,7 +18,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/manykinds"
 	"github.com/bellerophon-io/bellerophon/controller"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 )
 
 func main() {
@@ -48,21 +50,30 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	types, kinds := scheme.Scheme, kinds()[:n]
+	manager, err := newManager(config, scheme.Scheme, options, n)
+	if err != nil {
+		return err
+	}
+	return processors.Govern(ctx, func(ctx context.Context) error { return footprint.Trim(ctx, manager.Run) })
+}
+
+// newManager creates a manager with the controllers of n kinds, which it adds to a scheme.
+func newManager(config *rest.Config, types *runtime.Scheme, options controller.Options, n int) (*controller.Manager, error) {
 	metav1.AddToGroupVersion(types, manykinds.GroupVersion)
+	kinds := kinds()[:n]
 	for i, kind := range kinds {
 		kind.register(types, i)
 	}
 	manager, err := controller.NewManager(config, types, options)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, kind := range kinds {
 		if err := kind.addTo(manager, i); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return processors.Govern(ctx, func(ctx context.Context) error { return footprint.Trim(ctx, manager.Run) })
+	return manager, nil
 }
 
 // number reads a number from the environment.

@@ -1,0 +1,111 @@
+package scenario
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bench/manykinds"
+	"github.com/bellerophon-io/bellerophon/bench/proxy"
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestAllKindsAreWatchedWhenTheLastOfThemIs(t *testing.T) {
+	watch := func(ms int, resource string) proxy.Call {
+		return proxy.Call{At: at(ms), Verb: "watch", Group: manykinds.GroupVersion.Group, Resource: resource}
+	}
+	refused, ended, discovery, events := watch(900, "horse02s"), watch(10, "horse00s"), watch(5, ""), watch(7, "events")
+	refused.Code, ended.Code, discovery.Verb, events.Group = 500, 200, "", ""
+	before := watch(-5, "horse00s")
+	before.Code = 200
+	record := proxy.Record{
+		Calls: []proxy.Call{before, ended, refused, discovery, events},
+		Open:  []proxy.Call{watch(950, "horse00s"), watch(40, "horse01s"), watch(30, "configmaps")},
+	}
+	measured := rundir.Measured{}
+	addWatches(measured, record, began)
+	want := rundir.Measured{rundir.Watched: 0.04, rundir.OpenWatches: 3, rundir.StartCalls: 6}
+	if !maps.Equal(measured, want) {
+		t.Errorf("measured %v, want %v", measured, want)
+	}
+}
+
+func TestAConfigMapOfTheKindsHasItsOwnerAndItsColour(t *testing.T) {
+	whole := func() *corev1.ConfigMap {
+		owner := &horse{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, manykinds.GroupVersion.WithKind("Horse00"))}},
+			Data:       map[string]string{"colour": colour},
+		}
+	}
+	if !isConfigOfKinds(whole()) {
+		t.Error("a whole ConfigMap is wrong")
+	}
+	for text, spoil := range map[string]func(*corev1.ConfigMap){
+		"no owner":           func(c *corev1.ConfigMap) { c.OwnerReferences = nil },
+		"no controller":      func(c *corev1.ConfigMap) { c.OwnerReferences[0].Controller = nil },
+		"another name":       func(c *corev1.ConfigMap) { c.OwnerReferences[0].Name = "b" },
+		"another group":      func(c *corev1.ConfigMap) { c.OwnerReferences[0].APIVersion = "v1" },
+		"no block":           func(c *corev1.ConfigMap) { c.OwnerReferences[0].BlockOwnerDeletion = nil },
+		"another colour":     func(c *corev1.ConfigMap) { c.Data["colour"] = "grey" },
+		"no data at all":     func(c *corev1.ConfigMap) { c.Data = nil },
+		"no group, but more": func(c *corev1.ConfigMap) { c.OwnerReferences[0].APIVersion = "a/b/c" },
+	} {
+		config := whole()
+		if spoil(config); isConfigOfKinds(config) {
+			t.Errorf("a ConfigMap with %s is right", text)
+		}
+	}
+}
+
+func TestADefinitionIsServedOnceItIsEstablished(t *testing.T) {
+	definition := definitionOf(7)
+	if definition.Name != "horse07s."+manykinds.GroupVersion.Group || definition.Spec.Names.Kind != "Horse07" {
+		t.Errorf("the definition is %+v", definition)
+	}
+	for status, want := range map[apiextensionsv1.ConditionStatus]bool{"": false, apiextensionsv1.ConditionFalse: false, apiextensionsv1.ConditionTrue: true} {
+		definition.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{
+			{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue}, {Type: apiextensionsv1.Established, Status: status},
+		}
+		if got := isEstablished(definition); got != want {
+			t.Errorf("with the status %q it is established: %t", status, got)
+		}
+	}
+}
+
+func TestAKindIsFinishedWhenTheStatusHasItsGeneration(t *testing.T) {
+	j := &Judge{finished: newBoard()}
+	one := &horse{ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 1}}
+	j.finished.want(nameOf(one), 1)
+	j.horse(one, at(0))
+	if _, is := j.finished.at(nameOf(one)); is {
+		t.Error("an object without a status is finished")
+	}
+	one.Status.ObservedGeneration = 1
+	j.horse(one, at(5))
+	if reached, is := j.finished.at(nameOf(one)); !is || reached != at(5) {
+		t.Errorf("it is finished: %t, at %v", is, reached.Sub(began))
+	}
+	one.Generation = 2
+	j.horse(one, at(9))
+	j.finished.want(nameOf(one), 2)
+	if _, is := j.finished.at(nameOf(one)); is {
+		t.Error("a status of an older generation is finished")
+	}
+}
+
+func TestRequestsAboutEventsAndLeasesDoNotCount(t *testing.T) {
+	record := proxy.Record{
+		Calls: []proxy.Call{
+			write(0, "configmaps", "a"), write(999, "configmaps", "a"), write(1000, "configmaps", "late"), write(-1, "configmaps", "early"), write(5, "events", "a"),
+			{At: at(6), Verb: "update", Group: "coordination.k8s.io", Resource: "leases"}, {At: at(7), Name: "/apis"},
+		},
+		Open: []proxy.Call{{At: at(8), Verb: "watch", Resource: "configmaps"}},
+	}
+	if n := requestsIn(record, at(0), at(0).Add(time.Second)); n != 4 {
+		t.Errorf("%d requests, want two writes, a discovery and a watch", n)
+	}
+}
