@@ -1,7 +1,11 @@
 package scenario
 
 import (
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 func TestAllKindsAreWatchedWhenTheLastOfThemIs(t *testing.T) {
@@ -30,6 +36,60 @@ func TestAllKindsAreWatchedWhenTheLastOfThemIs(t *testing.T) {
 	want := rundir.Measured{rundir.Watched: 0.04, rundir.OpenWatches: 3, rundir.StartCalls: 6}
 	if !maps.Equal(measured, want) {
 		t.Errorf("measured %v, want %v", measured, want)
+	}
+}
+
+func TestAContenderOfManyKindsIsWatchingOnceItWatchesAllOfThem(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	through, err := proxy.New(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := through.WriteKubeconfig(kubeconfig, "token"); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdleConnections()
+	watch := func(path string) io.Closer {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path+"?watch=true", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Body
+	}
+	operator, kinds := &World{Proxy: through}, &World{Proxy: through, resources: []string{"configmaps", manykinds.Plural(0), manykinds.Plural(1)}}
+	if operator.isWatching() || kinds.isWatching() {
+		t.Error("a contender that watches nothing is watching")
+	}
+	of := "/apis/" + manykinds.GroupVersion.String() + "/"
+	for _, path := range []string{"/api/v1/configmaps", of + manykinds.Plural(0)} {
+		defer watch(path).Close()
+		if kinds.isWatching() {
+			t.Errorf("it is watching after a watch of %s, but a kind is missing", path)
+		}
+	}
+	defer watch(of + manykinds.Plural(1)).Close()
+	if !kinds.isWatching() || operator.isWatching() || through.Connections() != 1 {
+		t.Errorf("after all watches it is watching: %t; an operator without a watch of its kind: %t; connections: %d", kinds.isWatching(), operator.isWatching(), through.Connections())
+	}
+	if err := through.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
