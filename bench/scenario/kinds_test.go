@@ -39,16 +39,25 @@ func TestAllKindsAreWatchedWhenTheLastOfThemIs(t *testing.T) {
 	}
 }
 
-func TestAContenderOfManyKindsIsWatchingOnceItWatchesAllOfThem(t *testing.T) {
+// throughProxy starts a proxy before a server that answers all watches, and returns a function that opens one. It
+// stays open until its body is closed.
+func throughProxy(t *testing.T) (through *proxy.Proxy, watch func(path string) io.Closer) {
+	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}))
-	defer server.Close()
-	through, err := proxy.New(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, 0)
+	t.Cleanup(server.Close)
+	var err error
+	through, err = proxy.New(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := through.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := through.WriteKubeconfig(kubeconfig, "token"); err != nil {
 		t.Fatal(err)
@@ -61,8 +70,9 @@ func TestAContenderOfManyKindsIsWatchingOnceItWatchesAllOfThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.CloseIdleConnections()
-	watch := func(path string) io.Closer {
+	t.Cleanup(client.CloseIdleConnections)
+	return through, func(path string) io.Closer {
+		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path+"?watch=true", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -73,6 +83,10 @@ func TestAContenderOfManyKindsIsWatchingOnceItWatchesAllOfThem(t *testing.T) {
 		}
 		return response.Body
 	}
+}
+
+func TestAContenderOfManyKindsIsWatchingOnceItWatchesAllOfThem(t *testing.T) {
+	through, watch := throughProxy(t)
 	operator, kinds := &World{Proxy: through}, &World{Proxy: through, resources: []string{"configmaps", manykinds.Plural(0), manykinds.Plural(1)}}
 	if operator.isWatching() || kinds.isWatching() {
 		t.Error("a contender that watches nothing is watching")
@@ -88,8 +102,24 @@ func TestAContenderOfManyKindsIsWatchingOnceItWatchesAllOfThem(t *testing.T) {
 	if !kinds.isWatching() || operator.isWatching() || through.Connections() != 1 {
 		t.Errorf("after all watches it is watching: %t; an operator without a watch of its kind: %t; connections: %d", kinds.isWatching(), operator.isWatching(), through.Connections())
 	}
-	if err := through.Close(); err != nil {
-		t.Error(err)
+}
+
+func TestRatesAreOfASecondAndOfAMinute(t *testing.T) {
+	through, watch := throughProxy(t)
+	win := &window{world: &World{Proxy: through, process: itself{}}, from: time.Now().Add(-30 * time.Second)}
+	for range 3 {
+		defer watch("/api/v1/configmaps").Close() // A watch is recorded when it arrives.
+	}
+	measured := rundir.Measured{}
+	if err := win.addRates(measured, rundir.IdleCPU, rundir.IdleCalls); err != nil {
+		t.Fatal(err)
+	}
+	used, err := UsageOf(itself{}.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls, cpu := measured[rundir.IdleCalls], measured[rundir.IdleCPU]; calls < 5 || calls > 6 || cpu <= 0 || cpu > used.CPU.Seconds()/30 {
+		t.Errorf("three requests in 30 s are %v a minute, and %v of CPU time are %v a second", calls, used.CPU, cpu)
 	}
 }
 

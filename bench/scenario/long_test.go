@@ -23,14 +23,14 @@ func TestTheMemoryIsSampledUntilTheHalfIsOver(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, since := &World{process: itself{}}, time.Now()
 			samples, err := w.sampleMemory(t.Context(), since, seconds, func(context.Context) error {
-				<-time.After(time.Duration(seconds) * time.Second)
+				<-time.After(time.Duration(seconds)*time.Second + 7*time.Millisecond)
 				return nil
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			last := samples[len(samples)-1]
-			if last.At != time.Duration(seconds)*time.Second || last.Value < 1e6 {
+			if last.At != time.Duration(seconds)*time.Second+7*time.Millisecond || last.Value < 1e6 {
 				t.Errorf("%d s: the last sample is %+v", seconds, last)
 			}
 			if between := samples[2].At - samples[1].At; between != want {
