@@ -45,7 +45,7 @@ var measures = slices.Concat([]measure{
 	pooledTail("exec to Ready of an object that needs work", rundir.ExecReady99),
 	timed("exec to Ready of the last object that needs work", rundir.ExecReadyLast),
 	timed("exec to settled", rundir.Settled),
-	timed("exec until all kinds are watched", rundir.Watched),
+	timed("exec until all kinds are listed and watched", rundir.Watched),
 	counted("requests of the start, with discovery", plainNumber, rundir.StartCalls),
 	counted("open watches after the start", plainNumber, rundir.OpenWatches),
 	counted("open connections after the start", plainNumber, rundir.Connections),

@@ -172,7 +172,7 @@ const (
 	ServiceRelists  Measure = "relists_services"
 	ConfigRelists   Measure = "relists_configmaps"
 	PodRelists      Measure = "relists_pods"
-	Watched         Measure = "exec_to_watched_seconds" // from the start of the process to the first watch of the last kind that it watches
+	Watched         Measure = "exec_to_watched_seconds" // from the start of the process until it has listed and watches all its kinds
 	StartCalls      Measure = "calls_of_start"          // all requests until the process is settled, with discovery, without Events, leases and reviews
 	StartCPU        Measure = "start_cpu_seconds"       // from the start of the process until it is settled
 	OpenWatches     Measure = "open_watches"            // when the process is settled after its start

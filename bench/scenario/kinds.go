@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/manykinds"
@@ -97,11 +98,14 @@ func (w *World) startKinds(ctx context.Context, measured rundir.Measured, n int,
 	return ctx, nil
 }
 
-// addWatches adds when the last of the watched resources was first watched, how many watches are open, and how
-// many requests the contender has sent. All are since started.
+// addWatches adds when the last resource was listed and watched, how many watches are open, and how many requests
+// the contender has sent. All are since started.
 func addWatches(measured rundir.Measured, record proxy.Record, started time.Time) {
 	last := started
-	for _, at := range firstWatches(record, started) {
+	for resource, at := range firstWatches(record, started) {
+		if streamed := endOfList(record, resource, at); streamed.After(at) {
+			at = streamed
+		}
 		if at.After(last) {
 			last = at
 		}
@@ -109,6 +113,24 @@ func addWatches(measured rundir.Measured, record proxy.Record, started time.Time
 	measured[rundir.Watched] = last.Sub(started).Seconds()
 	measured[rundir.OpenWatches] = float64(len(record.Open))
 	measured[rundir.StartCalls] = float64(requestsIn(record, started, time.Now()))
+}
+
+// endOfList returns when the list ended that a watch began with: at its first bookmark. Without such a list, the
+// contender has listed before, and endOfList returns the zero time.
+func endOfList(record proxy.Record, resource schema.GroupResource, opened time.Time) time.Time {
+	begins := func(call proxy.Call) bool {
+		return call.IsWatch() && call.Lists && resourceOf(call) == resource && call.At.Equal(opened)
+	}
+	if !slices.ContainsFunc(record.Calls, begins) && !slices.ContainsFunc(record.Open, begins) {
+		return time.Time{}
+	}
+	at := slices.IndexFunc(record.Events, func(event proxy.Event) bool {
+		return event.Type == "BOOKMARK" && event.Resource == resource.Resource && event.Group == resource.Group && !event.At.Before(opened)
+	})
+	if at < 0 {
+		return time.Time{}
+	}
+	return record.Events[at].At
 }
 
 // idleKinds measures an idle time, and the memory after it.

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-func TestAllKindsAreWatchedWhenTheLastOfThemIs(t *testing.T) {
+func TestAllKindsAreWatchedWhenTheLastOfThemIsListedAndWatched(t *testing.T) {
 	watch := func(ms int, resource string) proxy.Call {
 		return proxy.Call{At: at(ms), Verb: "watch", Group: manykinds.GroupVersion.Group, Resource: resource}
 	}
@@ -30,12 +30,22 @@ func TestAllKindsAreWatchedWhenTheLastOfThemIs(t *testing.T) {
 	record := proxy.Record{
 		Calls: []proxy.Call{before, ended, refused, discovery, events},
 		Open:  []proxy.Call{watch(950, "horse00s"), watch(40, "horse01s"), watch(30, "configmaps")},
+		Events: []proxy.Event{
+			{At: at(20), Type: "BOOKMARK", Group: manykinds.GroupVersion.Group, Resource: "configmaps"}, // of an earlier watch
+			{At: at(500), Type: "ADDED", Group: manykinds.GroupVersion.Group, Resource: "configmaps"},
+			{At: at(600), Type: "BOOKMARK", Group: manykinds.GroupVersion.Group, Resource: "horse01s"},
+			{At: at(700), Type: "BOOKMARK", Group: manykinds.GroupVersion.Group, Resource: "configmaps"},
+			{At: at(800), Type: "BOOKMARK", Group: manykinds.GroupVersion.Group, Resource: "configmaps"},
+		},
 	}
-	measured := rundir.Measured{}
-	addWatches(measured, record, began)
-	want := rundir.Measured{rundir.Watched: 0.04, rundir.OpenWatches: 3, rundir.StartCalls: 6}
-	if !maps.Equal(measured, want) {
-		t.Errorf("measured %v, want %v", measured, want)
+	for streams, want := range map[bool]float64{false: 0.04, true: 0.7} {
+		measured := rundir.Measured{}
+		record.Open[2].Lists = streams
+		addWatches(measured, record, began)
+		want := rundir.Measured{rundir.Watched: want, rundir.OpenWatches: 3, rundir.StartCalls: 6}
+		if !maps.Equal(measured, want) {
+			t.Errorf("with a streamed list (%t), measured %v, want %v", streams, measured, want)
+		}
 	}
 }
 
