@@ -15,7 +15,7 @@ import (
 func TestBackupsAreACronJobThatIsSuspendedWithoutASchedule(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(1), "backup": map[string]any{"volumeClaimName": "backups"}})
-	w.ready("bellerophon")
+	w.ready()
 	crons := w.core.BatchV1().CronJobs(w.namespace)
 	cron, err := crons.Get(w.ctx, "bellerophon-backup", metav1.GetOptions{})
 	if err != nil {
@@ -25,7 +25,7 @@ func TestBackupsAreACronJobThatIsSuspendedWithoutASchedule(t *testing.T) {
 	if arguments := strings.Join(pod.Spec.Containers[0].Args, " "); !*cron.Spec.Suspend || !strings.Contains(arguments, "--keep=7") || len(pod.Labels) != 0 {
 		t.Errorf("suspended is %v, the arguments are %q, and the labels %v", *cron.Spec.Suspend, arguments, pod.Labels)
 	}
-	w.change("bellerophon", `{"spec":{"backup":{"schedule":"0 3 * * *","keep":30}}}`)
+	w.change(`{"spec":{"backup":{"schedule":"0 3 * * *","keep":30}}}`)
 	w.eventually("it has the schedule", func() error {
 		cron, err := crons.Get(w.ctx, "bellerophon-backup", metav1.GetOptions{})
 		if err == nil && (*cron.Spec.Suspend || cron.Spec.Schedule != "0 3 * * *") {
@@ -44,14 +44,14 @@ func TestBackupsAreACronJobThatIsSuspendedWithoutASchedule(t *testing.T) {
 		}
 		return err
 	})
-	w.change("bellerophon", `{"spec":{"backup":null}}`)
+	w.change(`{"spec":{"backup":null}}`)
 	w.eventually("it is deleted", func() error {
 		if _, err := crons.Get(w.ctx, "bellerophon-backup", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %w", err)
 		}
 		return nil
 	})
-	w.ready("bellerophon")
+	w.ready()
 }
 
 // TestARestoreIsMadeOnce has a simulated Job, which succeeds at once. On a real node it restores.
@@ -63,7 +63,7 @@ func TestARestoreIsMadeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.create("bellerophon", map[string]any{"restore": map[string]any{"volumeClaimName": "backups", "hero": "former"}})
-	hero := w.ready("bellerophon")
+	hero := w.ready()
 	if !hero.Status.Restored {
 		t.Error("the status does not say that the backup was restored")
 	}
@@ -79,8 +79,8 @@ func TestARestoreIsMadeOnce(t *testing.T) {
 	if err := jobs.Delete(w.ctx, job.Name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 		t.Fatal(err)
 	}
-	w.change("bellerophon", `{"spec":{"replicas":1}}`)
-	w.ready("bellerophon")
+	w.change(`{"spec":{"replicas":1}}`)
+	w.ready()
 	if _, err := jobs.Get(w.ctx, job.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Job is made again: %v", err)
 	}

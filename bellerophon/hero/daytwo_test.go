@@ -125,7 +125,7 @@ func TestDayTwoNoAcknowledgedWriteIsLostWhileAHeroGrowsAndShrinksUnderKills(t *t
 	all := inSlices(t, func(all *measured) int { return all.Runs }, *runs, func(w *world, all *measured, random *rand.Rand) {
 		all.Runs++
 		w.create("bellerophon", map[string]any{"replicas": int64(1)})
-		w.ready("bellerophon")
+		w.ready()
 		recorded := history.New()
 		group := lifecycle.New(w.ctx)
 		for number := range 4 {
@@ -133,9 +133,9 @@ func TestDayTwoNoAcknowledgedWriteIsLostWhileAHeroGrowsAndShrinksUnderKills(t *t
 			group.Go("client", func(ctx context.Context) error { return recorded.Client(ctx, number, of, w.caller(of)) })
 		}
 		for _, replicas := range []int{3, 5, 3, 1} {
-			w.change("bellerophon", fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+			w.change(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 			all.Kills += w.disturb(random)
-			w.ready("bellerophon")
+			w.ready()
 		}
 		group.Stop()
 		if err := group.Wait(); err != nil {
@@ -196,7 +196,7 @@ func TestDayTwoARolloutTakesOneMemberAtATimeAndKeepsClientsAtWork(t *testing.T) 
 	all := inSlices(t, func(all *measured) int { return all.Rollouts }, *runs, func(w *world, all *measured, random *rand.Rand) {
 		all.Rollouts++
 		w.create("bellerophon", map[string]any{"replicas": int64(3)})
-		w.ready("bellerophon")
+		w.ready()
 		w.put("used", "value")
 		var mu sync.Mutex
 		group := lifecycle.New(w.ctx)
@@ -214,8 +214,8 @@ func TestDayTwoARolloutTakesOneMemberAtATimeAndKeepsClientsAtWork(t *testing.T) 
 		for _, change := range []string{`{"spec":{"config":{"log-level":"debug"}}}`, `{"spec":{"image":"example/server:v2"}}`} {
 			before := w.term()
 			w.kubelet.mark()
-			w.change("bellerophon", change)
-			w.ready("bellerophon")
+			w.change(change)
+			w.ready()
 			oneDown = oneDown && w.kubelet.fewest() >= 2
 			// One is needed: the leader's pod is replaced, too.
 			all.Transfers = max(all.Transfers, int(w.term()-before)-1)
@@ -253,7 +253,7 @@ func TestDayTwoABootstrapMakesOneClusterWhilePodsRestart(t *testing.T) {
 				w.startOperator()
 			}
 		}
-		hero := w.ready("bellerophon")
+		hero := w.ready()
 		over := client.New(nil, time.Second)
 		defer over.Close()
 		one := hero.Status.Cluster == string(hero.UID)
@@ -275,7 +275,7 @@ func TestDayTwoADeadMemberIsReplacedWithoutAPerson(t *testing.T) {
 	all := inSlices(t, func(all *measured) int { return all.Replaced }, *runs, func(w *world, all *measured, random *rand.Rand) {
 		w.create("bellerophon", map[string]any{"replicas": int64(3)})
 		all.Replaced++
-		before := w.ready("bellerophon")
+		before := w.ready()
 		w.put("horse", "pegasus")
 		number := random.IntN(3)
 		lost := before.Status.Members[number]
@@ -294,7 +294,7 @@ func TestDayTwoADeadMemberIsReplacedWithoutAPerson(t *testing.T) {
 			return fmt.Errorf("%+v", hero.Status)
 		})
 		all.Replacements = append(all.Replacements, time.Since(began))
-		w.get("horse", "pegasus")
+		w.wantHorse()
 	})
 	if len(all.Replacements) < all.Replaced {
 		t.Fatalf("%d of %d dead members were replaced", len(all.Replacements), all.Replaced)
@@ -307,7 +307,7 @@ func TestDayTwoADeadMemberIsReplacedWithoutAPerson(t *testing.T) {
 func TestDayTwoABackupOutlivesAllVolumes(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(3), "storage": map[string]any{"retention": "Delete"}})
-	w.ready("bellerophon")
+	w.ready()
 	for i := range 50 {
 		w.put(fmt.Sprint("key-", i), strings.Repeat("x", i+1))
 	}
@@ -327,7 +327,7 @@ func TestDayTwoABackupOutlivesAllVolumes(t *testing.T) {
 		return nil
 	})
 	w.create("bellerophon", map[string]any{"replicas": int64(3)})
-	w.ready("bellerophon")
+	w.ready()
 	if code, said, err := w.call(http.MethodPut, "/v1/snapshot", backup); err != nil || code != http.StatusOK {
 		t.Fatalf("the restore: %d %s, %v", code, said, err)
 	}

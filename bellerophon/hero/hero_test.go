@@ -27,21 +27,21 @@ func votes(hero *v1.Bellerophon) (voters int) {
 func TestAHeroMakesOneClusterGrowsAndShrinksWithItsData(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(1)})
-	hero := w.ready("bellerophon")
+	hero := w.ready()
 	if hero.Status.Cluster != string(hero.UID) || !hero.Status.Bootstrapped || hero.Status.Leader != "bellerophon-0" || hero.Status.Phase != v1.PhaseRunning {
 		t.Errorf("the status is %+v", hero.Status)
 	}
 	w.put("horse", "pegasus")
 	for _, replicas := range []int{3, 4, 5, 3, 1} {
-		w.change("bellerophon", fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
-		hero = w.ready("bellerophon")
+		w.change(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+		hero = w.ready()
 		if len(hero.Status.Members) != replicas || votes(hero) != int(votersOf(int32(replicas))) {
 			t.Errorf("with %d replicas the members are %+v", replicas, hero.Status.Members)
 		}
 		if hero.Status.Cluster != string(hero.UID) {
 			t.Errorf("the cluster is %s", hero.Status.Cluster)
 		}
-		w.get("horse", "pegasus")
+		w.wantHorse()
 		w.put("horse", "pegasus")
 	}
 }
@@ -49,11 +49,11 @@ func TestAHeroMakesOneClusterGrowsAndShrinksWithItsData(t *testing.T) {
 func TestARolloutReplacesOneMemberAtATimeAndTheLeaderLast(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(3)})
-	before := w.ready("bellerophon")
+	before := w.ready()
 	w.put("horse", "pegasus")
 	w.kubelet.mark()
-	w.change("bellerophon", `{"spec":{"config":{"log-level":"debug"}}}`)
-	after := w.ready("bellerophon")
+	w.change(`{"spec":{"config":{"log-level":"debug"}}}`)
+	after := w.ready()
 	if after.Status.CurrentRevision == before.Status.CurrentRevision {
 		t.Error("the revision is the same")
 	}
@@ -65,7 +65,7 @@ func TestARolloutReplacesOneMemberAtATimeAndTheLeaderLast(t *testing.T) {
 			t.Errorf("%s was %s and is %s: it lost its volume", one.Name, before.Status.Members[i].ID, one.ID)
 		}
 	}
-	w.get("horse", "pegasus")
+	w.wantHorse()
 	if fewest := w.kubelet.fewest(); fewest < 2 {
 		t.Errorf("only %d members ran at a time", fewest)
 	}
@@ -74,10 +74,10 @@ func TestARolloutReplacesOneMemberAtATimeAndTheLeaderLast(t *testing.T) {
 func TestABadImageStopsTheRolloutAndTheOldOneEndsIt(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(3)})
-	good := w.ready("bellerophon").Spec.Image
+	good := w.ready().Spec.Image
 	w.put("horse", "pegasus")
 	// The simulated node cannot pull images of this host.
-	w.change("bellerophon", `{"spec":{"image":"registry.invalid/server:v2"}}`)
+	w.change(`{"spec":{"image":"registry.invalid/server:v2"}}`)
 	w.eventually("the hero is degraded", func() error {
 		if hero := w.hero("bellerophon"); hero.Status.Phase != v1.PhaseDegraded {
 			return fmt.Errorf("%+v", hero.Status)
@@ -89,16 +89,16 @@ func TestABadImageStopsTheRolloutAndTheOldOneEndsIt(t *testing.T) {
 	if found == nil || found.Reason != "ImagePullFailed" || hero.Status.ReadyReplicas != 2 {
 		t.Errorf("%d are ready, and the condition is %+v", hero.Status.ReadyReplicas, found)
 	}
-	w.get("horse", "pegasus")
-	w.change("bellerophon", fmt.Sprintf(`{"spec":{"image":%q}}`, good))
-	w.ready("bellerophon")
-	w.get("horse", "pegasus")
+	w.wantHorse()
+	w.change(fmt.Sprintf(`{"spec":{"image":%q}}`, good))
+	w.ready()
+	w.wantHorse()
 }
 
 func TestALostVolumeIsReplacedByANewMember(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(3)})
-	before := w.ready("bellerophon")
+	before := w.ready()
 	w.put("horse", "pegasus")
 	lost := "bellerophon-2"
 	claims := w.core.CoreV1().PersistentVolumeClaims(w.namespace)
@@ -117,21 +117,21 @@ func TestALostVolumeIsReplacedByANewMember(t *testing.T) {
 		}
 		return fmt.Errorf("%+v", hero.Status.Members)
 	})
-	w.ready("bellerophon")
-	w.get("horse", "pegasus")
+	w.ready()
+	w.wantHorse()
 }
 
 func TestTheOperatorGoesOnWhereAnotherOneWasStopped(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(3)})
 	for _, replicas := range []int{3, 5, 1, 3} {
-		w.change("bellerophon", fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+		w.change(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 		for range 4 {
 			wait(w.ctx, 300*time.Millisecond)
 			w.stop()
 			w.startOperator()
 		}
-		if hero := w.ready("bellerophon"); hero.Status.Cluster != string(hero.UID) || votes(hero) != replicas {
+		if hero := w.ready(); hero.Status.Cluster != string(hero.UID) || votes(hero) != replicas {
 			t.Errorf("with %d replicas the status is %+v", replicas, hero.Status)
 		}
 	}
@@ -140,8 +140,8 @@ func TestTheOperatorGoesOnWhereAnotherOneWasStopped(t *testing.T) {
 func TestAPausedHeroIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(1)})
-	w.ready("bellerophon")
-	w.change("bellerophon", `{"spec":{"paused":true,"replicas":3}}`)
+	w.ready()
+	w.change(`{"spec":{"paused":true,"replicas":3}}`)
 	w.eventually("it is paused", func() error {
 		if hero := w.hero("bellerophon"); hero.Status.Phase != v1.PhasePaused {
 			return fmt.Errorf("%+v", hero.Status)
@@ -151,8 +151,8 @@ func TestAPausedHeroIsLeftAlone(t *testing.T) {
 	if err := w.core.CoreV1().Services(w.namespace).Delete(w.ctx, "bellerophon", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.change("bellerophon", `{"spec":{"paused":false}}`)
-	w.ready("bellerophon")
+	w.change(`{"spec":{"paused":false}}`)
+	w.ready()
 	if _, err := w.core.CoreV1().Services(w.namespace).Get(w.ctx, "bellerophon", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -189,18 +189,18 @@ func (w *world) remove(name string) {
 func TestRetainedVolumesBelongToTheNextHeroOfTheName(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(3)})
-	first := w.ready("bellerophon")
+	first := w.ready()
 	w.put("horse", "pegasus")
 	w.remove("bellerophon")
 	if claims := w.claims(); len(claims) != 3 {
 		t.Fatalf("the claims are %v, want three", claims)
 	}
 	w.create("bellerophon", map[string]any{"replicas": int64(3), "storage": map[string]any{"retention": "Delete"}})
-	second := w.ready("bellerophon")
+	second := w.ready()
 	if second.UID == first.UID || second.Status.Cluster != first.Status.Cluster {
 		t.Errorf("the cluster was %s and is %s", first.Status.Cluster, second.Status.Cluster)
 	}
-	w.get("horse", "pegasus")
+	w.wantHorse()
 	w.remove("bellerophon")
 	w.eventually("all volumes are deleted", func() error {
 		if claims := w.claims(); len(claims) > 0 {
@@ -213,9 +213,9 @@ func TestRetainedVolumesBelongToTheNextHeroOfTheName(t *testing.T) {
 func TestAMemberThatLeavesTakesItsVolumeAlong(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(3)})
-	w.ready("bellerophon")
-	w.change("bellerophon", `{"spec":{"replicas":1}}`)
-	w.ready("bellerophon")
+	w.ready()
+	w.change(`{"spec":{"replicas":1}}`)
+	w.ready()
 	w.eventually("one volume is left", func() error {
 		if claims := w.claims(); len(claims) != 1 || claims[0] != "data-bellerophon-0" {
 			return fmt.Errorf("%v", claims)
@@ -231,10 +231,10 @@ func TestVolumesGrowWithoutARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.create("bellerophon", map[string]any{"replicas": int64(3), "storage": map[string]any{"size": "1Gi"}})
-	before := w.ready("bellerophon")
+	before := w.ready()
 	w.kubelet.mark()
-	w.change("bellerophon", `{"spec":{"storage":{"size":"2Gi"}}}`)
-	w.ready("bellerophon")
+	w.change(`{"spec":{"storage":{"size":"2Gi"}}}`)
+	w.ready()
 	list, err := w.core.CoreV1().PersistentVolumeClaims(w.namespace).List(w.ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -46,6 +46,9 @@ type world struct {
 	stop      func() // the operator
 }
 
+// heroName is the name of the hero of a test.
+const heroName = "bellerophon"
+
 var installOnce sync.Once
 
 var schemeOfTests = sync.OnceValue(func() *runtime.Scheme {
@@ -170,10 +173,10 @@ func (w *world) create(name string, spec map[string]any) {
 	}
 }
 
-// change changes a hero, as kubectl patch does.
-func (w *world) change(name, patch string) {
+// change changes the hero, as kubectl patch does.
+func (w *world) change(patch string) {
 	w.t.Helper()
-	if _, err := w.heroes.Patch(w.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := w.heroes.Patch(w.ctx, heroName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -191,11 +194,11 @@ func (w *world) hero(name string) *v1.Bellerophon {
 	return hero
 }
 
-// ready waits until the current generation of a hero is Ready.
-func (w *world) ready(name string) (hero *v1.Bellerophon) {
+// ready waits until the current generation of the hero is Ready.
+func (w *world) ready() (hero *v1.Bellerophon) {
 	w.t.Helper()
-	w.eventually(name+" is ready", func() error {
-		hero = w.hero(name)
+	w.eventually("the hero is ready", func() error {
+		hero = w.hero(heroName)
 		found := meta.FindStatusCondition(hero.Status.Conditions, v1.ConditionReady)
 		if found == nil || found.Status != metav1.ConditionTrue || found.ObservedGeneration != hero.Generation {
 			return fmt.Errorf("its status is %+v", hero.Status)
@@ -229,7 +232,7 @@ func (w *world) call(method, path, body string) (code int, content string, err e
 
 var plain = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// put writes a key, and get reads it.
+// put writes a key.
 func (w *world) put(key, value string) {
 	w.t.Helper()
 	w.eventually("a key is written", func() error {
@@ -241,8 +244,10 @@ func (w *world) put(key, value string) {
 	})
 }
 
-func (w *world) get(key, want string) {
+// wantHorse checks that the key horse is still pegasus.
+func (w *world) wantHorse() {
 	w.t.Helper()
+	const key, want = "horse", "pegasus"
 	w.eventually("a key is read", func() error {
 		code, content, err := w.call(http.MethodGet, "/v1/keys/"+key, "")
 		switch {

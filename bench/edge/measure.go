@@ -86,7 +86,7 @@ func (w *world) prepare(ctx context.Context) (version string, err error) {
 	if _, err := install.MakeNamespace(ctx, w.admin, namespace); err != nil {
 		return "", err
 	}
-	installed, err := install.Operator(ctx, w.admin, "")
+	installed, err := install.Operator(ctx, w.admin, install.Options{})
 	if err != nil {
 		return "", err
 	}

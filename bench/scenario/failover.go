@@ -109,7 +109,7 @@ func (w *World) measureStandby(ctx context.Context, standby *member, lasting tim
 		return &Failure{err}
 	}
 	measured[rundir.StandbyMemory] = float64(used.Resident)
-	measured[rundir.StandbyRequests] = float64(requestsIn(standby.proxy.Record(), from, to)) / to.Sub(from).Minutes()
+	measured[rundir.StandbyRequests] = float64(withLeases(standby.proxy.Record(), from, to)) / to.Sub(from).Minutes()
 	return nil
 }
 

@@ -97,20 +97,20 @@ func throughProxy(t *testing.T) (through *proxy.Proxy, watch func(path string) i
 
 func TestAContenderOfManyKindsIsWatchingOnceItWatchesAllOfThem(t *testing.T) {
 	through, watch := throughProxy(t)
-	operator, kinds := &World{Proxy: through}, &World{Proxy: through, resources: []string{"configmaps", manykinds.Plural(0), manykinds.Plural(1)}}
-	if operator.isWatching() || kinds.isWatching() {
+	operator, kinds := &World{}, &World{resources: []string{"configmaps", manykinds.Plural(0), manykinds.Plural(1)}}
+	if operator.isWatching(through) || kinds.isWatching(through) {
 		t.Error("a contender that watches nothing is watching")
 	}
 	of := "/apis/" + manykinds.GroupVersion.String() + "/"
 	for _, path := range []string{"/api/v1/configmaps", of + manykinds.Plural(0)} {
 		defer watch(path).Close()
-		if kinds.isWatching() {
+		if kinds.isWatching(through) {
 			t.Errorf("it is watching after a watch of %s, but a kind is missing", path)
 		}
 	}
 	defer watch(of + manykinds.Plural(1)).Close()
-	if !kinds.isWatching() || operator.isWatching() || through.Connections() != 1 {
-		t.Errorf("after all watches it is watching: %t; an operator without a watch of its kind: %t; connections: %d", kinds.isWatching(), operator.isWatching(), through.Connections())
+	if !kinds.isWatching(through) || operator.isWatching(through) || through.Connections() != 1 {
+		t.Errorf("after all watches it is watching: %t; an operator without a watch of its kind: %t; connections: %d", kinds.isWatching(through), operator.isWatching(through), through.Connections())
 	}
 }
 

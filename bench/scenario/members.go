@@ -138,9 +138,9 @@ func (m *members) addTraffic(measured rundir.Measured, from, to time.Time) {
 	}
 }
 
-// requestsIn counts all requests about resources in the interval [from, to). Requests about Leases count too, though
+// withLeases counts all requests about resources in the interval [from, to). Requests about Leases count too, though
 // the comparison leaves them out elsewhere.
-func requestsIn(record proxy.Record, from, to time.Time) (requests int) {
+func withLeases(record proxy.Record, from, to time.Time) (requests int) {
 	for _, call := range slices.Concat(record.Calls, record.Open) {
 		if call.Resource != "" && !call.At.Before(from) && call.At.Before(to) {
 			requests++

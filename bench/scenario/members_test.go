@@ -96,7 +96,7 @@ func TestASuccessionIsMeasuredFromTheSuccessorsFirstWriteAndNotFromItsLease(t *t
 	if _, is := firstWrite(record, at(31)); is {
 		t.Error("there is a first write after the last one")
 	}
-	if got := requestsIn(record, at(5), at(20)); got != 3 {
+	if got := withLeases(record, at(5), at(20)); got != 3 {
 		t.Errorf("%d requests in the first 20 ms, want 3: the one about the Lease counts", got)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
 const (
@@ -107,7 +108,7 @@ func (m *Member) openRaft() (err error) {
 		Path: filepath.Join(m.options.Dir, logFile), MsgpackUseNewTimeFormat: true,
 		BoltOptions: &bbolt.Options{Timeout: 5 * time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType},
 	})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return fmt.Errorf("the volume %s is in use by another process: %w", m.options.Dir, err)
 	}
 	if err != nil {
