@@ -67,13 +67,21 @@ func (r *run) onHeroes(ctx context.Context, config *rest.Config, cluster *localc
 		if err := r.applyHeroes(ctx, config); err != nil {
 			return connect.Explain(err)
 		}
-		r.screen.Println(fmt.Sprintf("%s %d heroes are applied in namespace %s", r.tick(), r.options.Heroes, r.options.Namespace))
+		r.screen.Println(fmt.Sprintf("%s heroes applied in namespace %s: %d", r.tick(), r.options.Namespace, r.options.Heroes))
 		return r.followHeroes(ctx, config, running)
 	})
 	group.Go("the proof", func(ctx context.Context) error {
+		var late <-chan time.Time // never, unless the run has to end
+		if r.options.UntilSettled {
+			patience := time.NewTimer(r.options.Timeout)
+			defer patience.Stop()
+			late = patience.C
+		}
 		select {
 		case leader := <-running:
 			return r.prove(ctx, config, leader)
+		case <-late:
+			return fmt.Errorf("%s is not running after %v", firstHero, r.options.Timeout)
 		case <-ctx.Done():
 			return nil
 		}
