@@ -46,9 +46,9 @@ func (r *reconciler) look(ctx context.Context, hero *v1.Bellerophon) (*view, err
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return nil, err
-	case !metav1.IsControlledBy(set, hero):
-		return nil, fmt.Errorf("StatefulSet %s %w", set.Name, errNameTaken)
-	default:
+	case !metav1.IsControlledBy(set, hero) && metav1.GetControllerOfNoCopy(set) != nil:
+		return nil, problem{"NameConflict", fmt.Sprintf("StatefulSet %s %v", set.Name, errNameTaken)}
+	default: // One without an owner is adopted: a hero that was deleted with --cascade=orphan left it.
 		v.set = set.Whole
 		if v.pods, err = controller.List[*owned.Pod](ctx, r.client, controller.InIndex(cache.OwnerIndex, string(set.UID))); err != nil {
 			return nil, err
