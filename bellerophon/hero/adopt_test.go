@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -24,6 +25,12 @@ func TestAHeroAdoptsWhatADeletedOneLeftWithoutARestart(t *testing.T) {
 			err = fmt.Errorf("its owners are %+v", set.OwnerReferences)
 		}
 		return err
+	})
+	w.eventually("the hero is gone", func() error {
+		if _, err := w.heroes.Get(w.ctx, "bellerophon", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
 	})
 	w.create("bellerophon", map[string]any{"replicas": int64(3)})
 	second := w.ready()

@@ -148,8 +148,9 @@ type memberOptions struct {
 	Hosts                      string // the file that resolves addresses of members
 }
 
-// election is short, so that tests take seconds.
-const election = 300 * time.Millisecond
+// election is short, so that tests take seconds. With half of it, the race detector on a busy machine would cause
+// elections.
+const election = 600 * time.Millisecond
 
 func (o memberOptions) server() server.Options {
 	return server.Options{Name: o.Name, Listen: o.Listen, Address: o.Address, Dir: o.Dir, Election: election, Connect: hosts(o.Hosts).dial}

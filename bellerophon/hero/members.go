@@ -31,6 +31,9 @@ const (
 	requestTimeout = 15 * time.Second
 	// again is the delay after which the status of a member is followed again.
 	again = time.Second
+	// firstAnswer is how long a member that was not asked before may take to answer. Until then its hero's status
+	// stays as it is, so that a new operator does not report members that it has not reached yet.
+	firstAnswer = 2 * time.Second
 )
 
 // members follows the status of all members: a stream of the outside world. Each change makes a request for the hero.
@@ -49,6 +52,8 @@ type members struct {
 // followed is the member in a pod.
 type followed struct {
 	status *client.Status // nil while it does not answer
+	since  time.Time
+	asked  bool // it has answered or failed once
 	stop   context.CancelFunc
 }
 
@@ -109,12 +114,13 @@ func (m *members) client(hero types.NamespacedName, secure *tls.Config, version 
 }
 
 // follow follows the members in the running pods of a hero, and no others of this hero. It returns their statuses, by
-// the name of the pod. A member that does not answer has none.
-func (m *members) follow(hero types.NamespacedName, over *client.Client, address func(pod string) string, pods []*corev1.Pod) map[string]*client.Status {
+// the name of the pod. A member that does not answer has none. unasked is how long members may take that have neither
+// answered nor failed yet, or 0 if there are none.
+func (m *members) follow(hero types.NamespacedName, over *client.Client, address func(pod string) string, pods []*corev1.Pod) (statuses map[string]*client.Status, unasked time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.group == nil {
-		return nil
+		return nil, firstAnswer
 	}
 	wanted := map[string]*corev1.Pod{}
 	for _, pod := range pods {
@@ -128,19 +134,23 @@ func (m *members) follow(hero types.NamespacedName, over *client.Client, address
 		}
 	}
 	m.pods[hero] = wanted
-	statuses := map[string]*client.Status{}
+	statuses = map[string]*client.Status{}
 	for name, pod := range wanted {
 		if m.known[pod.UID] == nil {
 			m.start(hero, over, address(name), pod.UID)
 		}
-		if status := m.known[pod.UID].status; status != nil {
-			statuses[name] = status
+		held := m.known[pod.UID]
+		if held.status != nil {
+			statuses[name] = held.status
+		}
+		if !held.asked {
+			unasked = max(unasked, time.Until(held.since.Add(firstAnswer)))
 		}
 	}
 	if len(wanted) == 0 {
 		delete(m.pods, hero)
 	}
-	return statuses
+	return statuses, unasked
 }
 
 // gone ends everything about a hero that does not exist any more.
@@ -168,15 +178,15 @@ func (m *members) forget(pod types.UID) {
 // start follows one member. The caller holds the lock.
 func (m *members) start(hero types.NamespacedName, over *client.Client, address string, pod types.UID) {
 	ctx, stop := context.WithCancel(m.group.Context())
-	m.known[pod] = &followed{stop: stop}
+	m.known[pod] = &followed{since: time.Now(), stop: stop}
 	m.group.Go("following "+address, func(context.Context) error {
 		defer stop()
 		set := func(status *client.Status) {
 			m.mu.Lock()
 			held := m.known[pod]
-			news := held != nil && (held.status != nil || status != nil)
+			news := held != nil && (held.status != nil || status != nil || !held.asked)
 			if held != nil {
-				held.status = status
+				held.status, held.asked = status, true
 			}
 			m.mu.Unlock()
 			if news {

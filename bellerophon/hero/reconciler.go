@@ -82,6 +82,9 @@ func (r *reconciler) reconcile(ctx context.Context, hero *v1.Bellerophon) (contr
 			return controller.Result{}, failed
 		}
 	}
+	if v.unasked > 0 { // Their answer makes a request.
+		return controller.Result{RequeueAfter: v.unasked}, nil
+	}
 	if result == nil && !hero.Spec.Paused {
 		for _, step := range r.steps() {
 			if result = step(ctx, v); result != nil {

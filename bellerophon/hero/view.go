@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 
@@ -26,6 +27,7 @@ type view struct {
 	set      *appsv1.StatefulSet // nil if there is none
 	pods     []*owned.Pod        // of the StatefulSet, ordered by ordinal
 	statuses map[string]*client.Status
+	unasked  time.Duration  // how long members may take that have neither answered nor failed yet; 0 if there are none
 	leader   *client.Status // of the member that leads and is ready; nil if there is none
 	client   *client.Client
 }
@@ -59,7 +61,7 @@ func (r *reconciler) look(ctx context.Context, hero *v1.Bellerophon) (*view, err
 	for _, pod := range v.pods {
 		whole = append(whole, pod.Whole)
 	}
-	v.statuses = r.members.follow(nameOf(hero), v.client, func(pod string) string { return addressOf(hero, pod) }, whole)
+	v.statuses, v.unasked = r.members.follow(nameOf(hero), v.client, func(pod string) string { return addressOf(hero, pod) }, whole)
 	for _, status := range v.statuses {
 		if status.Role == client.Leader && status.Ready && (v.leader == nil || status.Term > v.leader.Term) {
 			v.leader = status

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 
@@ -142,6 +143,10 @@ func (m *Member) Restore(ctx context.Context, from *store.Snapshot) error {
 		return err
 	}
 	from.Raise(progress.Revision + 1)
+	// A snapshot has the members, so raft refuses one while a change of the members is not applied.
+	if err := m.wait(ctx, m.raft.Barrier(0)); err != nil {
+		return err
+	}
 	content, size, err := spool(m.options.Dir, from)
 	if err != nil {
 		return fmt.Errorf("restoring a snapshot: %w", err)
@@ -153,6 +158,10 @@ func (m *Member) Restore(ctx context.Context, from *store.Snapshot) error {
 	})
 	select {
 	case err := <-done:
+		// raft has no error of its own for a change of the members that has begun since.
+		if err != nil && strings.HasPrefix(err.Error(), "cannot restore snapshot now") {
+			return fmt.Errorf("%w: %w", client.ErrNotLeader, err)
+		}
 		return meaning(err)
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", client.ErrUnknown, context.Cause(ctx))
