@@ -185,7 +185,7 @@ func (w *fileWatch) session(ctx context.Context) (listed bool, err error) {
 	tree.flush(ctx)
 	ticker := time.NewTicker(retryPeriod)
 	defer ticker.Stop()
-	for {
+	for !tree.broken {
 		select {
 		case <-ctx.Done():
 			return true, nil
@@ -211,4 +211,5 @@ func (w *fileWatch) session(ctx context.Context) (listed bool, err error) {
 		}
 		tree.flush(ctx)
 	}
+	return true, errListAnew
 }

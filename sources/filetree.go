@@ -34,6 +34,7 @@ type fileTree struct {
 	pending  []FileEvent
 	failing  []*FileError
 	limited  bool // a failure for too many watches was reported
+	broken   bool // the watcher has failed, and the tree has to be listed anew by another one
 }
 
 // folder is a directory that is not ignored.
@@ -270,8 +271,20 @@ func (t *fileTree) watchFolder(f *folder) error {
 	if err == nil && os.SameFile(info, f.info) {
 		return nil
 	}
-	_ = t.watcher.Remove(t.disk(f.name)) // The watch may be on another directory.
+	t.unwatch(f.name) // The watch may be on another directory.
 	return errReplaced
+}
+
+// unwatch ends the watch of a name. The kernel may have ended it before.
+//
+// fsnotify 1.10.1 panics if a watched name leads to another watched directory, is watched again and then removed: it
+// forgets the first watch of the name, and keeps the name. A directory that is moved over another one can lead to it. The
+// watcher's state is not to be relied on then.
+func (t *fileTree) unwatch(name string) {
+	defer func() {
+		t.broken = recover() != nil || t.broken
+	}()
+	_ = t.watcher.Remove(t.disk(name))
 }
 
 func (t *fileTree) readRules(f *folder) {
@@ -296,7 +309,7 @@ func (t *fileTree) readRules(f *folder) {
 
 // drop removes a folder and everything below it from the tree.
 func (t *fileTree) drop(f *folder) {
-	_ = t.watcher.Remove(t.disk(f.name)) // The kernel may have removed the watch before.
+	t.unwatch(f.name)
 	for _, sub := range f.folders {
 		t.drop(sub)
 	}
