@@ -1,12 +1,7 @@
 package hero
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
@@ -161,7 +156,7 @@ func templateOf(hero *v1.Bellerophon) corev1.PodTemplateSpec {
 		affinity = spread(hero)
 	}
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(hero), Annotations: map[string]string{configAnnotation: hashOf(configOf(hero))}},
+		ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(hero), Annotations: map[string]string{configAnnotation: owned.ConfigHash(configOf(hero))}},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: &no,
 			Affinity:                     affinity,
@@ -171,7 +166,7 @@ func templateOf(hero *v1.Bellerophon) corev1.PodTemplateSpec {
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name: containerName, Image: hero.Spec.Image, ImagePullPolicy: pullPolicyOf(hero.Spec.Image), Args: arguments,
+				Name: containerName, Image: hero.Spec.Image, ImagePullPolicy: owned.PullPolicy(hero.Spec.Image), Args: arguments,
 				Env:            []corev1.EnvVar{{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
 				EnvFrom:        []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: hero.Name}}}},
 				Ports:          []corev1.ContainerPort{{Name: portName, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
@@ -209,24 +204,4 @@ func spread(hero *v1.Bellerophon) *corev1.Affinity {
 			},
 		}},
 	}}
-}
-
-// pullPolicyOf returns the policy that Kubernetes sets by default for an image. The API server sets the default at the
-// creation only. After a change of the image it would be the one of the first image.
-func pullPolicyOf(image string) corev1.PullPolicy {
-	name, _, isPinned := strings.Cut(image, "@")
-	_, tag, isTagged := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ":")
-	if tag == "latest" || (!isTagged && !isPinned) {
-		return corev1.PullAlways
-	}
-	return corev1.PullIfNotPresent
-}
-
-// hashOf returns a short hash of the settings. A change of them changes the template with it, which replaces the pods.
-func hashOf(config *corev1.ConfigMap) string {
-	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(config.Data)) {
-		sum.Write([]byte(name + "\x00" + config.Data[name] + "\x00"))
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:8])
 }

@@ -1,12 +1,7 @@
 package simple
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
@@ -78,7 +73,7 @@ func desiredOf(hero *v1.BellerophonSimple) desired {
 			keyPeers: hero.Name,
 		},
 	}
-	return desired{config: config, service: serviceOf(hero), servers: serversOf(hero, hashOf(config))}
+	return desired{config: config, service: serviceOf(hero), servers: serversOf(hero, owned.ConfigHash(config))}
 }
 
 // serviceOf returns the headless Service of an object, which gives each server a DNS name.
@@ -125,7 +120,7 @@ func serversOf(hero *v1.BellerophonSimple, config string) *appsv1.StatefulSet {
 						Image: hero.Spec.Image,
 						// The API server sets the default at the creation only. After a change of the image it
 						// would be the one of the first image.
-						ImagePullPolicy: pullPolicyOf(hero.Spec.Image),
+						ImagePullPolicy: owned.PullPolicy(hero.Spec.Image),
 						Ports:           []corev1.ContainerPort{{Name: portName, ContainerPort: httpPort, Protocol: corev1.ProtocolTCP}},
 						SecurityContext: &corev1.SecurityContext{
 							AllowPrivilegeEscalation: &no,
@@ -155,24 +150,4 @@ func replicasOf(hero *v1.BellerophonSimple) int32 {
 		return 1
 	}
 	return *hero.Spec.Replicas
-}
-
-// pullPolicyOf returns the policy that Kubernetes sets by default for an image: Always if its tag is
-// latest, or if it has neither tag nor digest, and IfNotPresent otherwise.
-func pullPolicyOf(image string) corev1.PullPolicy {
-	name, _, isPinned := strings.Cut(image, "@")
-	_, tag, isTagged := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ":")
-	if tag == "latest" || (!isTagged && !isPinned) {
-		return corev1.PullAlways
-	}
-	return corev1.PullIfNotPresent
-}
-
-// hashOf returns a short hash of the settings.
-func hashOf(config *corev1.ConfigMap) string {
-	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(config.Data)) {
-		sum.Write([]byte(name + "\x00" + config.Data[name] + "\x00"))
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:8])
 }

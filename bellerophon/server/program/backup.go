@@ -25,8 +25,8 @@ func (c *connection) addTo(command *cobra.Command) {
 	addTLS(flags, &c.tls)
 }
 
-// use calls a function with a client of the cluster.
-func (c *connection) use(ctx context.Context, do func(context.Context, *client.Client) error) error {
+// use calls a function with a client of the cluster, and prints the file that it returns.
+func (c *connection) use(ctx context.Context, do func(context.Context, *client.Client) (file string, err error)) error {
 	if c.timeout < time.Second || c.timeout > 24*time.Hour {
 		return fmt.Errorf("--timeout is %v; allowed is 1s to 24h", c.timeout)
 	}
@@ -38,7 +38,11 @@ func (c *connection) use(ctx context.Context, do func(context.Context, *client.C
 	defer over.Close()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	return do(ctx, over)
+	file, err := do(ctx, over)
+	if err == nil {
+		fmt.Println(file)
+	}
+	return err
 }
 
 func newBackup() *cobra.Command {
@@ -53,13 +57,8 @@ verified and on the disk before an older backup is removed.`,
 		Example: `  bellerophon server backup --host example.default.svc:7070 --folder /backups --name example`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return to.use(command.Context(), func(ctx context.Context, over *client.Client) error {
-				file, err := folder.Take(ctx, over, to.host, keep, time.Now())
-				if err != nil {
-					return err
-				}
-				fmt.Println(file)
-				return nil
+			return to.use(command.Context(), func(ctx context.Context, over *client.Client) (string, error) {
+				return folder.Take(ctx, over, to.host, keep, time.Now())
 			})
 		},
 	}
@@ -83,13 +82,8 @@ that a restore never replaces any.`,
 		Example: `  bellerophon server restore --host example.default.svc:7070 --folder /backups --name example`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return to.use(command.Context(), func(ctx context.Context, over *client.Client) error {
-				restored, err := folder.Restore(ctx, over, to.host, file)
-				if err != nil {
-					return err
-				}
-				fmt.Println(restored)
-				return nil
+			return to.use(command.Context(), func(ctx context.Context, over *client.Client) (string, error) {
+				return folder.Restore(ctx, over, to.host, file)
 			})
 		},
 	}
