@@ -22,13 +22,17 @@ type observer struct {
 
 	mu      sync.Mutex
 	state   State
+	newest  map[resource]string // the newest resource version of each kind
 	err     error
 	changed chan struct{} // closed and replaced with each event
 }
 
 // observe follows the objects of some kinds in a namespace until end.
 func observe(ctx context.Context, client dynamic.Interface, namespace string, kinds []resource) (*observer, error) {
-	o := &observer{group: lifecycle.New(context.WithoutCancel(ctx)), state: State{}, changed: make(chan struct{})}
+	o := &observer{group: lifecycle.New(context.WithoutCancel(ctx)), state: State{}, newest: map[resource]string{}, changed: make(chan struct{})}
+	for _, kind := range kinds {
+		o.newest[kind] = ""
+	}
 	for _, kind := range kinds {
 		// Without a version, a watch begins with the objects that exist.
 		watcher, err := client.Resource(kind).Namespace(namespace).Watch(o.group.Context(), metav1.ListOptions{})
@@ -55,6 +59,9 @@ func (o *observer) take(kind resource, event watch.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	object, is := event.Object.(*unstructured.Unstructured)
+	if is {
+		o.newest[kind] = newer(o.newest[kind], object.GetResourceVersion())
+	}
 	switch {
 	case !is || event.Type == watch.Error:
 		o.err = fmt.Errorf("the watch of %s ended", kind.Resource)
@@ -72,6 +79,13 @@ func (o *observer) look() (State, <-chan struct{}, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.state), o.changed, o.err
+}
+
+// lookAfter is look, and says which change of a user the state lacks.
+func (o *observer) lookAfter(user *User) (state State, lacks error, changed <-chan struct{}, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.state), user.unseen(o.state, o.newest), o.changed, o.err
 }
 
 func (o *observer) end() error {

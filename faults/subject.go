@@ -8,11 +8,7 @@ import (
 	"regexp"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 )
 
 // Subject is an operator under test, and the work that it is given.
@@ -60,50 +56,6 @@ func (s Subject) validate() error {
 	}
 	return nil
 }
-
-// User acts in the namespace of a trial. Its requests pass no proxy.
-type User struct {
-	// Namespace is the namespace of the trial.
-	Namespace string
-	client    dynamic.Interface
-}
-
-// Create creates an object in the namespace.
-func (u *User) Create(ctx context.Context, resource schema.GroupVersionResource, object map[string]any) error {
-	_, err := u.client.Resource(resource).Namespace(u.Namespace).Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("create an object of %s: %w", resource.Resource, err)
-	}
-	return nil
-}
-
-// Patch applies a JSON merge patch to an object of the namespace.
-func (u *User) Patch(ctx context.Context, resource schema.GroupVersionResource, name, patch string) error {
-	_, err := u.client.Resource(resource).Namespace(u.Namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		return fmt.Errorf("patch %s %s: %w", resource.Resource, name, err)
-	}
-	return nil
-}
-
-// PatchNamespace applies a JSON merge patch to the namespace itself.
-func (u *User) PatchNamespace(ctx context.Context, patch string) error {
-	if _, err := u.client.Resource(namespaces).Patch(ctx, u.Namespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("patch the namespace %s: %w", u.Namespace, err)
-	}
-	return nil
-}
-
-// Delete deletes an object of the namespace. The garbage collector deletes what it owns.
-func (u *User) Delete(ctx context.Context, resource schema.GroupVersionResource, name string) error {
-	background := metav1.DeletePropagationBackground
-	if err := u.client.Resource(resource).Namespace(u.Namespace).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
-		return fmt.Errorf("delete %s %s: %w", resource.Resource, name, err)
-	}
-	return nil
-}
-
-var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
 // Options configures a run. The zero value runs every case.
 type Options struct {

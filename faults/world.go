@@ -206,7 +206,7 @@ func (w *world) newTrial(ctx context.Context) (*trial, error) {
 			return nil, fmt.Errorf("delete the namespace %s: %w", oldest, err)
 		}
 	}
-	t := &trial{world: w, user: &User{made.Name, w.client}}
+	t := &trial{world: w, user: newUser(made.Name, w.client)}
 	// Pods need the service account, which comes after the namespace.
 	accounts := namespaces.GroupVersion().WithResource("serviceaccounts")
 	t.observer, err = observe(ctx, w.client, made.Name, append([]resource{accounts}, w.subject.Kinds...))
@@ -228,16 +228,18 @@ func (w *world) newTrial(ctx context.Context) (*trial, error) {
 // end ends the observation. The namespace stays for a while, so that late writes are seen.
 func (t *trial) end() error { return t.observer.end() }
 
-// await waits until the state is as wanted. It starts the operator again when that ends.
+// await waits until the state has the user's changes and is as wanted. It starts the operator again when that ends.
 func (t *trial) await(ctx context.Context, patience time.Duration, done func(State) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		seen, changed, err := t.observer.look()
+		seen, missing, changed, err := t.observer.lookAfter(t.user)
 		if err != nil {
 			return err
 		}
-		missing := done(seen)
+		if missing == nil {
+			missing = done(seen)
+		}
 		if missing == nil {
 			return nil
 		}
