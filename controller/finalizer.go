@@ -32,9 +32,17 @@ import (
 // Finalizer may be given several times. The finalizers run in that order, each after the one before it is
 // removed.
 func Finalizer[T streams.Object](name string, finalize func(ctx context.Context, object T) (requeueAfter time.Duration, err error)) Option {
+	return FinalizerIf(name, func(T) bool { return true }, finalize)
+}
+
+// FinalizerIf is [Finalizer] for the objects for which needed returns true. An object that does not need the finalizer
+// can go while the controller is not there. needed must depend on the object alone. When its result becomes false, the
+// finalizer is removed, also from an object that is being deleted: finalize is not called then.
+func FinalizerIf[T streams.Object](name string, needed func(object T) bool, finalize func(ctx context.Context, object T) (requeueAfter time.Duration, err error)) Option {
 	return option(func(d *definition) {
 		d.finalizers = append(d.finalizers, finalizer{
 			name: name, of: reflect.TypeFor[T](),
+			needed: func(object streams.Object) bool { return needed(object.(T)) },
 			run: func(ctx context.Context, object streams.Object) (time.Duration, error) {
 				return finalize(ctx, object.(T))
 			},
@@ -57,11 +65,12 @@ func isLeaving(change streams.Change) bool {
 
 // finalizer is a finalizer of a controller's objects.
 type finalizer struct {
-	name  string
-	of    reflect.Type
-	run   func(ctx context.Context, object streams.Object) (time.Duration, error)
-	patch func(ctx context.Context, c *Client, before streams.Object, names []string) (streams.Object, error)
-	get   func(ctx context.Context, c *Client, name types.NamespacedName, kind schema.GroupVersionKind) (streams.Object, error)
+	name   string
+	of     reflect.Type
+	needed func(object streams.Object) bool
+	run    func(ctx context.Context, object streams.Object) (time.Duration, error)
+	patch  func(ctx context.Context, c *Client, before streams.Object, names []string) (streams.Object, error)
+	get    func(ctx context.Context, c *Client, name types.NamespacedName, kind schema.GroupVersionKind) (streams.Object, error)
 }
 
 // validate returns an error for a finalizer that does not fit the kind that the controller reconciles.
@@ -95,11 +104,15 @@ func finalizing(c *Client, kind schema.GroupVersionKind, finalizers []finalizer,
 		}
 		wanted := slices.Clone(object.GetFinalizers())
 		for _, finalizer := range finalizers {
-			if !slices.Contains(wanted, finalizer.name) {
+			switch has := slices.Contains(wanted, finalizer.name); {
+			case finalizer.needed(object) == has:
+			case has:
+				wanted = without(wanted, finalizer.name)
+			default:
 				wanted = append(wanted, finalizer.name)
 			}
 		}
-		if len(wanted) > len(object.GetFinalizers()) {
+		if !slices.Equal(wanted, object.GetFinalizers()) {
 			// The patch is conditional on the version: it must not undo another client's change of the list.
 			if _, err := finalizers[0].patch(ctx, c, object, wanted); err != nil {
 				return 0, IgnoreNotFound(err) // A deleted object is an event.
@@ -115,18 +128,22 @@ func finalizeAll(ctx context.Context, c *Client, finalizers []finalizer, object 
 		if !slices.Contains(object.GetFinalizers(), finalizer.name) {
 			continue
 		}
-		after, err := finalizer.run(ctx, object)
-		if err != nil {
-			return 0, fmt.Errorf("finalizer %s: %w", finalizer.name, err)
+		if finalizer.needed(object) {
+			if after, err := finalizer.run(ctx, object); err != nil {
+				return 0, fmt.Errorf("finalizer %s: %w", finalizer.name, err)
+			} else if after > 0 {
+				return after, nil
+			}
 		}
-		if after > 0 {
-			return after, nil
-		}
-		rest := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(name string) bool { return name == finalizer.name })
-		object, err = finalizer.patch(ctx, c, object, rest)
-		if err != nil {
+		var err error
+		if object, err = finalizer.patch(ctx, c, object, without(object.GetFinalizers(), finalizer.name)); err != nil {
 			return 0, IgnoreNotFound(err)
 		}
 	}
 	return 0, nil
+}
+
+// without returns a list of names that lacks one.
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(one string) bool { return one == name })
 }

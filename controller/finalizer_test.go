@@ -187,6 +187,47 @@ func TestAFinalizerSurvivesACrashBetweenAnyTwoWrites(t *testing.T) {
 	}
 }
 
+// A ConfigMap needs its finalizer while its data says so, also when it is being deleted.
+func TestAnObjectHasAConditionalFinalizerWhileItNeedsIt(t *testing.T) {
+	inLevelWorld(t, sourcestest.Options{}, controller.Options{}, func(w *levelWorld) {
+		theirs := config("x")
+		theirs.Finalizers = []string{"other.io/one"}
+		w.must(w.server.Create(theirs))
+		calls := 0
+		w.must(w.manager.Add("buckets", nothing, controller.For(&corev1.ConfigMap{}), controller.FinalizerIf(bucketFinalizer,
+			func(object *corev1.ConfigMap) bool { return object.Data["bucket"] == "yes" },
+			func(context.Context, *corev1.ConfigMap) (time.Duration, error) { calls++; return time.Hour, nil })))
+		w.run()
+		set := func(value string) {
+			changed := config("x")
+			w.must(w.server.Get(changed))
+			changed.Data = map[string]string{"bucket": value}
+			w.must(w.server.Update(changed))
+		}
+		for _, step := range []struct {
+			what  string
+			do    func()
+			has   bool
+			calls int
+		}{
+			{"at first", func() {}, false, 0},
+			{"needed", func() { set("yes") }, true, 0},
+			{"not needed any more", func() { set("no") }, false, 0},
+			{"needed again", func() { set("yes") }, true, 0},
+			{"deleted", func() { w.must(w.server.Delete(config("x"))) }, true, 1},
+			{"not needed any more in the deletion", func() { set("no") }, false, 1},
+			{"needed too late", func() { set("yes") }, false, 1},
+		} {
+			step.do()
+			w.wait(time.Second)
+			finalizers, _ := w.finalizersOf("x")
+			if has := slices.Contains(finalizers, bucketFinalizer); has != step.has || calls != step.calls || !slices.Contains(finalizers, "other.io/one") {
+				t.Errorf("%s: the finalizers are %q after %d calls", step.what, finalizers, calls)
+			}
+		}
+	})
+}
+
 func TestAFinalizerThatDoesNotFitIsRefused(t *testing.T) {
 	for want, options := range map[string][]controller.Option{
 		`Finalizer has the name "bucket"; qualify it with a domain, such as acme.io/bucket`: {controller.Finalizer("bucket", (&buckets{}).finalize)},

@@ -1,6 +1,7 @@
 package hero
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -30,19 +31,24 @@ func restoreName(hero *v1.Bellerophon) string { return hero.Name + "-restore" }
 
 // backupsOf returns the CronJob that takes backups.
 func backupsOf(hero *v1.Bellerophon) *batchv1.CronJob {
-	suspended, zone, schedule, keep := hero.Spec.Backup.Schedule == "", "Etc/UTC", hero.Spec.Backup.Schedule, int32(defaultKeep)
+	suspended, zone, schedule := hero.Spec.Backup.Schedule == "", "Etc/UTC", hero.Spec.Backup.Schedule
 	if suspended {
 		schedule = never
-	}
-	if hero.Spec.Backup.Keep != nil {
-		keep = *hero.Spec.Backup.Keep
 	}
 	return &batchv1.CronJob{ObjectMeta: metaOf(hero, backupName(hero)), Spec: batchv1.CronJobSpec{
 		Schedule: schedule, TimeZone: &zone, Suspend: &suspended,
 		ConcurrencyPolicy: batchv1.ForbidConcurrent, // One process may use the folder at a time.
-		JobTemplate: batchv1.JobTemplateSpec{Spec: jobOf(hero, hero.Spec.Backup.VolumeClaimName,
-			"backup", "--name="+hero.Name, fmt.Sprintf("--keep=%d", keep))},
+		JobTemplate:       batchv1.JobTemplateSpec{Spec: backupOf(hero)},
 	}}
+}
+
+// backupOf returns a Job that takes a backup.
+func backupOf(hero *v1.Bellerophon) batchv1.JobSpec {
+	keep := int32(defaultKeep)
+	if hero.Spec.Backup.Keep != nil {
+		keep = *hero.Spec.Backup.Keep
+	}
+	return jobOf(hero, hero.Spec.Backup.VolumeClaimName, "backup", "--name="+hero.Name, fmt.Sprintf("--keep=%d", keep))
 }
 
 // restoreOf returns the Job that restores a backup.
@@ -141,16 +147,27 @@ func (r *reconciler) restore(ctx context.Context, v *view) error {
 	case !metav1.IsControlledBy(job, v.hero):
 		return problem{"NameConflict", fmt.Sprintf("Job %s %v", job.Name, errNameTaken)}
 	}
+	switch completed, failed := endOf(job); {
+	case completed:
+		return r.recordRestore(ctx, v)
+	case failed != "":
+		return problem{"RestoreFailed", fmt.Sprintf("the Job %s failed: %s; see the log of its pods. Delete the Job to try again, or remove spec.restore to begin without the backup", job.Name, failed)}
+	}
+	return waiting("the backup is restored")
+}
+
+// endOf reports whether a Job has completed, or why it failed.
+func endOf(job *batchv1.Job) (completed bool, failed string) {
 	for _, condition := range job.Status.Conditions {
 		switch {
 		case condition.Status != corev1.ConditionTrue:
 		case condition.Type == batchv1.JobComplete:
-			return r.recordRestore(ctx, v)
+			completed = true
 		case condition.Type == batchv1.JobFailed:
-			return problem{"RestoreFailed", fmt.Sprintf("the Job %s failed: %s; see the log of its pods. Delete the Job to try again, or remove spec.restore to begin without the backup", job.Name, condition.Message)}
+			failed = cmp.Or(condition.Message, condition.Reason, "no reason is given")
 		}
 	}
-	return waiting("the backup is restored")
+	return completed, failed
 }
 
 func (r *reconciler) recordRestore(ctx context.Context, v *view) error {

@@ -104,6 +104,14 @@ func budgetOf(hero *v1.Bellerophon) *policyv1.PodDisruptionBudget {
 	}}
 }
 
+// whenDeleted returns what the StatefulSet does with the volumes when it is deleted. A last backup comes before their deletion.
+func whenDeleted(retention v1.Retention) appsv1.PersistentVolumeClaimRetentionPolicyType {
+	if retention == v1.RetentionDelete {
+		return appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	}
+	return appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+}
+
 // setOf returns the StatefulSet with a number of pods. The reconciler replaces pods itself.
 func setOf(hero *v1.Bellerophon, replicas int32) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metaOf(hero, hero.Name), Spec: appsv1.StatefulSetSpec{
@@ -117,7 +125,7 @@ func setOf(hero *v1.Bellerophon, replicas int32) *appsv1.StatefulSet {
 		// The data of a member that has left is old from then on.
 		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 			WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
-			WhenDeleted: appsv1.PersistentVolumeClaimRetentionPolicyType(hero.Spec.Storage.Retention),
+			WhenDeleted: whenDeleted(hero.Spec.Storage.Retention),
 		},
 	}}
 }

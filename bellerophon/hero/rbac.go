@@ -3,8 +3,8 @@ package hero
 // The operator of Bellerophon has these permissions, in addition to the permissions of BellerophonSimple. The role in
 // charts/bellerophon-operator/files is generated from them.
 
-// The operator reads the heroes, and writes only their status.
-// +kubebuilder:rbac:groups=stable.bellerophon.io,resources=heroes,verbs=list;watch
+// The operator reads the heroes, and writes only their status and their finalizer.
+// +kubebuilder:rbac:groups=stable.bellerophon.io,resources=heroes,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=stable.bellerophon.io,resources=heroes/status,verbs=patch
 // +kubebuilder:rbac:groups=stable.bellerophon.io,resources=heroes/finalizers,verbs=update
 

@@ -59,6 +59,7 @@ func addTo(manager *controller.Manager, kinds *owned.Kinds, dial dialer) error {
 	typed := controller.TypedReconciler[*v1.Bellerophon]{Reconcile: r.reconcile, Gone: r.gone}
 	return manager.Add(Name, controller.Typed(r.client, typed),
 		controller.For(&v1.Bellerophon{}, controller.Plural("heroes")),
+		controller.FinalizerIf(lastBackupFinalizer, needsLastBackup, r.finalize),
 		kinds.ConfigMaps(), kinds.Services(), kinds.StatefulSets(), kinds.WholePods(appName),
 		controller.Owns(&policyv1.PodDisruptionBudget{}, controller.LabelSelector(owned.Selector)),
 		controller.Owns(&batchv1.CronJob{}, controller.LabelSelector(owned.Selector)),
@@ -72,37 +73,48 @@ func addTo(manager *controller.Manager, kinds *owned.Kinds, dial dialer) error {
 const soon = 200 * time.Millisecond
 
 func (r *reconciler) reconcile(ctx context.Context, hero *v1.Bellerophon) (controller.Result, error) {
-	if current, err := r.claim(nameOf(hero)); err != nil || !current {
-		return controller.Result{RequeueAfter: soon}, err
+	steps := r.steps()
+	if hero.Spec.Paused {
+		steps = nil
 	}
-	v, result := r.look(ctx, hero)
-	if result != nil {
-		v = &view{hero: hero}
-		if failed := failure(result); failed != nil {
-			return controller.Result{}, failed
+	_, again, err := r.advance(ctx, hero, steps)
+	return controller.Result{RequeueAfter: again}, err
+}
+
+// advance makes the first of some steps that is missing, and writes the status. left says what remains to be done; it is
+// nil if there is nothing. again is the time after which to look again without an event, or 0.
+func (r *reconciler) advance(ctx context.Context, hero *v1.Bellerophon, steps []step) (left error, again time.Duration, err error) {
+	if current, err := r.claim(nameOf(hero)); err != nil || !current {
+		return waiting("its pods are not in the cache yet"), soon, err
+	}
+	v, left := r.look(ctx, hero)
+	if left != nil {
+		v, steps = &view{hero: hero}, nil
+		if failed := failure(left); failed != nil {
+			return left, 0, failed
 		}
 	}
 	if v.unasked > 0 { // Their answer makes a request.
-		return controller.Result{RequeueAfter: v.unasked}, nil
+		return waiting("its members were not asked yet"), v.unasked, nil
 	}
-	if result == nil && !hero.Spec.Paused {
-		for _, step := range r.steps() {
-			if result = step(ctx, v); result != nil {
-				break
-			}
+	for _, step := range steps {
+		if left = step(ctx, v); left != nil {
+			break
 		}
 	}
-	status, recheck := statusOf(v, result)
-	var err error
+	if hero.DeletionTimestamp != nil && left == nil {
+		return nil, 0, nil // It goes, and its status with it.
+	}
+	status, again := statusOf(v, left)
 	if status.LastBackup, err = r.lastBackup(ctx, v); err != nil {
-		return controller.Result{}, errors.Join(err, failure(result))
+		return left, 0, errors.Join(err, failure(left))
 	}
 	after := v.hero.DeepCopy()
 	after.Status = status
 	if _, err := controller.PatchStatus(ctx, r.client, after, controller.MergeFrom(v.hero)); err != nil {
-		return controller.Result{}, errors.Join(err, failure(result))
+		return left, 0, errors.Join(err, failure(left))
 	}
-	return controller.Result{RequeueAfter: recheck}, failure(result)
+	return left, again, failure(left)
 }
 
 // failure returns the error that is to be tried again, and nil for a wait or a problem: an event ends these.

@@ -99,7 +99,12 @@ func setConditions(v *view, status *v1.BellerophonStatus, result error, trouble 
 		message = count + ": " + result.Error()
 	}
 	switch {
-	case hero.Spec.Paused:
+	case hero.DeletionTimestamp != nil && trouble == nil:
+		status.Phase = v1.PhaseDeleting
+		set(v1.ConditionReady, false, "Deleting", message)
+		set(v1.ConditionProgressing, true, "Deleting", message)
+		set(v1.ConditionDegraded, false, "Deleting", "")
+	case hero.Spec.Paused && hero.DeletionTimestamp == nil:
 		status.Phase = v1.PhasePaused
 		set(v1.ConditionReady, status.ReadyReplicas == replicas, "Paused", count)
 		set(v1.ConditionProgressing, false, "Paused", "spec.paused is true, so the operator changes nothing")

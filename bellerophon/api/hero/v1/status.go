@@ -3,7 +3,7 @@ package v1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Phase sums the conditions up for people.
-// +kubebuilder:validation:Enum=Pending;Bootstrapping;Running;Updating;Degraded;Paused
+// +kubebuilder:validation:Enum=Pending;Bootstrapping;Running;Updating;Degraded;Paused;Deleting
 type Phase string
 
 // The phases.
@@ -14,6 +14,7 @@ const (
 	PhaseUpdating      Phase = "Updating"
 	PhaseDegraded      Phase = "Degraded"
 	PhasePaused        Phase = "Paused"
+	PhaseDeleting      Phase = "Deleting"
 )
 
 // The types of the conditions in the status of a [Bellerophon].

@@ -45,6 +45,8 @@ type Bellerophon struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.tls) == has(oldSelf.tls)",message="tls cannot be added or removed, because members with TLS and members without it cannot talk to each other; create a new hero that restores a backup"
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.storage) || !has(self.storage.retention) || self.storage.retention != 'BackupThenDelete' || has(self.backup)",message="storage.retention BackupThenDelete needs spec.backup, which names the volume of the last backup"
+//
 // +kubebuilder:validation:XValidation:rule="!has(self.restore) || (has(oldSelf.restore) && self.restore == oldSelf.restore)",message="restore cannot be added or changed, because a backup is restored when the cluster is made; create a new hero"
 type BellerophonSpec struct {
 	// Name of the winged horse that the cluster carries: 1 to 253 characters.
@@ -183,14 +185,15 @@ type Weapons struct {
 	Explosive string `json:"explosive,omitempty"`
 }
 
-// Retention says what happens to volumes of members that are gone.
-// +kubebuilder:validation:Enum=Retain;Delete
+// Retention says what happens to the volumes of a deleted hero.
+// +kubebuilder:validation:Enum=Retain;Delete;BackupThenDelete
 type Retention string
 
 // The retentions.
 const (
-	RetentionRetain Retention = "Retain"
-	RetentionDelete Retention = "Delete"
+	RetentionRetain           Retention = "Retain"
+	RetentionDelete           Retention = "Delete"
+	RetentionBackupThenDelete Retention = "BackupThenDelete"
 )
 
 // Storage is the volume of a member.
@@ -209,8 +212,9 @@ type Storage struct {
 	// +kubebuilder:validation:MaxLength=253
 	ClassName *string `json:"className,omitempty"`
 
-	// What happens to the volumes when the hero is deleted: Retain or Delete. The volume of a member that left is
-	// deleted in any case, because its data is old from then on.
+	// What happens to the volumes when the hero is deleted: Retain, Delete, or BackupThenDelete. With BackupThenDelete, a
+	// finalizer keeps the hero until a last backup has been taken to the volume of spec.backup. The volume of a member
+	// that left is deleted in any case, because its data is old from then on.
 	// +optional
 	// +kubebuilder:default=Retain
 	Retention Retention `json:"retention,omitempty"`
