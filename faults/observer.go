@@ -81,7 +81,7 @@ func (o *observer) look() (State, <-chan struct{}, error) {
 	return maps.Clone(o.state), o.changed, o.err
 }
 
-// lookAfter is look, and says which change of a user the state lacks.
+// lookAfter returns what look does, and says which change of a user the state lacks.
 func (o *observer) lookAfter(user *User) (state State, lacks error, changed <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

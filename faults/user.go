@@ -88,7 +88,7 @@ func (u *User) written(resource schema.GroupVersionResource, object *unstructure
 	delete(u.deleted, deletion{resource, object.GetName()})
 }
 
-// unseen says which change of the user is not in a state yet. A step that is judged by such a state is judged by what
+// unseen returns an error that names a change of the user that is not in a state yet, or nil. A step that is judged by such a state is judged by what
 // was there before it. newest has the newest resource version in the state, by kind. Kinds that it lacks are not observed.
 func (u *User) unseen(state State, newest map[schema.GroupVersionResource]string) error {
 	u.mu.Lock()

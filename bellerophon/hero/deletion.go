@@ -19,7 +19,7 @@ import (
 // lastBackupFinalizer keeps a deleted hero until its last backup has been taken.
 const lastBackupFinalizer = "stable.bellerophon.io/last-backup"
 
-// look again is the delay after which a hero that waits for its last backup is looked at without an event.
+// lookAgain is the delay after which a hero that waits for its last backup is looked at without an event.
 const lookAgain = time.Minute
 
 // wayOut is what a person can do about a last backup that cannot be taken.
