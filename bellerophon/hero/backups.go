@@ -135,17 +135,15 @@ func (r *reconciler) restore(ctx context.Context, v *view) error {
 		return waiting("the cluster elects its leader")
 	}
 	wanted := restoreOf(v.hero)
-	job, err := controller.Get[*batchv1.Job](ctx, r.client, types.NamespacedName{Namespace: wanted.Namespace, Name: wanted.Name})
-	switch {
-	case apierrors.IsNotFound(err):
+	job, err := r.heldJob(ctx, v, wanted.Name)
+	if err != nil {
+		return err
+	}
+	if job == nil {
 		if _, err := controller.Create(ctx, r.client, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating the Job %s: %w", wanted.Name, err)
 		}
 		return waiting("the backup is restored")
-	case err != nil:
-		return err
-	case !metav1.IsControlledBy(job, v.hero):
-		return problem{"NameConflict", fmt.Sprintf("Job %s %v", job.Name, errNameTaken)}
 	}
 	switch completed, failed := endOf(job); {
 	case completed:
@@ -154,6 +152,18 @@ func (r *reconciler) restore(ctx context.Context, v *view) error {
 		return problem{"RestoreFailed", fmt.Sprintf("the Job %s failed: %s; see the log of its pods. Delete the Job to try again, or remove spec.restore to begin without the backup", job.Name, failed)}
 	}
 	return waiting("the backup is restored")
+}
+
+// heldJob returns a Job of the hero, or nil if there is none of the name.
+func (r *reconciler) heldJob(ctx context.Context, v *view, name string) (*batchv1.Job, error) {
+	job, err := controller.Get[*batchv1.Job](ctx, r.client, types.NamespacedName{Namespace: v.hero.Namespace, Name: name})
+	if err != nil {
+		return nil, controller.IgnoreNotFound(err)
+	}
+	if !metav1.IsControlledBy(job, v.hero) {
+		return nil, problem{"NameConflict", fmt.Sprintf("Job %s %v", name, errNameTaken)}
+	}
+	return job, nil
 }
 
 // endOf reports whether a Job has completed, or why it failed.

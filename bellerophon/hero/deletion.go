@@ -50,14 +50,12 @@ func (r *reconciler) finalize(ctx context.Context, hero *v1.Bellerophon) (time.D
 // takeLastBackup returns nil when the last backup has been taken.
 func (r *reconciler) takeLastBackup(ctx context.Context, v *view) error {
 	wanted := &batchv1.Job{ObjectMeta: metaOf(v.hero, lastBackupName(v.hero)), Spec: backupOf(v.hero)}
-	job, err := controller.Get[*batchv1.Job](ctx, r.client, types.NamespacedName{Namespace: wanted.Namespace, Name: wanted.Name})
-	switch {
-	case apierrors.IsNotFound(err):
-		return r.beginLastBackup(ctx, v, wanted)
-	case err != nil:
+	job, err := r.heldJob(ctx, v, wanted.Name)
+	if err != nil {
 		return err
-	case !metav1.IsControlledBy(job, v.hero):
-		return problem{"NameConflict", fmt.Sprintf("Job %s %v", job.Name, errNameTaken)}
+	}
+	if job == nil {
+		return r.beginLastBackup(ctx, v, wanted)
 	}
 	switch completed, failed := endOf(job); {
 	case completed:
