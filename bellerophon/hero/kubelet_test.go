@@ -32,9 +32,10 @@ type kubelet struct {
 	dir       string
 	group     *lifecycle.Group
 
-	mu    sync.Mutex
-	pods  map[types.UID]*containerOf
-	least int // the smallest number of pods since mark
+	mu      sync.Mutex
+	pods    map[types.UID]*containerOf
+	volumes map[types.UID]<-chan struct{} // by claim: closed when the last process that has the volume has ended
+	least   int                           // the smallest number of pods since mark
 }
 
 // mark begins to count the pods that run.
@@ -57,7 +58,8 @@ type containerOf struct {
 	address string // of the member, in its cluster
 	listen  string // on this host
 	stop    context.CancelFunc
-	done    chan struct{}
+	free    <-chan struct{} // closed when the last pod has released the volume; nil if there was none
+	done    chan struct{}   // closed when the process has ended
 
 	mu      sync.Mutex
 	command *exec.Cmd
@@ -65,7 +67,7 @@ type containerOf struct {
 
 func newKubelet(t *testing.T, core kubernetes.Interface, namespace string) *kubelet {
 	t.Helper()
-	k := &kubelet{t: t, core: core, namespace: namespace, dir: t.TempDir(), group: lifecycle.New(context.Background()), pods: map[types.UID]*containerOf{}}
+	k := &kubelet{t: t, core: core, namespace: namespace, dir: t.TempDir(), group: lifecycle.New(context.Background()), pods: map[types.UID]*containerOf{}, volumes: map[types.UID]<-chan struct{}{}}
 	k.group.Go("kubelet", k.run)
 	t.Cleanup(func() {
 		k.group.Stop()
@@ -133,8 +135,9 @@ func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) {
 	listen := listener.Addr().String()
 	_ = listener.Close()
 	running, stop := context.WithCancel(k.group.Context())
-	c := &containerOf{pod: pod.Name, address: addressIn(pod), listen: listen, stop: stop, done: make(chan struct{})}
-	k.pods[pod.UID] = c
+	done := make(chan struct{})
+	c := &containerOf{pod: pod.Name, address: addressIn(pod), listen: listen, stop: stop, free: k.volumes[claim.UID], done: done}
+	k.pods[pod.UID], k.volumes[claim.UID] = c, done
 	k.publish()
 	options := memberOptions{
 		Name: pod.Name, Listen: listen, Dir: filepath.Join(k.dir, string(claim.UID)), Hosts: k.hosts(), Address: c.address,
@@ -179,11 +182,11 @@ func addressIn(pod *corev1.Pod) string {
 // hosts returns the path of the file with the members' addresses.
 func (k *kubelet) hosts() string { return filepath.Join(k.dir, "hosts.json") }
 
-// publish writes the addresses of all pods. The caller holds the lock.
+// publish writes the addresses of all pods: by name for members, and by UID for the operator. The caller holds the lock.
 func (k *kubelet) publish() {
 	known := map[string]string{}
-	for _, c := range k.pods {
-		known[c.address] = c.listen
+	for uid, c := range k.pods {
+		known[c.address], known[string(uid)] = c.listen, c.listen
 	}
 	content, err := json.Marshal(known)
 	if err != nil {
@@ -200,6 +203,9 @@ func (k *kubelet) publish() {
 
 func (k *kubelet) keepRunning(ctx context.Context, c *containerOf, options memberOptions) error {
 	defer close(c.done)
+	if c.free != nil {
+		<-c.free
+	}
 	text, err := json.Marshal(options)
 	if err != nil {
 		return err
@@ -238,7 +244,6 @@ func (k *kubelet) remove(pod types.UID) {
 	k.mu.Unlock()
 	if c != nil {
 		c.stop()
-		<-c.done // The volume belongs to the next pod of the name.
 	}
 }
 

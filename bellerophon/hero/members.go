@@ -107,7 +107,7 @@ func (m *members) client(hero types.NamespacedName, secure *tls.Config, version 
 				return nil, fmt.Errorf("there is no pod %s", name)
 			}
 			return m.dial(ctx, pod)
-		})
+		}, client.Once) // The next pod of a name is another member, even while the last one still answers.
 		m.clients[hero] = &clientOf{made, version}
 	}
 	return m.clients[hero].client

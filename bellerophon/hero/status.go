@@ -29,14 +29,14 @@ func statusOf(v *view, result error) (status v1.BellerophonStatus, recheck time.
 	for _, pod := range v.pods {
 		one := v1.Member{Name: pod.Name, Role: unreachable, Revision: pod.Whole.Labels[appsv1.ControllerRevisionHashLabelKey]}
 		if known := v.statuses[pod.Name]; known != nil {
-			one.ID, one.Role, one.Ready = known.ID, string(known.Role), known.Ready
+			one.ID, one.Role, one.Ready = known.ID, string(known.Role), known.Ready && isServed(pod)
 			if v.leader != nil && v.leader.Committed > known.Applied {
 				one.Lag = int64(v.leader.Committed - known.Applied)
 			}
 			if known.Role == client.Leader {
 				status.Leader = pod.Name
 			}
-			if known.Ready {
+			if one.Ready {
 				status.ReadyReplicas++
 			}
 		}

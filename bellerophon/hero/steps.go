@@ -208,7 +208,7 @@ func (r *reconciler) roll(ctx context.Context, v *view) error {
 		if pod == nil || pod.DeletionTimestamp != nil {
 			return waiting(fmt.Sprintf("%s starts", name))
 		}
-		if !v.isHealthy(pod) || v.votes(name) != (ordinal < votersOf(replicasOf(v.hero))) {
+		if !v.isHealthy(pod) || !isServed(pod) || v.votes(name) != (ordinal < votersOf(replicasOf(v.hero))) {
 			sick = append(sick, name)
 		}
 		if v.isOutdated(pod) {

@@ -124,6 +124,14 @@ func (v *view) isHealthy(pod *owned.Pod) bool {
 	return pod.DeletionTimestamp == nil && status != nil && status.Ready && status.Cluster == v.hero.Status.Cluster
 }
 
+// isServed reports whether the Services of the hero send requests to a pod. That begins later than its member is ready:
+// the kubelet asks for it from time to time only.
+func isServed(pod *owned.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Whole.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	})
+}
+
 // votes reports whether the member of a pod takes part in elections, as the member itself sees it.
 func (v *view) votes(pod string) bool {
 	status := v.statuses[pod]

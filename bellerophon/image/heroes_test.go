@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // serverOf returns the path of the server, built for an image.
@@ -69,6 +70,7 @@ func newRealHero(t *testing.T, cluster *localcluster.Cluster) *realHero {
 	}
 	h.heroes = clients.Resource(herov1.GroupVersion.WithResource("heroes"))
 	restrict(t, h.core, h.namespace)
+	explainFailure(t, cluster, h.namespace)
 	h.kubectl = func(arguments ...string) {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), cluster.Kubectl(), append([]string{"--kubeconfig=" + cluster.Kubeconfig(), "--namespace=" + h.namespace}, arguments...)...)
@@ -227,29 +229,33 @@ func (h *realHero) path(key string) string {
 
 func (h *realHero) put(key, value string) {
 	h.Helper()
-	if err := h.core.CoreV1().RESTClient().Put().AbsPath(h.path(key)).Body([]byte(value)).Do(h.Context()).Error(); err != nil {
-		h.Fatalf("writing %s: %v", key, err)
+	h.served("writing "+key, h.core.CoreV1().RESTClient().Put().AbsPath(h.path(key)).Body([]byte(value)))
+}
+
+// want checks the value of a key.
+func (h *realHero) want(key, value string) {
+	h.Helper()
+	if got := h.served("reading "+key, h.core.CoreV1().RESTClient().Get().AbsPath(h.path(key))); string(got) != value {
+		h.Fatalf("%s is %q, want %q", key, got, value)
 	}
 }
 
-// want checks the value of a key. The Service may name a member for a moment that has just gone.
-func (h *realHero) want(key, value string) {
+// served sends a request until it is answered: the Service may name a member for a moment that has just gone, and
+// learns of a Ready pod a moment after its hero.
+func (h *realHero) served(what string, request *rest.Request) []byte {
 	h.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	deadline := time.After(20 * time.Second)
 	for {
-		got, err := h.core.CoreV1().RESTClient().Get().AbsPath(h.path(key)).Do(h.Context()).Raw()
+		got, err := request.Do(h.Context()).Raw()
 		if err == nil {
-			if string(got) != value {
-				h.Fatalf("%s is %q, want %q", key, got, value)
-			}
-			return
+			return got
 		}
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			h.Fatalf("reading %s: %v", key, err)
+			h.Fatalf("%s: %v", what, err)
 		}
 	}
 }

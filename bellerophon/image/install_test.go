@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/image"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,7 +31,7 @@ import (
 // serverImage is the default image of the servers of BellerophonSimple.
 const serverImage = "bellerophon-io/bellerophon-server:v1"
 
-// helm runs the real Helm, which the go command builds from tools/helm.
+// helm runs the real Helm, which the go command builds from tools/helm. Cleanups may call it, too.
 func helm(t *testing.T, kubeconfig string, arguments ...string) {
 	t.Helper()
 	module, err := filepath.Abs(filepath.Join("..", "..", "tools", "helm", "go.mod"))
@@ -38,13 +39,33 @@ func helm(t *testing.T, kubeconfig string, arguments ...string) {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	command := exec.CommandContext(t.Context(), "go", append([]string{"tool", "-modfile=" + module, "helm"}, arguments...)...)
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), "go", append([]string{"tool", "-modfile=" + module, "helm"}, arguments...)...)
 	command.Env = append(os.Environ(), "GOWORK=off", "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	began := time.Now()
 	if said, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("helm %s: %v\n%s", strings.Join(arguments, " "), err, said)
 	}
 	t.Logf("helm %s took %v", arguments[0], time.Since(began))
+}
+
+// explainFailure logs what is in a namespace if the test fails, and uninstalls the chart, so that no later test finds it.
+func explainFailure(t *testing.T, cluster *localcluster.Cluster, namespace string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		for _, arguments := range [][]string{
+			{"get", "pods,heroes,jobs,endpointslices", "--output=wide"}, {"get", "events", "--sort-by=.lastTimestamp"},
+			{"logs", "--selector=app.kubernetes.io/name=bellerophon-operator", "--tail=40", "--prefix"},
+			{"logs", "--selector=app.kubernetes.io/name=bellerophon", "--tail=20", "--prefix"},
+		} {
+			command := exec.Command(cluster.Kubectl(), append([]string{"--kubeconfig=" + cluster.Kubeconfig(), "--namespace=" + namespace}, arguments...)...)
+			said, err := command.CombinedOutput()
+			t.Logf("kubectl %s: %v\n%s", strings.Join(arguments, " "), err, said)
+		}
+		helm(t, cluster.Kubeconfig(), "uninstall", "bellerophon", "--namespace="+namespace, "--ignore-not-found", "--wait", "--timeout=2m")
+	})
 }
 
 // restrict lets a namespace take only pods of the restricted Pod security standard.
@@ -74,6 +95,7 @@ func TestHelmInstallsTheImageOnARealNodeAndTheOperatorConverges(t *testing.T) {
 	}
 	namespace := clustertest.NamespaceIn(t, cluster)
 	restrict(t, client, namespace)
+	explainFailure(t, cluster, namespace)
 
 	// Without a registry, an image that is not on the node cannot be pulled.
 	helm(t, cluster.Kubeconfig(), "install", "bellerophon", filepath.Join("..", "..", "charts", "bellerophon-operator"),

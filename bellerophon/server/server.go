@@ -63,7 +63,7 @@ func Run(ctx context.Context, options Options) (err error) {
 	options.Address = cmp.Or(options.Address, listener.Addr().String())
 	peers := client.New(secure.client(), options.Election)
 	if options.Connect != nil {
-		peers = client.NewOver(secure.client(), options.Connect)
+		peers = client.NewOver(secure.client(), options.Connect, client.Reuse)
 	}
 	defer peers.Close()
 	measured := newMeasures()

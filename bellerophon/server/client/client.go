@@ -28,11 +28,22 @@ func New(config *tls.Config, patience time.Duration) *Client {
 	dialer := &net.Dialer{Timeout: patience, KeepAlive: patience}
 	return NewOver(config, func(ctx context.Context, address string) (net.Conn, error) {
 		return dialer.DialContext(ctx, "tcp", address)
-	})
+	}, Reuse)
 }
 
+// Connections says whether a request may take the connection of an earlier one.
+type Connections bool
+
+const (
+	// Reuse keeps connections for later requests.
+	Reuse Connections = true
+	// Once makes a connection for each request. It is for addresses whose member may become another one at any time,
+	// while the earlier one still answers.
+	Once Connections = false
+)
+
 // NewOver creates a client whose connections are made by a function, which gets host:port of a member.
-func NewOver(config *tls.Config, connect Dialer) *Client {
+func NewOver(config *tls.Config, connect Dialer, keep Connections) *Client {
 	c := &Client{secure: config != nil, dial: connect}
 	if c.secure {
 		c.dial = func(ctx context.Context, address string) (net.Conn, error) {
@@ -46,7 +57,7 @@ func NewOver(config *tls.Config, connect Dialer) *Client {
 		}
 		return conn, nil
 	}
-	c.transport = &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
+	c.transport = &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, DisableKeepAlives: keep == Once}
 	return c
 }
 

@@ -63,7 +63,7 @@ type BellerophonStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// Number of members that are ready.
+	// Number of members that are ready, in pods that are Ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
@@ -106,7 +106,7 @@ type Member struct {
 	// What the member does: leader, follower, learner, candidate or waiting; unreachable if it does not answer.
 	// +optional
 	Role string `json:"role,omitempty"`
-	// Whether it is ready.
+	// Whether it is ready, and its pod is Ready, so that the Service sends requests to it.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 	// How many entries of the log it has yet to apply.

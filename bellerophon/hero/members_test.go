@@ -1,0 +1,63 @@
+package hero
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestThePodThatFollowsAnotherOfItsNameIsAskedItself has two pods of one name. The process of the first one still
+// answers, as on a node that is cut off from the API server.
+func TestThePodThatFollowsAnotherOfItsNameIsAskedItself(t *testing.T) {
+	asked := make(chan types.UID, 8)
+	addresses := map[types.UID]string{}
+	var pods []*corev1.Pod
+	for _, uid := range []types.UID{"first", "second"} {
+		member := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet { // Its status is of no interest here.
+				<-r.Context().Done()
+				return
+			}
+			asked <- uid
+			_, _ = w.Write([]byte("{}"))
+		}))
+		t.Cleanup(member.Close)
+		addresses[uid] = member.Listener.Addr().String()
+		pods = append(pods, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "hero-0", UID: uid}, Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "192.0.2.1"},
+		})
+	}
+	m := newMembers(func(ctx context.Context, pod *corev1.Pod) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", addresses[pod.UID])
+	})
+	group := lifecycle.New(t.Context())
+	m.group = group
+	t.Cleanup(func() {
+		group.Stop()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+
+	hero := types.NamespacedName{Namespace: "default", Name: "hero"}
+	over := m.client(hero, nil, "")
+	for _, pod := range pods {
+		m.follow(hero, over, func(string) string { return "hero-0.hero-members.default.svc:7070" }, []*corev1.Pod{pod})
+		for range 2 {
+			if err := over.Join(t.Context(), "hero-0.hero-members.default.svc:7070", client.Server{ID: "new"}); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-asked; got != pod.UID {
+				t.Fatalf("the request went to the %s pod, want the %s one", got, pod.UID)
+			}
+		}
+	}
+}
