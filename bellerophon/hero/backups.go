@@ -139,6 +139,11 @@ func (r *reconciler) restore(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
+	if completed, failed := endOf(job); !completed && failed == "" {
+		if err := r.needClaim(ctx, v, "spec.restore.volumeClaimName", v.hero.Spec.Restore.VolumeClaimName); err != nil {
+			return err
+		}
+	}
 	if job == nil {
 		if _, err := controller.Create(ctx, r.client, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating the Job %s: %w", wanted.Name, err)
@@ -149,9 +154,22 @@ func (r *reconciler) restore(ctx context.Context, v *view) error {
 	case completed:
 		return r.recordRestore(ctx, v)
 	case failed != "":
-		return problem{"RestoreFailed", fmt.Sprintf("the Job %s failed: %s; see the log of its pods. Delete the Job to try again, or remove spec.restore to begin without the backup", job.Name, failed)}
+		return problem{reason: "RestoreFailed", message: fmt.Sprintf("the Job %s failed: %s; see the log of its pods. Delete the Job to try again, or remove spec.restore to begin without the backup", job.Name, failed)}
 	}
 	return waiting("the backup is restored")
+}
+
+// needClaim returns a problem if the volume claim that a field of the hero names does not exist, or will not: a pod waits
+// for it without a word.
+func (r *reconciler) needClaim(ctx context.Context, v *view, field, name string) error {
+	claim, err := controller.GetLive[*corev1.PersistentVolumeClaim](ctx, r.client, types.NamespacedName{Namespace: v.hero.Namespace, Name: name})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && claim.DeletionTimestamp != nil:
+		return problem{reason: "NoVolumeClaim", message: fmt.Sprintf("there is no PersistentVolumeClaim %s, which %s names; create it", name, field), recheck: recheckSoon}
+	case err != nil:
+		return fmt.Errorf("reading the volume claim %s: %w", name, err)
+	}
+	return nil
 }
 
 // heldJob returns a Job of the hero, or nil if there is none of the name.
@@ -161,13 +179,16 @@ func (r *reconciler) heldJob(ctx context.Context, v *view, name string) (*batchv
 		return nil, controller.IgnoreNotFound(err)
 	}
 	if !metav1.IsControlledBy(job, v.hero) {
-		return nil, problem{"NameConflict", fmt.Sprintf("Job %s %v", name, errNameTaken)}
+		return nil, problem{reason: "NameConflict", message: fmt.Sprintf("Job %s %v", name, errNameTaken)}
 	}
 	return job, nil
 }
 
-// endOf reports whether a Job has completed, or why it failed.
+// endOf reports whether a Job has completed, or why it failed. A Job that does not exist, nil, has done neither.
 func endOf(job *batchv1.Job) (completed bool, failed string) {
+	if job == nil {
+		return false, ""
+	}
 	for _, condition := range job.Status.Conditions {
 		switch {
 		case condition.Status != corev1.ConditionTrue:

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,6 +53,27 @@ func TestBackupsAreACronJobThatIsSuspendedWithoutASchedule(t *testing.T) {
 		return nil
 	})
 	w.ready()
+}
+
+func TestARestoreSaysThatItsVolumeIsMissingAndWaitsForIt(t *testing.T) {
+	w := newWorld(t)
+	w.create("bellerophon", map[string]any{"replicas": int64(1), "restore": map[string]any{"volumeClaimName": "backups"}})
+	w.eventually("the hero says so", func() error {
+		hero := w.hero("bellerophon")
+		degraded := meta.FindStatusCondition(hero.Status.Conditions, v1.ConditionDegraded)
+		if degraded == nil || degraded.Reason != "NoVolumeClaim" || !strings.Contains(degraded.Message, "spec.restore.volumeClaimName") {
+			return fmt.Errorf("%+v", hero.Status)
+		}
+		return nil
+	})
+	claim := claimOf(&v1.Bellerophon{Spec: v1.BellerophonSpec{Storage: v1.Storage{Size: resource.MustParse("1Gi")}}})
+	claim.Name = "backups"
+	if _, err := w.core.CoreV1().PersistentVolumeClaims(w.namespace).Create(w.ctx, &claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !w.ready().Status.Restored {
+		t.Error("the status does not say that the backup was restored")
+	}
 }
 
 // TestARestoreIsMadeOnce has a simulated Job, which succeeds at once. On a real node it restores.

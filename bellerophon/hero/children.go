@@ -86,7 +86,7 @@ func keep[H, W streams.Object](ctx context.Context, r *reconciler, hero *v1.Bell
 	case err != nil:
 		return err
 	case !metav1.IsControlledBy(held, hero) && metav1.GetControllerOfNoCopy(held) != nil:
-		return problem{"NameConflict", fmt.Sprintf("%s %s %v", kind, key.name.Name, errNameTaken)}
+		return problem{reason: "NameConflict", message: fmt.Sprintf("%s %s %v", kind, key.name.Name, errNameTaken)}
 	default:
 		state.uid, state.version = held.GetUID(), versionOf(held)
 		if r.applied.is(key, state) {
@@ -167,7 +167,7 @@ func (r *reconciler) growVolumes(ctx context.Context, v *view) error {
 		larger := claim.DeepCopy()
 		larger.Spec.Resources.Requests[corev1.ResourceStorage] = want
 		if _, err := controller.Patch(ctx, r.client, larger, controller.MergeFrom(claim)); err != nil {
-			return problem{"VolumeNotGrown", fmt.Sprintf("the volume claim %s cannot grow to %s: %v", name.Name, want.String(), err)}
+			return problem{reason: "VolumeNotGrown", message: fmt.Sprintf("the volume claim %s cannot grow to the %s of spec.storage.size: %v", name.Name, want.String(), err), recheck: lookAgain}
 		}
 	}
 	old := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: v.set.Namespace, Name: v.set.Name, UID: v.set.UID, ResourceVersion: v.set.ResourceVersion}}

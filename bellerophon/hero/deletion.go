@@ -2,6 +2,7 @@ package hero
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,9 +19,6 @@ import (
 
 // lastBackupFinalizer keeps a deleted hero until its last backup has been taken.
 const lastBackupFinalizer = "stable.bellerophon.io/last-backup"
-
-// lookAgain is the delay after which a hero that waits for its last backup is looked at without an event.
-const lookAgain = time.Minute
 
 // wayOut is what a person can do about a last backup that cannot be taken.
 const wayOut = "set storage.retention to Retain or Delete to let the hero go without it"
@@ -61,9 +59,23 @@ func (r *reconciler) takeLastBackup(ctx context.Context, v *view) error {
 	case completed:
 		return nil
 	case failed != "":
-		return problem{"LastBackupFailed", fmt.Sprintf("the Job %s failed: %s; see the log of its pods. Delete the Job to try again, or %s", job.Name, failed, wayOut)}
+		return problem{reason: "LastBackupFailed", message: fmt.Sprintf("the Job %s failed: %s; see the log of its pods. Delete the Job to try again, or %s", job.Name, failed, wayOut)}
+	}
+	if needed := r.needBackupClaim(ctx, v); needed != nil {
+		return needed
 	}
 	return waiting("the last backup is taken")
+}
+
+// needBackupClaim returns a problem if the volume of the backups does not exist.
+func (r *reconciler) needBackupClaim(ctx context.Context, v *view) error {
+	err := r.needClaim(ctx, v, "spec.backup.volumeClaimName", v.hero.Spec.Backup.VolumeClaimName)
+	var missing problem
+	if errors.As(err, &missing) {
+		missing.message += ", or " + wayOut
+		return missing
+	}
+	return err
 }
 
 func (r *reconciler) beginLastBackup(ctx context.Context, v *view, wanted *batchv1.Job) error {
@@ -71,12 +83,20 @@ func (r *reconciler) beginLastBackup(ctx context.Context, v *view, wanted *batch
 	if controller.IgnoreNotFound(err) != nil {
 		return err
 	}
-	result, options := waiting("the last backup is taken"), []controller.WriteOption(nil)
+	var result error = waiting("the last backup is taken")
+	options := []controller.WriteOption{controller.DryRun()} // Such a creation only says whether the namespace goes.
+	needed := r.needBackupClaim(ctx, v)
 	switch {
+	case failure(needed) != nil:
+		return needed
+	case needed != nil:
+		result = needed
 	case v.leader == nil:
-		result, options = "the last backup waits for a leader; "+wayOut, append(options, controller.DryRun())
+		result = waiting("the last backup waits for a leader; " + wayOut)
 	case err == nil && len(cron.Status.Active) > 0: // One process may use the folder at a time.
-		result, options = "the last backup waits for the backup that runs", append(options, controller.DryRun())
+		result = waiting("the last backup waits for the backup that runs")
+	default:
+		options = nil
 	}
 	_, err = controller.Create(ctx, r.client, wanted, options...)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

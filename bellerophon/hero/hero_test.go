@@ -95,6 +95,20 @@ func TestABadImageStopsTheRolloutAndTheOldOneEndsIt(t *testing.T) {
 	w.wantHorse()
 }
 
+// TestAFirstStartThatFailsIsMendedByTheNextSpec has pods that never ran: no member answers, and none can lead.
+func TestAFirstStartThatFailsIsMendedByTheNextSpec(t *testing.T) {
+	w := newWorld(t)
+	w.create("bellerophon", map[string]any{"replicas": int64(3), "image": "registry.invalid/server:v1"})
+	w.eventually("the hero is degraded", func() error {
+		if hero := w.hero("bellerophon"); hero.Status.Phase != v1.PhaseDegraded {
+			return fmt.Errorf("%+v", hero.Status)
+		}
+		return nil
+	})
+	w.change(`{"spec":{"image":"bellerophon-io/bellerophon-server:v1"}}`)
+	w.ready()
+}
+
 func TestALostVolumeIsReplacedByANewMember(t *testing.T) {
 	w := newWorld(t)
 	w.create("bellerophon", map[string]any{"replicas": int64(3)})

@@ -51,10 +51,37 @@ type members struct {
 
 // followed is the member in a pod.
 type followed struct {
-	status *client.Status // nil while it does not answer
+	status *memberReport // nil while it does not answer
 	since  time.Time
 	asked  bool // it has answered or failed once
 	stop   context.CancelFunc
+}
+
+// memberReport is what a member says.
+type memberReport struct {
+	client.Status
+	// lag is how many entries it has yet to apply, of the entries that the leader had committed before. It is 0 if they are
+	// few. The two report at different times. So a report of the leader is compared only with later reports of others. By
+	// an earlier one, a member in step would seem to lag.
+	lag int64
+}
+
+// fewEntries is a number of entries that may be in flight to a member at any time.
+const fewEntries = 100
+
+// lagOf returns the lag of a member of a hero that says something now. The caller holds the lock.
+func (m *members) lagOf(hero types.NamespacedName, said client.Status) int64 {
+	committed, term := uint64(0), uint64(0)
+	for _, pod := range m.pods[hero] {
+		held := m.known[pod.UID]
+		if held != nil && held.status != nil && held.status.Role == client.Leader && held.status.Term >= term {
+			committed, term = held.status.Committed, held.status.Term
+		}
+	}
+	if said.Role == client.Leader || committed < said.Applied+fewEntries {
+		return 0
+	}
+	return int64(committed - said.Applied)
 }
 
 func newMembers(dial dialer) *members {
@@ -116,7 +143,7 @@ func (m *members) client(hero types.NamespacedName, secure *tls.Config, version 
 // follow follows the members in the running pods of a hero, and no others of this hero. It returns their statuses, by
 // the name of the pod. A member that does not answer has none. unasked is how long members may take that have neither
 // answered nor failed yet, or 0 if there are none.
-func (m *members) follow(hero types.NamespacedName, over *client.Client, address func(pod string) string, pods []*corev1.Pod) (statuses map[string]*client.Status, unasked time.Duration) {
+func (m *members) follow(hero types.NamespacedName, over *client.Client, address func(pod string) string, pods []*corev1.Pod) (statuses map[string]*memberReport, unasked time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.group == nil {
@@ -134,7 +161,7 @@ func (m *members) follow(hero types.NamespacedName, over *client.Client, address
 		}
 	}
 	m.pods[hero] = wanted
-	statuses = map[string]*client.Status{}
+	statuses = map[string]*memberReport{}
 	for name, pod := range wanted {
 		if m.known[pod.UID] == nil {
 			m.start(hero, over, address(name), pod.UID)
@@ -186,7 +213,10 @@ func (m *members) start(hero types.NamespacedName, over *client.Client, address 
 			held := m.known[pod]
 			news := held != nil && (held.status != nil || status != nil || !held.asked)
 			if held != nil {
-				held.status, held.asked = status, true
+				held.status, held.asked = nil, true
+				if status != nil {
+					held.status = &memberReport{*status, m.lagOf(hero, *status)}
+				}
 			}
 			m.mu.Unlock()
 			if news {

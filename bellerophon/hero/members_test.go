@@ -61,3 +61,24 @@ func TestThePodThatFollowsAnotherOfItsNameIsAskedItself(t *testing.T) {
 		}
 	}
 }
+
+func TestAMemberLagsOnlyBehindWhatTheLeaderSaidBefore(t *testing.T) {
+	m := newMembers(nil)
+	hero := types.NamespacedName{Namespace: "default", Name: "hero"}
+	m.pods[hero] = map[string]*corev1.Pod{"hero-0": {ObjectMeta: metav1.ObjectMeta{UID: "leader"}}, "hero-1": {ObjectMeta: metav1.ObjectMeta{UID: "former"}}}
+	m.known["leader"] = &followed{status: &memberReport{Status: client.Status{Role: client.Leader, Term: 3, Committed: 5000}}}
+	m.known["former"] = &followed{status: &memberReport{Status: client.Status{Role: client.Leader, Term: 2, Committed: 9000}}}
+	for name, test := range map[string]struct {
+		said client.Status
+		want int64
+	}{
+		"far behind":                    {client.Status{Role: client.Follower, Applied: 1000}, 4000},
+		"with entries on their way":     {client.Status{Role: client.Follower, Applied: 4901}, 0},
+		"newer than the leader's words": {client.Status{Role: client.Learner, Applied: 8000}, 0},
+		"the leader itself":             {client.Status{Role: client.Leader, Applied: 1000}, 0},
+	} {
+		if got := m.lagOf(hero, test.said); got != test.want {
+			t.Errorf("%s: the lag is %d, want %d", name, got, test.want)
+		}
+	}
+}

@@ -30,9 +30,7 @@ func statusOf(v *view, result error) (status v1.BellerophonStatus, recheck time.
 		one := v1.Member{Name: pod.Name, Role: unreachable, Revision: pod.Whole.Labels[appsv1.ControllerRevisionHashLabelKey]}
 		if known := v.statuses[pod.Name]; known != nil {
 			one.ID, one.Role, one.Ready = known.ID, string(known.Role), known.Ready && isServed(pod)
-			if v.leader != nil && v.leader.Committed > known.Applied {
-				one.Lag = int64(v.leader.Committed - known.Applied)
-			}
+			one.Lag = known.lag
 			if known.Role == client.Leader {
 				status.Leader = pod.Name
 			}
@@ -60,18 +58,25 @@ func troubleOf(v *view, result error) (*problem, time.Duration) {
 	var wait waiting
 	switch {
 	case errors.As(result, &found):
-		return &found, 0
+		return &found, found.recheck
 	case result != nil && !errors.As(result, &wait):
-		return &problem{"StepFailed", result.Error()}, 0
+		return &problem{reason: "StepFailed", message: result.Error()}, 0
 	}
 	recheck := time.Duration(0)
+	if v.hero.Spec.Restore != nil && !v.hero.Status.Restored { // The volume of the backup may go.
+		recheck = lookAgain
+	}
 	for _, pod := range v.pods {
 		if pod.Problem == nil || pod.DeletionTimestamp != nil {
 			continue
 		}
 		counts, left := pod.Problem.Counts(time.Now())
 		if counts {
-			return &problem{pod.Problem.Reason, pod.Problem.Message}, 0
+			message := pod.Problem.Message
+			if pod.Problem.HasNoNode() {
+				message += "; where it may run is decided by spec.affinity, spec.tolerations, spec.resources and spec.storage.className"
+			}
+			return &problem{reason: pod.Problem.Reason, message: message}, 0
 		}
 		if recheck == 0 || left < recheck {
 			recheck = left

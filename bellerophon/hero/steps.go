@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 
@@ -16,7 +17,17 @@ type waiting string
 func (w waiting) Error() string { return string(w) }
 
 // problem is a reason that waiting alone does not solve.
-type problem struct{ reason, message string }
+type problem struct {
+	reason, message string
+	recheck         time.Duration // the time after which to look again; 0 if an event says that it may be solved
+}
+
+const (
+	// recheckSoon is the delay after which to look again for an object that the operator does not watch.
+	recheckSoon = 10 * time.Second
+	// lookAgain is the same for what costs a write, or what seldom changes.
+	lookAgain = time.Minute
+)
 
 func (p problem) Error() string { return p.message }
 
@@ -29,7 +40,21 @@ type step func(context.Context, *view) error
 
 // steps returns all steps, in order.
 func (r *reconciler) steps() []step {
-	return []step{r.keepChildren, r.bootstrap, r.restore, r.removeLost, r.admit, r.shrink, r.grow, r.roll}
+	return []step{r.keepChildren, r.renew, r.bootstrap, r.restore, r.removeLost, r.admit, r.shrink, r.grow, r.roll}
+}
+
+// renew replaces pods of an old revision that do not run: all later steps wait for their members, and the new revision may
+// mend them.
+func (r *reconciler) renew(ctx context.Context, v *view) error {
+	if v.set.Status.ObservedGeneration < v.set.Generation {
+		return nil // The new revision has no name yet.
+	}
+	for _, pod := range v.pods {
+		if pod.DeletionTimestamp == nil && v.isOutdated(pod) && v.statuses[pod.Name] == nil && !isServed(pod) {
+			return r.replace(ctx, v, pod.Name)
+		}
+	}
+	return nil
 }
 
 // bootstrap makes the cluster, once. The hero has the name of the cluster before any member does, so that no kill in
@@ -54,7 +79,7 @@ func (r *reconciler) bootstrap(ctx context.Context, v *view) error {
 			return r.record(ctx, v, cluster, true)
 		}
 	default:
-		return problem{"TwoClusters", fmt.Sprintf("the volumes of the members belong to %d clusters; delete the volumes of all but one", len(found))}
+		return problem{reason: "TwoClusters", message: fmt.Sprintf("the volumes of the members belong to %d clusters; delete the volumes of all but one", len(found))}
 	}
 	// A silent member could have an old volume.
 	for ordinal := range replicasOf(v.hero) {
@@ -88,7 +113,7 @@ func (r *reconciler) isNotLost(v *view) error {
 		}
 	}
 	if empty >= replicasOf(v.hero) {
-		return problem{"DataLost", "all members have empty volumes; create a new hero that restores a backup"}
+		return problem{reason: "DataLost", message: "all members have empty volumes; create a new hero that restores a backup"}
 	}
 	return waiting("no member of the cluster answers")
 }

@@ -17,7 +17,7 @@ func runningHero() *view {
 	three := int32(3)
 	v := &view{
 		hero: &v1.Bellerophon{ObjectMeta: metav1.ObjectMeta{Name: "hero"}, Spec: v1.BellerophonSpec{Replicas: &three}, Status: v1.BellerophonStatus{Bootstrapped: true}},
-		set:  &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: &three}}, statuses: map[string]*client.Status{},
+		set:  &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: &three}}, statuses: map[string]*memberReport{},
 	}
 	v.set.Status.UpdateRevision = "hero-new"
 	for ordinal := range three {
@@ -26,7 +26,7 @@ func runningHero() *view {
 		whole := &corev1.Pod{ObjectMeta: meta}
 		whole.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		v.pods = append(v.pods, &owned.Pod{ObjectMeta: meta, Whole: whole})
-		v.statuses[name] = &client.Status{ID: name, Role: client.Follower, Ready: true}
+		v.statuses[name] = &memberReport{Status: client.Status{ID: name, Role: client.Follower, Ready: true}}
 	}
 	v.statuses["hero-0"].Role = client.Leader
 	v.leader = v.statuses["hero-0"]

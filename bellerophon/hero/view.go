@@ -26,9 +26,9 @@ type view struct {
 	hero     *v1.Bellerophon
 	set      *appsv1.StatefulSet // nil if there is none
 	pods     []*owned.Pod        // of the StatefulSet, ordered by ordinal
-	statuses map[string]*client.Status
-	unasked  time.Duration  // how long members may take that have neither answered nor failed yet; 0 if there are none
-	leader   *client.Status // of the member that leads and is ready; nil if there is none
+	statuses map[string]*memberReport
+	unasked  time.Duration // how long members may take that have neither answered nor failed yet; 0 if there are none
+	leader   *memberReport // of the member that leads and is ready; nil if there is none
 	client   *client.Client
 }
 
@@ -49,7 +49,7 @@ func (r *reconciler) look(ctx context.Context, hero *v1.Bellerophon) (*view, err
 	case err != nil:
 		return nil, err
 	case !metav1.IsControlledBy(set, hero) && metav1.GetControllerOfNoCopy(set) != nil:
-		return nil, problem{"NameConflict", fmt.Sprintf("StatefulSet %s %v", set.Name, errNameTaken)}
+		return nil, problem{reason: "NameConflict", message: fmt.Sprintf("StatefulSet %s %v", set.Name, errNameTaken)}
 	default: // One without an owner is adopted: a hero that was deleted with --cascade=orphan left it.
 		v.set = set.Whole
 		if v.pods, err = controller.List[*owned.Pod](ctx, r.client, controller.InIndex(cache.OwnerIndex, string(set.UID))); err != nil {

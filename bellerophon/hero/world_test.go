@@ -63,10 +63,16 @@ var schemeOfTests = sync.OnceValue(func() *runtime.Scheme {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldIn(t, clustertest.Namespace(t))
+}
+
+// newWorldIn is a world of one namespace, or of all if it is empty.
+func newWorldIn(t *testing.T, namespace string) *world {
+	t.Helper()
 	cluster := clustertest.Shared(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
-	w := &world{t: t, ctx: ctx, namespace: clustertest.Namespace(t), config: cluster.AdminConfig()}
+	w := &world{t: t, ctx: ctx, namespace: namespace, config: cluster.AdminConfig()}
 	var err error
 	if w.core, err = kubernetes.NewForConfig(w.config); err != nil {
 		t.Fatal(err)
@@ -124,8 +130,12 @@ func (w *world) startOperator() {
 	w.t.Helper()
 	config := rest.CopyConfig(w.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
+	var namespaces []string // All.
+	if w.namespace != "" {
+		namespaces = []string{w.namespace}
+	}
 	manager, err := controller.NewManager(config, schemeOfTests(), controller.Options{
-		DetectMutations: true, Namespaces: []string{w.namespace},
+		DetectMutations: true, Namespaces: namespaces,
 		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

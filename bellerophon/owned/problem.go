@@ -32,6 +32,9 @@ func (p Problem) Counts(now time.Time) (bool, time.Duration) {
 	return left <= 0, max(left, 0)
 }
 
+// HasNoNode reports whether no node takes the pod.
+func (p Problem) HasNoNode() bool { return p.Reason == v1.ReasonUnschedulable }
+
 // pullFailures holds the kubelet's reasons for an image that it cannot pull.
 var pullFailures = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 

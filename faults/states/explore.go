@@ -73,7 +73,7 @@ func (e *explorer) explore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	fields := fieldsOf(e.root)
+	fields := fieldsOf(e.root, e.subject.Opaque...)
 	names, err := e.classify(ctx, rooms, fields)
 	if err != nil {
 		return err

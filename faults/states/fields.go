@@ -17,6 +17,7 @@ type field struct {
 	path   []string
 	schema *props
 	rules  []string // CEL rules that may concern the field
+	opaque bool     // its schema is not explored
 	values []value
 }
 
@@ -51,8 +52,9 @@ func (s state) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// fieldsOf returns the fields of a kind that a user sets, in the order of their paths.
-func fieldsOf(root *props) []*field {
+// fieldsOf returns the fields of a kind that a user sets, in the order of their paths. The opaque ones have no fields of
+// their own.
+func fieldsOf(root *props, opaque ...string) []*field {
 	var fields []*field
 	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
 		switch name {
@@ -60,24 +62,25 @@ func fieldsOf(root *props) []*field {
 			continue
 		}
 		schema := root.Properties[name]
-		fields = append(fields, fieldsBelow([]string{name}, &schema, rulesFor(name, root, nil))...)
+		fields = append(fields, fieldsBelow([]string{name}, &schema, rulesFor(name, root, nil), opaque)...)
 	}
 	return fields
 }
 
 // fieldsBelow returns the fields of an object without its own, or the field itself.
-func fieldsBelow(path []string, schema *props, rules []string) []*field {
+func fieldsBelow(path []string, schema *props, rules, opaque []string) []*field {
 	own := slices.Clone(rules)
 	for _, rule := range schema.XValidations {
 		own = append(own, rule.Rule)
 	}
-	if len(schema.Properties) == 0 {
-		return []*field{{path: path, schema: schema, rules: own}}
+	made := &field{path: path, schema: schema, rules: own}
+	if made.opaque = slices.Contains(opaque, made.String()); made.opaque || len(schema.Properties) == 0 {
+		return []*field{made}
 	}
 	var fields []*field
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		below := schema.Properties[name]
-		fields = append(fields, fieldsBelow(append(slices.Clone(path), name), &below, rulesFor(name, schema, rules))...)
+		fields = append(fields, fieldsBelow(append(slices.Clone(path), name), &below, rulesFor(name, schema, rules), opaque)...)
 	}
 	return fields
 }

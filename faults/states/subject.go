@@ -32,6 +32,9 @@ type Subject struct {
 	// Values are further values by the path of a field, such as "spec.image". They are for values that a
 	// schema cannot express, such as an image that does not exist.
 	Values map[string][]any
+	// Opaque lists paths of fields, such as "spec.affinity". Their schema is not read: only their Values are
+	// tried. It is for types of Kubernetes itself, which have more values than can be tried.
+	Opaque []string
 	// Ignore lists fields that are not compared, by kind and path, such as "Pod.status". It is for what
 	// neither the operator nor its children decide.
 	Ignore []string

@@ -50,7 +50,9 @@ func shortened(encoded string) string {
 func (f *field) fill(further []any) {
 	c := &collection{seen: map[string]bool{}}
 	c.add(further...)
-	c.add(valuesOf(f.schema, f.rules, 0)...)
+	if !f.opaque {
+		c.add(valuesOf(f.schema, f.rules, 0)...)
+	}
 	c.values = append(c.values, value{name: "absent", absent: true})
 	f.values = c.values
 }
@@ -213,7 +215,7 @@ func objects(schema *props, depth int) (values []any) {
 func fieldsOfItem(schema *props) (fields []*field) {
 	for name := range schema.Properties {
 		below := schema.Properties[name]
-		fields = append(fields, fieldsBelow([]string{name}, &below, rulesFor(name, schema, nil))...)
+		fields = append(fields, fieldsBelow([]string{name}, &below, rulesFor(name, schema, nil), nil)...)
 	}
 	slices.SortFunc(fields, func(a, b *field) int { return strings.Compare(a.String(), b.String()) })
 	return fields

@@ -188,3 +188,20 @@ func drawSchema(t *rapid.T, depth int) props {
 	}
 	return made
 }
+
+func TestOfAnOpaqueFieldOnlyTheGivenValuesAreTried(t *testing.T) {
+	root := &props{Properties: map[string]props{"spec": *schemaOf(t, `
+type: object
+properties:
+  affinity: {type: object, properties: {node: {type: string}, pod: {type: string}}}
+  image: {type: string, enum: [a, b]}
+`)}}
+	fields := fieldsOf(root, "spec.affinity")
+	if len(fields) != 2 || fields[0].String() != "spec.affinity" || fields[1].String() != "spec.image" {
+		t.Fatalf("the fields are %v", fields)
+	}
+	fields[0].fill([]any{map[string]any{"node": "x"}})
+	if values := fields[0].values; len(values) != 2 || !values[1].absent {
+		t.Errorf("the values are %v, want the given one and its absence", values)
+	}
+}

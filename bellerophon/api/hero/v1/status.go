@@ -109,7 +109,8 @@ type Member struct {
 	// Whether it is ready, and its pod is Ready, so that the Service sends requests to it.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// How many entries of the log it has yet to apply.
+	// How many entries it has yet to apply, of the entries that the leader had committed when it last said so. Fewer than
+	// 100 are left out, because some are in flight at any time.
 	// +optional
 	Lag int64 `json:"lag,omitempty"`
 	// Revision of the pod's template.
