@@ -140,15 +140,38 @@ func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) {
 	k.pods[pod.UID], k.volumes[claim.UID] = c, done
 	k.publish()
 	options := memberOptions{
-		Name: pod.Name, Listen: listen, Dir: filepath.Join(k.dir, string(claim.UID)), Hosts: k.hosts(), Address: c.address,
+		Name: pod.Name, Listen: listen, Dir: filepath.Join(k.dir, string(claim.UID)), Hosts: k.hosts(), Address: c.address, TLS: k.mount(ctx, pod),
 	}
 	k.group.Go("container of "+pod.Name, func(context.Context) error { return k.keepRunning(running, c, options) })
+}
+
+// mount writes the Secret of a pod to files, as it is now. Without a Secret there are none.
+func (k *kubelet) mount(ctx context.Context, pod *corev1.Pod) (files server.Files) {
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Name != volumeTLS {
+			continue
+		}
+		secret, err := k.core.CoreV1().Secrets(pod.Namespace).Get(ctx, volume.Secret.SecretName, metav1.GetOptions{})
+		if err != nil {
+			k.t.Errorf("pod %s has no Secret: %v", pod.Name, err)
+			continue
+		}
+		path := func(name string) string { return filepath.Join(k.dir, string(pod.UID)+"."+name) }
+		for name, content := range secret.Data {
+			if err := os.WriteFile(path(name), content, 0o600); err != nil {
+				k.t.Error(err)
+			}
+		}
+		files = server.Files{Certificate: path(corev1.TLSCertKey), Key: path(corev1.TLSPrivateKeyKey), Authorities: path(authorityKey)}
+	}
+	return files
 }
 
 // memberOptions are the options of a member in a process of its own.
 type memberOptions struct {
 	Name, Listen, Address, Dir string
 	Hosts                      string // the file that resolves addresses of members
+	TLS                        server.Files
 }
 
 // election is short, so that tests take seconds. With half of it, the race detector on a busy machine would cause
@@ -156,7 +179,7 @@ type memberOptions struct {
 const election = 600 * time.Millisecond
 
 func (o memberOptions) server() server.Options {
-	return server.Options{Name: o.Name, Listen: o.Listen, Address: o.Address, Dir: o.Dir, Election: election, Connect: hosts(o.Hosts).dial}
+	return server.Options{Name: o.Name, Listen: o.Listen, Address: o.Address, Dir: o.Dir, Election: election, Connect: hosts(o.Hosts).dial, TLS: o.TLS}
 }
 
 // hosts is the file that says where the members listen, by their addresses.

@@ -143,7 +143,7 @@ func (m *members) client(hero types.NamespacedName, secure *tls.Config, version 
 // follow follows the members in the running pods of a hero, and no others of this hero. It returns their statuses, by
 // the name of the pod. A member that does not answer has none. unasked is how long members may take that have neither
 // answered nor failed yet, or 0 if there are none.
-func (m *members) follow(hero types.NamespacedName, over *client.Client, address func(pod string) string, pods []*corev1.Pod) (statuses map[string]*memberReport, unasked time.Duration) {
+func (m *members) follow(hero types.NamespacedName, address func(pod string) string, pods []*corev1.Pod) (statuses map[string]*memberReport, unasked time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.group == nil {
@@ -164,7 +164,7 @@ func (m *members) follow(hero types.NamespacedName, over *client.Client, address
 	statuses = map[string]*memberReport{}
 	for name, pod := range wanted {
 		if m.known[pod.UID] == nil {
-			m.start(hero, over, address(name), pod.UID)
+			m.start(hero, address(name), pod.UID)
 		}
 		held := m.known[pod.UID]
 		if held.status != nil {
@@ -202,8 +202,8 @@ func (m *members) forget(pod types.UID) {
 	}
 }
 
-// start follows one member. The caller holds the lock.
-func (m *members) start(hero types.NamespacedName, over *client.Client, address string, pod types.UID) {
+// start follows one member. Each connection is made with the newest certificate. The caller holds the lock.
+func (m *members) start(hero types.NamespacedName, address string, pod types.UID) {
 	ctx, stop := context.WithCancel(m.group.Context())
 	m.known[pod] = &followed{since: time.Now(), stop: stop}
 	m.group.Go("following "+address, func(context.Context) error {
@@ -224,7 +224,13 @@ func (m *members) start(hero types.NamespacedName, over *client.Client, address 
 			}
 		}
 		for ctx.Err() == nil {
-			_ = over.Follow(ctx, address, func(status client.Status) { set(&status) })
+			m.mu.Lock()
+			held := m.clients[hero]
+			m.mu.Unlock()
+			if held == nil {
+				return nil // The hero is gone.
+			}
+			_ = held.client.Follow(ctx, address, func(status client.Status) { set(&status) })
 			set(nil)
 			wait(ctx, again)
 		}

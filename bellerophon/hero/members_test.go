@@ -2,12 +2,17 @@ package hero
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/servertest"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,19 +43,12 @@ func TestThePodThatFollowsAnotherOfItsNameIsAskedItself(t *testing.T) {
 	m := newMembers(func(ctx context.Context, pod *corev1.Pod) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addresses[pod.UID])
 	})
-	group := lifecycle.New(t.Context())
-	m.group = group
-	t.Cleanup(func() {
-		group.Stop()
-		if err := group.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
+	runIn(t, m)
 
 	hero := types.NamespacedName{Namespace: "default", Name: "hero"}
 	over := m.client(hero, nil, "")
 	for _, pod := range pods {
-		m.follow(hero, over, func(string) string { return "hero-0.hero-members.default.svc:7070" }, []*corev1.Pod{pod})
+		m.follow(hero, func(string) string { return "hero-0.hero-members.default.svc:7070" }, []*corev1.Pod{pod})
 		for range 2 {
 			if err := over.Join(t.Context(), "hero-0.hero-members.default.svc:7070", client.Server{ID: "new"}); err != nil {
 				t.Fatal(err)
@@ -81,4 +79,69 @@ func TestAMemberLagsOnlyBehindWhatTheLeaderSaidBefore(t *testing.T) {
 			t.Errorf("%s: the lag is %d, want %d", name, got, test.want)
 		}
 	}
+}
+
+// runIn lets goroutines of members run until the test ends.
+func runIn(t *testing.T, m *members) {
+	t.Helper()
+	group := lifecycle.New(t.Context())
+	m.group = group
+	t.Cleanup(func() {
+		group.Stop()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAMemberIsFollowedWithTheNewestCertificate(t *testing.T) {
+	own, other := servertest.NewAuthority(t), servertest.NewAuthority(t)
+	member := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(client.Status{ID: "member"})
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	certificate := own.Issue("hero-0.svc")
+	member.TLS = configOfSecret(t, certificate, nil)
+	member.StartTLS()
+	t.Cleanup(member.Close)
+
+	m := newMembers(func(ctx context.Context, _ *corev1.Pod) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", member.Listener.Addr().String())
+	})
+	runIn(t, m)
+	hero := types.NamespacedName{Namespace: "default", Name: "hero"}
+	pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "hero-0", UID: "pod"}, Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "192.0.2.1"}}}
+	until := func(what string, holds func(report *memberReport, asked bool) bool) {
+		t.Helper()
+		ticker, deadline := time.NewTicker(10*time.Millisecond), time.After(20*time.Second)
+		defer ticker.Stop()
+		for {
+			statuses, unasked := m.follow(hero, func(string) string { return "hero-0.svc:7070" }, pods)
+			if holds(statuses["hero-0"], unasked == 0) {
+				return
+			}
+			select {
+			case <-ticker.C:
+			case <-deadline:
+				t.Fatalf("waiting until %s: %+v", what, statuses)
+			}
+		}
+	}
+	m.client(hero, configOfSecret(t, certificate, other.Issue()["ca.crt"]), "1")
+	until("it has failed", func(report *memberReport, asked bool) bool { return asked && report == nil })
+	m.client(hero, configOfSecret(t, certificate, certificate["ca.crt"]), "2")
+	until("it answers", func(report *memberReport, _ bool) bool { return report != nil && report.ID == "member" })
+}
+
+// configOfSecret returns the configuration of one side, which trusts some authorities.
+func configOfSecret(t *testing.T, data map[string][]byte, authorities []byte) *tls.Config {
+	t.Helper()
+	own, err := tls.X509KeyPair(data["tls.crt"], data["tls.key"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(authorities)
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: trusted}
 }

@@ -61,7 +61,7 @@ func (r *reconciler) look(ctx context.Context, hero *v1.Bellerophon) (*view, err
 	for _, pod := range v.pods {
 		whole = append(whole, pod.Whole)
 	}
-	v.statuses, v.unasked = r.members.follow(nameOf(hero), v.client, func(pod string) string { return addressOf(hero, pod) }, whole)
+	v.statuses, v.unasked = r.members.follow(nameOf(hero), func(pod string) string { return addressOf(hero, pod) }, whole)
 	for _, status := range v.statuses {
 		if status.Role == client.Leader && status.Ready && (v.leader == nil || status.Term > v.leader.Term) {
 			v.leader = status

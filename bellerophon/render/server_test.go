@@ -80,9 +80,9 @@ func TestBackupsHaveACronJobOfTheirOwn(t *testing.T) {
 	} else {
 		isRestricted(t, pod.ObjectMeta, pod.Spec)
 	}
-	values["hero"] = true
+	values["hero"], values["storage"] = true, map[string]any{"retention": "BackupThenDelete"}
 	hero := typed(t, server(t, values), "Bellerophon", &herov1.Bellerophon{})
-	if backup := hero.Spec.Backup; backup == nil || backup.VolumeClaimName != "backups" || *backup.Keep != 7 {
+	if backup := hero.Spec.Backup; hero.Spec.Storage.Retention != herov1.RetentionBackupThenDelete || backup == nil || backup.VolumeClaimName != "backups" || *backup.Keep != 7 {
 		t.Errorf("the hero has the backup %+v", backup)
 	}
 }
@@ -96,11 +96,13 @@ func TestPrometheusScrapesTheMembersByTheirOwnService(t *testing.T) {
 
 func TestWrongValuesOfTheSoftwareAreRefusedByName(t *testing.T) {
 	for want, values := range map[string]map[string]any{
-		"replicas":   {"replicas": 4},
-		"log-levels": {"config": map[string]any{"log-levels": "debug"}},
-		"size":       {"storage": map[string]any{"size": "much"}},
-		"retention":  {"storage": map[string]any{"retention": "Never"}},
-		"both true":  {"hero": true, "serviceMonitor": map[string]any{"enabled": true}},
+		"replicas":                   {"replicas": 4},
+		"log-levels":                 {"config": map[string]any{"log-levels": "debug"}},
+		"size":                       {"storage": map[string]any{"size": "much"}},
+		"retention":                  {"storage": map[string]any{"retention": "Never"}},
+		"needs hero":                 {"storage": map[string]any{"retention": "BackupThenDelete"}, "backup": map[string]any{"volumeClaimName": "backups"}},
+		"and backup.volumeClaimName": {"storage": map[string]any{"retention": "BackupThenDelete"}, "hero": true},
+		"both true":                  {"hero": true, "serviceMonitor": map[string]any{"enabled": true}},
 	} {
 		if _, err := render.Server("store", "home", values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", values, err, want)

@@ -2,16 +2,9 @@ package server
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,70 +13,20 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/servertest"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
 )
 
-// authority signs certificates.
-type authority struct {
-	t           *testing.T
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	serial      int64
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{t: t, serial: 1}
-	var err error
-	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	content, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.certificate, err = x509.ParseCertificate(content); err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 // write writes a new certificate for loopback to files, as a renewed Secret does.
-func (a *authority) write(dir string) Files {
-	a.t.Helper()
-	a.serial++
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: "member"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	content, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	files := Files{Certificate: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), Authorities: filepath.Join(dir, "ca.crt")}
-	for name, block := range map[string]*pem.Block{
-		files.Certificate: {Type: "CERTIFICATE", Bytes: content}, files.Key: {Type: "PRIVATE KEY", Bytes: encoded},
-		files.Authorities: {Type: "CERTIFICATE", Bytes: a.certificate.Raw},
-	} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			a.t.Fatal(err)
+func write(t *testing.T, by *servertest.Authority, dir string) Files {
+	t.Helper()
+	for name, content := range by.Issue() {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return files
+	return Files{Certificate: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), Authorities: filepath.Join(dir, "ca.crt")}
 }
 
 // secureWorld starts three members with TLS.
@@ -108,7 +51,7 @@ func secureWorld(t *testing.T, files Files) *world {
 }
 
 func TestMembersWithTLSNeedACertificateOfTheirAuthority(t *testing.T) {
-	files := newAuthority(t).write(t.TempDir())
+	files := write(t, servertest.NewAuthority(t), t.TempDir())
 	w := secureWorld(t, files)
 	w.ready(w.members...)
 	status := func(files Files) error {
@@ -124,7 +67,7 @@ func TestMembersWithTLSNeedACertificateOfTheirAuthority(t *testing.T) {
 	if err := status(files); err != nil {
 		t.Errorf("a client with a certificate: %v", err)
 	}
-	if err := status(newAuthority(t).write(t.TempDir())); err == nil {
+	if err := status(write(t, servertest.NewAuthority(t), t.TempDir())); err == nil {
 		t.Error("a client of another authority is answered")
 	}
 	pool := x509.NewCertPool()
@@ -152,13 +95,13 @@ func TestMembersWithTLSNeedACertificateOfTheirAuthority(t *testing.T) {
 }
 
 func TestARenewedCertificateIsUsedWithoutARestart(t *testing.T) {
-	dir, signing := t.TempDir(), newAuthority(t)
-	secure, err := signing.write(dir).load()
+	dir, signing := t.TempDir(), servertest.NewAuthority(t)
+	secure, err := write(t, signing, dir).load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	old, _ := secure.current()
-	files := signing.write(dir)
+	files := write(t, signing, dir)
 	later := time.Now().Add(time.Second) // Files that were written in the same moment have the same time.
 	if err := os.Chtimes(files.Certificate, later, later); err != nil {
 		t.Fatal(err)
