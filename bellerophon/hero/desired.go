@@ -28,6 +28,8 @@ const (
 	tmpPath          = "/tmp"
 	configAnnotation = "stable.bellerophon.io/config"
 	horseKey         = "BELLEROPHON_HORSE"
+	// serviceLabel tells the headless Service from the other one. A ServiceMonitor selects it, as the charts do.
+	serviceLabel = "bellerophon.io/service"
 	// nonroot is the user of that name in distroless images.
 	nonroot = 65532
 )
@@ -87,9 +89,11 @@ func serviceOf(hero *v1.Bellerophon) *corev1.Service {
 
 // membersServiceOf returns the headless Service for the members. They find each other before they are ready.
 func membersServiceOf(hero *v1.Bellerophon) *corev1.Service {
-	return &corev1.Service{ObjectMeta: metaOf(hero, membersService(hero)), Spec: corev1.ServiceSpec{
+	made := &corev1.Service{ObjectMeta: metaOf(hero, membersService(hero)), Spec: corev1.ServiceSpec{
 		ClusterIP: corev1.ClusterIPNone, Selector: selectorOf(hero), PublishNotReadyAddresses: true, Ports: ports(),
 	}}
+	made.Labels[serviceLabel] = "members"
+	return made
 }
 
 func ports() []corev1.ServicePort {

@@ -3,6 +3,7 @@ package hero
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -55,6 +56,9 @@ func addTo(manager *controller.Manager, kinds *owned.Kinds, dial dialer) error {
 		if err := manager.Uses(read); err != nil {
 			return err
 		}
+	}
+	if err := manager.Registry().Register(heroMetrics{manager.Client()}); err != nil {
+		return fmt.Errorf("registering the metrics of heroes: %w", err)
 	}
 	typed := controller.TypedReconciler[*v1.Bellerophon]{Reconcile: r.reconcile, Gone: r.gone}
 	return manager.Add(Name, controller.Typed(r.client, typed),

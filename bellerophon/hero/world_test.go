@@ -18,6 +18,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"github.com/prometheus/client_golang/prometheus"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,6 +45,7 @@ type world struct {
 	heroes    dynamic.ResourceInterface
 	kubelet   *kubelet
 	stop      func() // the operator
+	registry  *prometheus.Registry
 }
 
 // heroName is the name of the hero of a test.
@@ -144,6 +146,7 @@ func (w *world) startOperator() {
 	if err := addTo(manager, owned.KindsOf(Fields()), w.kubelet.dial); err != nil {
 		w.t.Fatal(err)
 	}
+	w.registry = manager.Registry()
 	group := lifecycle.New(context.Background())
 	group.Go("operator", manager.Run)
 	w.stop = sync.OnceFunc(func() {

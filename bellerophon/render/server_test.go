@@ -92,6 +92,11 @@ func TestPrometheusScrapesTheMembersByTheirOwnService(t *testing.T) {
 	if !slices.Contains(names(manifests.Objects), "ServiceMonitor home/store") {
 		t.Errorf("objects %q", names(manifests.Objects))
 	}
+	// The operator makes that Service for a hero.
+	manifests = server(t, map[string]any{"hero": true, "serviceMonitor": map[string]any{"enabled": true}})
+	if got, want := names(manifests.Objects), []string{"Bellerophon home/store", "ServiceMonitor home/store"}; !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("objects %q, want %q", got, want)
+	}
 }
 
 func TestWrongValuesOfTheSoftwareAreRefusedByName(t *testing.T) {
@@ -102,7 +107,6 @@ func TestWrongValuesOfTheSoftwareAreRefusedByName(t *testing.T) {
 		"retention":                  {"storage": map[string]any{"retention": "Never"}},
 		"needs hero":                 {"storage": map[string]any{"retention": "BackupThenDelete"}, "backup": map[string]any{"volumeClaimName": "backups"}},
 		"and backup.volumeClaimName": {"storage": map[string]any{"retention": "BackupThenDelete"}, "hero": true},
-		"both true":                  {"hero": true, "serviceMonitor": map[string]any{"enabled": true}},
 	} {
 		if _, err := render.Server("store", "home", values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", values, err, want)
