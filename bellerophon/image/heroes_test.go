@@ -123,17 +123,19 @@ func TestAHeroOnARealNodeKeepsItsDataThroughADeadLeaderARolloutFewerMembersAndAR
 
 	// All volumes are lost, and a new hero begins with a backup.
 	h.apply(`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"backups"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"64Mi"}}}}`)
-	h.patch(`{"spec":{"backup":{"volumeClaimName":"backups"},"storage":{"retention":"Delete"}}}`)
+	h.patch(`{"spec":{"backup":{"volumeClaimName":"backups"},"storage":{"retention":"BackupThenDelete"}}}`)
 	h.until("the backups are set up", isRunning(1))
 	h.kubectl("create", "job", "now", "--from=cronjob/example-backup")
 	h.until("a backup is complete", func(hero *herov1.Bellerophon) bool { return hero.Status.LastBackup != nil })
-	h.kubectl("delete", "hero", "example")
+	h.put("shield", "bronze") // Only the last backup has it.
+	h.kubectl("delete", "hero", "example", "--timeout=2m")
 	h.kubectl("wait", "--for=delete", "pvc/data-example-0", "--timeout=60s")
 	h.name = "again"
 	h.apply(`{"apiVersion":"stable.bellerophon.io/v1","kind":"Bellerophon","metadata":{"name":"again"},"spec":{"restore":{"volumeClaimName":"backups","hero":"example"}}}`)
 	h.until("the backup is restored", func(hero *herov1.Bellerophon) bool { return isRunning(3)(hero) && hero.Status.Restored })
 	h.want("horse", "pegasus")
 	h.want("rider", "bellerophon")
+	h.want("shield", "bronze")
 
 	// Without a backup, the hero says what is wrong.
 	h.name = "broken"
