@@ -81,6 +81,17 @@ func newRealHero(t *testing.T, cluster *localcluster.Cluster) *realHero {
 	return h
 }
 
+// removeDefinition removes the kind when the test ends. The chart keeps it.
+func (h *realHero) removeDefinition(cluster *localcluster.Cluster) {
+	h.Helper()
+	h.Cleanup(func() {
+		command := exec.Command(cluster.Kubectl(), "--kubeconfig="+cluster.Kubeconfig(), "delete", "crd", "heroes."+herov1.GroupVersion.Group)
+		if said, err := command.CombinedOutput(); err != nil {
+			h.Errorf("%v: %s", err, said)
+		}
+	})
+}
+
 func TestAHeroOnARealNodeKeepsItsDataThroughADeadLeaderARolloutFewerMembersAndARestore(t *testing.T) {
 	cluster := clustertest.WithRealNode(t)
 	load(t, image.Operator, operator(t))
@@ -88,12 +99,7 @@ func TestAHeroOnARealNodeKeepsItsDataThroughADeadLeaderARolloutFewerMembersAndAR
 	h := newRealHero(t, cluster)
 	helm(t, cluster.Kubeconfig(), "install", "bellerophon", filepath.Join("..", "..", "charts", "bellerophon-operator"), "--namespace="+h.namespace,
 		"--set=image.pullPolicy=Never", "--set=webhooks.enabled=true", "--set=heroes.enabled=true", "--wait", "--timeout=2m")
-	t.Cleanup(func() { // The chart keeps it.
-		command := exec.Command(cluster.Kubectl(), "--kubeconfig="+cluster.Kubeconfig(), "delete", "crd", "heroes."+herov1.GroupVersion.Group)
-		if said, err := command.CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, said)
-		}
-	})
+	h.removeDefinition(cluster)
 
 	// The manifest is of the first version, so the operator's webhooks convert it.
 	h.apply(`{"apiVersion":"stable.bellerophon.io/v1alpha0","kind":"Bellerophon","metadata":{"name":"example"},"spec":{"winged_horse_name":"pegasus","replicas":3}}`)
