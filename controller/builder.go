@@ -37,6 +37,7 @@ type definition struct {
 	everyReplica bool
 	pausedBy     []string
 	unsharded    bool
+	release      func(keeps func(types.NamespacedName) bool)
 }
 
 // input is a kind whose changes make requests for the controller.

@@ -105,6 +105,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 			return nil, nil, errors.New("it has no For, so that its objects cannot be shared among replicas; give For or Unsharded")
 		}
 		made.shared = newShared(reconciled, inputs, watches)
+		made.shared.release = definition.release
 		reconciler = m.share.sharing(made, reconciler)
 	}
 	if made.early != nil {

@@ -18,6 +18,14 @@ import (
 // kinds are cached whole.
 func Unsharded() Option { return option(func(d *definition) { d.unsharded = true }) }
 
+// OnRelease calls a function when this replica has given objects up to other replicas: see Options.Shards. keeps
+// reports whether the replica keeps an object. What an operator holds for the others ends there, such as
+// connections. While the function runs, no reconcile of these objects does, and one call is made at a time. So
+// it should return soon. Without shards it is never called.
+func OnRelease(release func(keeps func(types.NamespacedName) bool)) Option {
+	return option(func(d *definition) { d.release = release })
+}
+
 // share is the part of the work that a replica has: see Options.Shards. It implements shards.Share.
 type share struct {
 	manager     *Manager
@@ -30,7 +38,7 @@ type share struct {
 	number  int64               // counts how often the share has grown; see streams.Selection
 	begun   bool                // there was a slot
 	owned   shards.Set
-	changed chan struct{} // closed when owned changes, or a controller is located
+	changed chan struct{} // closed when kept or owned changes, or a controller is located
 }
 
 // newShare creates the share of a manager.
@@ -61,6 +69,7 @@ func (s *share) Keep(slots shards.Set) {
 		}
 	}
 	s.kept = slots
+	s.notify()
 	s.mu.Unlock()
 	s.manager.cache.MarkActive()
 	s.reselect()
@@ -74,7 +83,7 @@ func (s *share) Own(slots shards.Set) {
 	s.notify()
 }
 
-// notify wakes the controllers. The caller holds the lock.
+// notify wakes what follows the share. The caller holds the lock.
 func (s *share) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -99,9 +108,11 @@ func (s *share) Keys() (keys int) {
 type shared struct {
 	reconciled *watched
 	rules      []shareRule
-	ctx        context.Context     // ends with the controller
-	located    bool                // whether the scope of the reconciled kind is known, or cannot be known now
-	ready      [shards.Slots]int64 // the number with which a slot came whose objects are read; 0 for none
+	ctx        context.Context                             // ends with the controller
+	located    bool                                        // whether the scope of the reconciled kind is known, or cannot be known now
+	ready      [shards.Slots]int64                         // the number with which a slot came whose objects are read; 0 for none
+	release    func(keeps func(types.NamespacedName) bool) // see OnRelease; may be nil
+	held       shards.Set                                  // the slots whose objects were not released
 }
 
 // shareRule says which objects of a kind belong to the share, for one controller.

@@ -9,6 +9,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // locateAgain is the time between requests for the scope of a kind that the server does not serve.
@@ -59,6 +60,7 @@ func (s *share) follow(group *lifecycle.Group, of *member) {
 		for {
 			fresh, since, changed := s.fresh(of)
 			s.letGo(ctx, of)
+			s.release(of)
 			if fresh == (shards.Set{}) {
 				select {
 				case <-changed:
@@ -89,6 +91,19 @@ func (s *share) letGo(ctx context.Context, of *member) {
 	}
 	if len(requests) > 0 {
 		s.manager.pipeline.Enqueue(ctx, requests...)
+	}
+}
+
+// release calls the function of OnRelease if slots are gone. A slot goes when the last reconcile in it has
+// ended. If it comes again, reconciles wait for take, which is called after this.
+func (s *share) release(of *member) {
+	s.mu.Lock()
+	kept := s.kept
+	s.mu.Unlock()
+	gone := of.shared.held.Without(kept)
+	of.shared.held = kept
+	if of.shared.release != nil && gone != (shards.Set{}) {
+		of.shared.release(func(object types.NamespacedName) bool { return kept.Has(s.slotOf(object)) })
 	}
 }
 

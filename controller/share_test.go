@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -152,6 +153,49 @@ func TestAnObjectThatFailsForGoodIsLetGoWithItsSlot(t *testing.T) {
 		configs, _ := first.held()
 		if pending := first.manager.Cache().Pending(cache.Converged); configs == 12 || len(pending) != configs {
 			t.Errorf("it holds %d config maps and waits for %v", configs, pending)
+		}
+	})
+}
+
+func TestWhatAReplicaGivesUpIsReleasedOnce(t *testing.T) {
+	inShareWorld(t, func(w *shareWorld) {
+		w.create(60)
+		w.takes = time.Second
+		var first *shareReplica
+		calls := 0
+		first = w.replica(nil, controller.OnRelease(func(keeps func(types.NamespacedName) bool) {
+			calls++
+			held := 0
+			for i := range 60 {
+				name := fmt.Sprintf("x%03d", i)
+				if keeps(types.NamespacedName{Namespace: "default", Name: name}) {
+					held++
+					continue
+				}
+				w.mu.Lock()
+				if w.inside[name] == first {
+					t.Errorf("%s is released while it is reconciled", name)
+				}
+				w.mu.Unlock()
+			}
+			if held == 0 || held == 60 {
+				t.Errorf("it keeps %d of 60 objects", held)
+			}
+		}))
+		w.wait(20 * time.Second)
+		if calls != 0 {
+			t.Errorf("alone, it has released objects %d times", calls)
+		}
+		second := w.replica(nil)
+		w.wait(20 * time.Second)
+		if calls == 0 || calls > shards.Slots {
+			t.Errorf("it has released objects %d times", calls)
+		}
+		calls = 0
+		second.group.Stop()
+		w.wait(20 * time.Second)
+		if configs, _ := first.held(); calls != 0 || configs != 60 {
+			t.Errorf("it has released objects %d times, and holds %d of 60", calls, configs)
 		}
 	})
 }

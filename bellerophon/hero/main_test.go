@@ -66,7 +66,7 @@ func runOperator(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := addTo(manager, owned.KindsOf(Fields()), func(ctx context.Context, pod *corev1.Pod) (net.Conn, error) {
+	if _, err := addTo(manager, owned.KindsOf(Fields()), func(ctx context.Context, pod *corev1.Pod) (net.Conn, error) {
 		return hosts(file).dial(ctx, string(pod.UID))
 	}); err != nil {
 		return err

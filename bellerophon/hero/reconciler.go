@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,24 +46,25 @@ type reconciler struct {
 // AddTo adds the operator to a manager. kinds must include the [Fields] of this package. Members are reached at the addresses
 // of their pods. The controller stands by while the kind is not served.
 func AddTo(manager *controller.Manager, kinds *owned.Kinds) error {
-	return addTo(manager, kinds, dialPod)
+	_, err := addTo(manager, kinds, dialPod)
+	return err
 }
 
-func addTo(manager *controller.Manager, kinds *owned.Kinds, dial dialer) error {
+func addTo(manager *controller.Manager, kinds *owned.Kinds, dial dialer) (*reconciler, error) {
 	r := &reconciler{client: manager.Client(), members: newMembers(dial), applied: newApplied(), claims: map[types.NamespacedName]*controller.Claim{}}
 	if err := manager.AddRunnable(controller.Runnable{Name: "members of heroes", Run: r.members.run}); err != nil {
-		return err
+		return nil, err
 	}
 	for _, read := range []streams.Object{&corev1.PersistentVolumeClaim{}, &corev1.Secret{}} {
 		if err := manager.Uses(read); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := manager.Registry().Register(heroMetrics{manager.Client()}); err != nil {
-		return fmt.Errorf("registering the metrics of heroes: %w", err)
+		return nil, fmt.Errorf("registering the metrics of heroes: %w", err)
 	}
 	typed := controller.TypedReconciler[*v1.Bellerophon]{Reconcile: r.reconcile, Gone: r.gone}
-	return manager.Add(Name, controller.Typed(r.client, typed),
+	return r, manager.Add(Name, controller.Typed(r.client, typed),
 		controller.For(&v1.Bellerophon{}, controller.Plural("heroes")),
 		controller.FinalizerIf(lastBackupFinalizer, needsLastBackup, r.finalize),
 		kinds.ConfigMaps(), kinds.Services(), kinds.StatefulSets(), kinds.WholePods(appName),
@@ -69,7 +72,7 @@ func addTo(manager *controller.Manager, kinds *owned.Kinds, dial dialer) error {
 		controller.Owns(&batchv1.CronJob{}, controller.LabelSelector(owned.Selector)),
 		controller.Owns(&batchv1.Job{}, controller.LabelSelector(owned.Selector)),
 		controller.From("statuses of members", streams.Create(r.members.changed.Drain)),
-		controller.IfServed(),
+		controller.IfServed(), controller.OnRelease(r.release),
 	)
 }
 
@@ -145,6 +148,24 @@ func (r *reconciler) claim(hero types.NamespacedName) (current bool, err error) 
 }
 
 func (r *reconciler) gone(_ context.Context, hero types.NamespacedName) (controller.Result, error) {
+	r.forget(hero)
+	return controller.Result{}, nil
+}
+
+// release forgets the heroes that another replica has now.
+func (r *reconciler) release(keeps func(types.NamespacedName) bool) {
+	r.mu.Lock()
+	known := slices.Collect(maps.Keys(r.claims))
+	r.mu.Unlock()
+	for _, hero := range known {
+		if !keeps(hero) {
+			r.forget(hero)
+		}
+	}
+}
+
+// forget ends what is held for a hero.
+func (r *reconciler) forget(hero types.NamespacedName) {
 	r.mu.Lock()
 	if claim := r.claims[hero]; claim != nil {
 		claim.Release()
@@ -153,5 +174,4 @@ func (r *reconciler) gone(_ context.Context, hero types.NamespacedName) (control
 	r.mu.Unlock()
 	r.members.gone(hero)
 	r.applied.gone(hero)
-	return controller.Result{}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/bellerophon/render"
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/prometheus/client_golang/prometheus"
@@ -132,30 +133,36 @@ func (w *world) startOperator() {
 	w.t.Helper()
 	config := rest.CopyConfig(w.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
+	_, w.registry, w.stop = w.operator(config, nil)
+}
+
+// operator starts an operator with a configuration. stop ends it.
+func (w *world) operator(config *rest.Config, share *shards.Options) (made *reconciler, registry *prometheus.Registry, stop func()) {
+	w.t.Helper()
 	var namespaces []string // All.
 	if w.namespace != "" {
 		namespaces = []string{w.namespace}
 	}
 	manager, err := controller.NewManager(config, schemeOfTests(), controller.Options{
-		DetectMutations: true, Namespaces: namespaces,
+		DetectMutations: true, Namespaces: namespaces, Shards: share,
 		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := addTo(manager, owned.KindsOf(Fields()), w.kubelet.dial); err != nil {
+	if made, err = addTo(manager, owned.KindsOf(Fields()), w.kubelet.dial); err != nil {
 		w.t.Fatal(err)
 	}
-	w.registry = manager.Registry()
 	group := lifecycle.New(context.Background())
 	group.Go("operator", manager.Run)
-	w.stop = sync.OnceFunc(func() {
+	stop = sync.OnceFunc(func() {
 		group.Stop()
 		if err := group.Wait(); err != nil {
 			w.t.Errorf("the operator failed: %v", err)
 		}
 	})
-	w.t.Cleanup(w.stop)
+	w.t.Cleanup(stop)
+	return made, manager.Registry(), stop
 }
 
 // eventually waits until a condition holds.
@@ -189,7 +196,12 @@ func (w *world) create(name string, spec map[string]any) {
 // change changes the hero, as kubectl patch does.
 func (w *world) change(patch string) {
 	w.t.Helper()
-	if _, err := w.heroes.Patch(w.ctx, heroName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	w.changeOf(heroName, patch)
+}
+
+func (w *world) changeOf(name, patch string) {
+	w.t.Helper()
+	if _, err := w.heroes.Patch(w.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -468,8 +468,8 @@ func TestHeroesAreInstalledOnlyOnRequest(t *testing.T) {
 			t.Error("the definition would be deleted with the release, and all heroes with it")
 		}
 	}
-	_, err := render.Operator("bellerophon", "home", map[string]any{"heroes": map[string]any{"enabled": true}, "shards": map[string]any{"enabled": true}, "leaderElection": map[string]any{"enabled": false}})
-	if err == nil || !strings.Contains(err.Error(), "replicas cannot share heroes yet") {
-		t.Errorf("with shards: %v", err)
+	shared := operator(t, map[string]any{"heroes": map[string]any{"enabled": true}, "shards": map[string]any{"enabled": true}, "leaderElection": map[string]any{"enabled": false}})
+	if got := container(t, shared); !strings.Contains(got, " --heroes") || !strings.Contains(got, " --shards=") {
+		t.Errorf("image and arguments %q, want --heroes and --shards", got)
 	}
 }
