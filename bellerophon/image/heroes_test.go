@@ -152,6 +152,14 @@ func TestAHeroOnARealNodeKeepsItsDataThroughADeadLeaderARolloutFewerMembersAndAR
 	})
 	h.kubectl("delete", "hero", "broken", "again")
 
+	// The chart of the software makes a hero, too.
+	h.name = "store"
+	helm(t, cluster.Kubeconfig(), "install", h.name, filepath.Join("..", "..", "charts", "bellerophon"), "--namespace="+h.namespace, "--set=hero=true", "--set=replicas=1")
+	h.until("the hero of the chart is ready", isRunning(1))
+	h.put("horse", "arion")
+	h.want("horse", "arion")
+	helm(t, cluster.Kubeconfig(), "uninstall", h.name, "--namespace="+h.namespace, "--wait", "--timeout=2m")
+
 	// The same image serves a BellerophonSimple.
 	converge(t, cluster.AdminConfig(), h.namespace, "simple")
 	uninstalled(t, cluster.Kubeconfig(), h.core, h.namespace)

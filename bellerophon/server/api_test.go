@@ -9,9 +9,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/store"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
 // single starts one member that forms a cluster alone.
@@ -241,6 +245,75 @@ func TestABackupRestoresAllKeysAndNothingElse(t *testing.T) {
 	w.ready(w.members...)
 	if keys, _ := w.pages(w.members[1], "", "1000"); len(keys) != 20 {
 		t.Errorf("after a restart there are %d keys", len(keys))
+	}
+}
+
+// TestABackupOfARunningClusterIsAConsistentCut writes a growing number to one key after another. By the largest number in
+// a backup, the numbers of all keys are known.
+func TestABackupOfARunningClusterIsAConsistentCut(t *testing.T) {
+	w := newWorld(t, 3, true)
+	leader := w.ready(w.members...)
+	for i := range 200 { // So that a backup takes longer than a write.
+		w.must(leader, "PUT", fmt.Sprint("/v1/keys/filler-", i), strings.Repeat("x", 50<<10), 200)
+	}
+	const keys = 20
+	key := func(number int) string { return fmt.Sprintf("counted-%02d", number%keys) }
+	written := 0
+	write := func() error {
+		got, err := w.call(leader, "PUT", "/v1/keys/"+key(written), fmt.Sprint(written))
+		if err == nil && got.code != http.StatusOK {
+			err = fmt.Errorf("write %d: %d %s", written, got.code, got.body)
+		}
+		written++
+		return err
+	}
+	for range keys {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	group := lifecycle.New(ctx)
+	group.Go("writer", func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	moments := map[int]bool{}
+	for i := range 15 {
+		backup := w.must(w.members[i%3], "GET", "/v1/snapshot", "", 200)
+		read, err := store.Read(strings.NewReader(backup.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored := store.New()
+		restored.Restore(read)
+		numbers, last := map[string]int{}, 0
+		for number := range keys {
+			entry, _, found := restored.Get(key(number))
+			value, err := strconv.Atoi(string(entry.Value))
+			if !found || err != nil {
+				t.Fatalf("%s is %q", key(number), entry.Value)
+			}
+			numbers[key(number)] = value
+			last = max(last, value)
+		}
+		moments[last] = true
+		for number := last; number > last-keys; number-- {
+			if numbers[key(number)] != number {
+				t.Fatalf("at the write %d, %s is %d, want %d", last, key(number), numbers[key(number)], number)
+			}
+		}
+	}
+	stop()
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	if len(moments) < 5 {
+		t.Errorf("the backups are of %d moments; nothing was written meanwhile", len(moments))
 	}
 }
 
