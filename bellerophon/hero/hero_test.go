@@ -295,6 +295,21 @@ func TestBadSpecsAreRefusedWithAWayOut(t *testing.T) {
 			t.Errorf("%v: %v, want %q", spec, err, want)
 		}
 	}
+	// The longest name with backups works, and a longer one is refused.
+	longest := strings.Repeat("x", 45)
+	spec := map[string]any{"replicas": int64(1), "backup": map[string]any{"volumeClaimName": "backups"}}
+	w.create(longest, spec)
+	w.eventually("it has a CronJob", func() error {
+		_, err := w.core.BatchV1().CronJobs(w.namespace).Get(w.ctx, longest+"-backup", metav1.GetOptions{})
+		return err
+	})
+	_, err := w.heroes.Create(w.ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1.GroupVersion.String(), "kind": "Bellerophon", "metadata": map[string]any{"name": longest + "x"}, "spec": spec,
+	}}, metav1.CreateOptions{})
+	if err == nil || !strings.Contains(err.Error(), "with spec.backup, metadata.name must have at most 45 characters") {
+		t.Errorf("a name of 46 characters with backups: %v", err)
+	}
+
 	w.stop() // The API server alone writes the status then.
 	w.create("new", map[string]any{})
 	hero := w.hero("new")

@@ -26,6 +26,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="metadata.name must have at most 52 characters, because the labels of the pods carry it together with a hash"
 //
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must consist of a-z, 0-9 and '-', start with a letter and end with a letter or digit, because the Services carry it"
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.backup) || size(self.metadata.name) <= 45",message="with spec.backup, metadata.name must have at most 45 characters, because the name of a CronJob carries it"
 type Bellerophon struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
