@@ -105,7 +105,7 @@ func TestAFirstStartThatFailsIsMendedByTheNextSpec(t *testing.T) {
 		}
 		return nil
 	})
-	w.change(`{"spec":{"image":"bellerophon-io/bellerophon-server:v1"}}`)
+	w.change(`{"spec":{"image":"bellerophon-io/bellerophon-server:v1","replicas":5}}`) // More members than have pods.
 	w.ready()
 }
 

@@ -81,6 +81,9 @@ func (r *reconciler) bootstrap(ctx context.Context, v *view) error {
 	default:
 		return problem{reason: "TwoClusters", message: fmt.Sprintf("the volumes of the members belong to %d clusters; delete the volumes of all but one", len(found))}
 	}
+	if v.replicas() < replicasOf(v.hero) { // The spec has changed since the first pods were made.
+		return r.resize(ctx, v, replicasOf(v.hero))
+	}
 	// A silent member could have an old volume.
 	for ordinal := range replicasOf(v.hero) {
 		if v.statuses[podName(v.hero, ordinal)] == nil {

@@ -212,6 +212,7 @@ type Storage struct {
 	// StorageClass of the volume. The default is the default class of the cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="storage.className must be the name of a StorageClass: a-z, 0-9, '-' and '.'"
 	ClassName *string `json:"className,omitempty"`
 
 	// What happens to the volumes when the hero is deleted: Retain, Delete, or BackupThenDelete. With BackupThenDelete, a
