@@ -35,9 +35,10 @@ func Finalizer[T streams.Object](name string, finalize func(ctx context.Context,
 	return FinalizerIf(name, func(T) bool { return true }, finalize)
 }
 
-// FinalizerIf adds a finalizer, as [Finalizer] does, to the objects for which needed returns true. An object that does not need the finalizer
-// can go while the controller is not there. needed must depend on the object alone. When its result becomes false, the
-// finalizer is removed, also from an object that is being deleted: finalize is not called then.
+// FinalizerIf adds a finalizer, as [Finalizer] does, to the objects for which needed returns true. An object that
+// does not need the finalizer can go while the controller is not there. needed must depend on the object alone.
+// When its result becomes false, the finalizer is removed, also from an object that is being deleted: finalize is
+// not called then.
 func FinalizerIf[T streams.Object](name string, needed func(object T) bool, finalize func(ctx context.Context, object T) (requeueAfter time.Duration, err error)) Option {
 	return option(func(d *definition) {
 		d.finalizers = append(d.finalizers, finalizer{

@@ -139,22 +139,19 @@ func (r *reconciler) restore(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
-	if completed, failed := endOf(job); !completed && failed == "" {
-		if err := r.needClaim(ctx, v, "spec.restore.volumeClaimName", v.hero.Spec.Restore.VolumeClaimName); err != nil {
-			return err
-		}
-	}
-	if job == nil {
-		if _, err := controller.Create(ctx, r.client, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating the Job %s: %w", wanted.Name, err)
-		}
-		return waiting("the backup is restored")
-	}
 	switch completed, failed := endOf(job); {
 	case completed:
 		return r.recordRestore(ctx, v)
 	case failed != "":
 		return problem{reason: "RestoreFailed", message: fmt.Sprintf("the Job %s failed: %s; see the log of its pods. Delete the Job to try again, or remove spec.restore to begin without the backup", job.Name, failed)}
+	}
+	if err := r.needClaim(ctx, v, "spec.restore.volumeClaimName", v.hero.Spec.Restore.VolumeClaimName); err != nil {
+		return err
+	}
+	if job == nil {
+		if _, err := controller.Create(ctx, r.client, wanted); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating the Job %s: %w", wanted.Name, err)
+		}
 	}
 	return waiting("the backup is restored")
 }

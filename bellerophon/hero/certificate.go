@@ -25,18 +25,23 @@ func (r *reconciler) certificateOf(ctx context.Context, hero *v1.Bellerophon) (*
 	name := types.NamespacedName{Namespace: hero.Namespace, Name: hero.Spec.TLS.SecretName}
 	secret, err := controller.GetLive[*corev1.Secret](ctx, r.client, name)
 	if apierrors.IsNotFound(err) {
-		return nil, "", problem{reason: "NoCertificate", message: fmt.Sprintf("there is no Secret %s, which spec.tls.secretName names; create it with %s, %s and %s", name.Name, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, authorityKey), recheck: recheckSoon}
+		return nil, "", noCertificate("there is no Secret %s, which spec.tls.secretName names; create it with %s, %s and %s", name.Name, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, authorityKey)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the Secret %s: %w", name.Name, err)
 	}
 	own, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return nil, "", problem{reason: "NoCertificate", message: fmt.Sprintf("the Secret %s has no valid certificate: %v", name.Name, err), recheck: recheckSoon}
+		return nil, "", noCertificate("the Secret %s has no valid certificate: %v", name.Name, err)
 	}
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM(secret.Data[authorityKey]) {
-		return nil, "", problem{reason: "NoCertificate", message: fmt.Sprintf("the Secret %s has no authority in %s", name.Name, authorityKey), recheck: recheckSoon}
+		return nil, "", noCertificate("the Secret %s has no authority in %s", name.Name, authorityKey)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: trusted}, secret.ResourceVersion, nil
+}
+
+// noCertificate returns a problem with a Secret, which the operator does not watch.
+func noCertificate(format string, details ...any) error {
+	return problem{reason: "NoCertificate", message: fmt.Sprintf(format, details...), recheck: recheckSoon}
 }

@@ -23,9 +23,11 @@ func (e *explorer) classify(ctx context.Context, rooms []*room, fields []*field)
 			all = append(all, change{f, v})
 		}
 	}
-	for path := range e.subject.Values {
-		if !slices.ContainsFunc(fields, func(f *field) bool { return f.String() == path }) {
-			return nil, invalid("Subject.Values: the kind has no field %s", path)
+	for option, paths := range map[string][]string{"Values": slices.Collect(maps.Keys(e.subject.Values)), "Opaque": e.subject.Opaque} {
+		for _, path := range paths {
+			if !slices.ContainsFunc(fields, func(f *field) bool { return f.String() == path }) {
+				return nil, invalid("Subject.%s: the kind has no field %s", option, path)
+			}
 		}
 	}
 	e.report.Fields = len(fields)

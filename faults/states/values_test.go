@@ -2,6 +2,7 @@ package states
 
 import (
 	"encoding/json"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -203,5 +204,18 @@ properties:
 	fields[0].fill([]any{map[string]any{"node": "x"}})
 	if values := fields[0].values; len(values) != 2 || !values[1].absent {
 		t.Errorf("the values are %v, want the given one and its absence", values)
+	}
+}
+
+func TestAnOptionThatNamesNoFieldIsRefused(t *testing.T) {
+	root := &props{Properties: map[string]props{"spec": *schemaOf(t, `{type: object, properties: {affinity: {type: object}}}`)}}
+	for want, subject := range map[string]Subject{
+		"Subject.Values: the kind has no field spec.afinity": {Values: map[string][]any{"spec.afinity": {1}}},
+		"Subject.Opaque: the kind has no field spec.afinity": {Opaque: []string{"spec.afinity"}},
+	} {
+		_, err := (&explorer{subject: subject}).classify(t.Context(), nil, fieldsOf(root, subject.Opaque...))
+		if !errors.Is(err, ErrConfiguration) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
