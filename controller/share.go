@@ -21,7 +21,7 @@ func Unsharded() Option { return option(func(d *definition) { d.unsharded = true
 // OnRelease calls a function when this replica has given objects up to other replicas: see Options.Shards. keeps
 // reports whether the replica keeps an object. What an operator holds for the others ends there, such as
 // connections. While the function runs, no reconcile of these objects does, and one call is made at a time. So
-// it should return soon. Without shards it is never called.
+// it should return soon. It is not called without shards, nor when the controller ends.
 func OnRelease(release func(keeps func(types.NamespacedName) bool)) Option {
 	return option(func(d *definition) { d.release = release })
 }

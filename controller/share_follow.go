@@ -56,11 +56,11 @@ func (s *share) follow(group *lifecycle.Group, of *member) {
 		return
 	}
 	ctx := of.shared.ctx
-	group.Go("share of "+of.name, func(context.Context) error {
+	group.Go("share of "+of.name, func(ending context.Context) error {
 		for {
 			fresh, since, changed := s.fresh(of)
 			s.letGo(ctx, of)
-			s.release(of)
+			s.release(ending, of)
 			if fresh == (shards.Set{}) {
 				select {
 				case <-changed:
@@ -95,11 +95,16 @@ func (s *share) letGo(ctx context.Context, of *member) {
 }
 
 // release calls the function of OnRelease if slots are gone. A slot goes when the last reconcile in it has
-// ended. If it comes again, reconciles wait for take, which is called after this.
-func (s *share) release(of *member) {
+// ended. If it comes again, reconciles wait for take, which is called after this. A replica that ends gives all
+// slots up once the context of the group has ended. That is no news for the operator, so this context is asked
+// after the slots. The controller's own context ends later than it.
+func (s *share) release(ending context.Context, of *member) {
 	s.mu.Lock()
 	kept := s.kept
 	s.mu.Unlock()
+	if ending.Err() != nil {
+		return
+	}
 	gone := of.shared.held.Without(kept)
 	of.shared.held = kept
 	if of.shared.release != nil && gone != (shards.Set{}) {
