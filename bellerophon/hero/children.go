@@ -11,8 +11,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/streams"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,14 +117,10 @@ func (r *reconciler) keepChildren(ctx context.Context, v *view) error {
 	if err := r.keepBackups(ctx, v); err != nil {
 		return err
 	}
-	replicas := v.replicas()
-	if replicas == 0 {
-		replicas = replicasOf(v.hero)
-	}
 	if err := r.growVolumes(ctx, v); err != nil {
 		return err
 	}
-	if err := r.keepSet(ctx, v, replicas); err != nil {
+	if err := r.keepSet(ctx, v, v.kept()); err != nil {
 		return err
 	}
 	// The view is of the time before that write.
@@ -139,40 +133,4 @@ func (r *reconciler) keepChildren(ctx context.Context, v *view) error {
 
 func (r *reconciler) keepSet(ctx context.Context, v *view, replicas int32) error {
 	return keep[*owned.StatefulSet](ctx, r, v.hero, "StatefulSet", setOf(v.hero, replicas))
-}
-
-// growVolumes makes the volumes as large as the hero asks for. A StatefulSet cannot change its claims, so it is
-// replaced; its pods stay and belong to the next one.
-func (r *reconciler) growVolumes(ctx context.Context, v *view) error {
-	if v.set == nil || len(v.set.Spec.VolumeClaimTemplates) == 0 {
-		return nil
-	}
-	want := v.hero.Spec.Storage.Size
-	has := v.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage]
-	if has.Cmp(want) >= 0 {
-		return nil
-	}
-	for ordinal := range v.replicas() {
-		name := types.NamespacedName{Namespace: v.hero.Namespace, Name: volumeData + "-" + podName(v.hero, ordinal)}
-		claim, err := controller.GetLive[*corev1.PersistentVolumeClaim](ctx, r.client, name)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("reading the volume claim %s: %w", name.Name, err)
-		}
-		if size := claim.Spec.Resources.Requests[corev1.ResourceStorage]; size.Cmp(want) >= 0 {
-			continue
-		}
-		larger := claim.DeepCopy()
-		larger.Spec.Resources.Requests[corev1.ResourceStorage] = want
-		if _, err := controller.Patch(ctx, r.client, larger, controller.MergeFrom(claim)); err != nil {
-			return problem{reason: "VolumeNotGrown", message: fmt.Sprintf("the volume claim %s cannot grow to the %s of spec.storage.size: %v", name.Name, want.String(), err), recheck: lookAgain}
-		}
-	}
-	old := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: v.set.Namespace, Name: v.set.Name, UID: v.set.UID, ResourceVersion: v.set.ResourceVersion}}
-	if err := controller.Delete(ctx, r.client, old, controller.IfUnchanged(), controller.Propagation(metav1.DeletePropagationOrphan)); controller.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("replacing the StatefulSet for larger volumes: %w", err)
-	}
-	return waiting("the StatefulSet is replaced, because its volumes grow")
 }

@@ -49,6 +49,9 @@ func metaOf(hero *v1.Bellerophon, name string) metav1.ObjectMeta {
 	}
 }
 
+// maxReplicas is the largest number of members: the definition of the kind refuses more.
+const maxReplicas = 7
+
 // replicasOf returns the desired number of members. The API server sets the default.
 func replicasOf(hero *v1.Bellerophon) int32 {
 	if hero.Spec.Replicas == nil {

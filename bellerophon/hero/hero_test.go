@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 func votes(hero *v1.Bellerophon) (voters int) {
@@ -236,43 +235,6 @@ func TestAMemberThatLeavesTakesItsVolumeAlong(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func TestVolumesGrowWithoutARestart(t *testing.T) {
-	w := newWorld(t)
-	// The simulated node binds claims of this class only.
-	if _, err := w.core.StorageV1().StorageClasses().Patch(w.ctx, "kwok-volume", types.MergePatchType, []byte(`{"allowVolumeExpansion":true}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.create("bellerophon", map[string]any{"replicas": int64(3), "storage": map[string]any{"size": "1Gi"}})
-	before := w.ready()
-	w.kubelet.mark()
-	w.change(`{"spec":{"storage":{"size":"2Gi"}}}`)
-	w.ready()
-	list, err := w.core.CoreV1().PersistentVolumeClaims(w.namespace).List(w.ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, one := range list.Items {
-		if size := one.Spec.Resources.Requests.Storage().String(); size != "2Gi" {
-			t.Errorf("%s has %s", one.Name, size)
-		}
-	}
-	set, err := w.core.AppsV1().StatefulSets(w.namespace).Get(w.ctx, "bellerophon", metav1.GetOptions{})
-	if err != nil || set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String() != "2Gi" {
-		t.Errorf("the StatefulSet is %+v, %v", set, err)
-	}
-	if fewest := w.kubelet.fewest(); fewest < 3 {
-		t.Errorf("only %d members ran at a time", fewest)
-	}
-	if after := w.hero("bellerophon"); after.Status.Members[0].ID != before.Status.Members[0].ID {
-		t.Error("a member has another volume")
-	}
-	// The API server refuses to shrink it, and says what to do.
-	_, err = w.heroes.Patch(w.ctx, "bellerophon", types.MergePatchType, []byte(`{"spec":{"storage":{"size":"1Gi"}}}`), metav1.PatchOptions{})
-	if err == nil || !strings.Contains(err.Error(), "storage.size cannot shrink") {
-		t.Errorf("a smaller volume: %v", err)
-	}
 }
 
 func TestBadSpecsAreRefusedWithAWayOut(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,12 +54,25 @@ func finished(members int32, holds func(*v1.Bellerophon) bool) func(faults.State
 
 func always(*v1.Bellerophon) bool { return true }
 
-// daysOfAHero is the work of the kills: first start, more members, a rollout, fewer members. At the end there is one
+// daysOfAHero is the work of the kills: first start, more members, larger volumes, a rollout, fewer members. At the end there is one
 // member, so that every run ends with the same leader.
 func daysOfAHero(hosts string) faults.Subject {
 	return heroSubject("heroes", hosts,
 		create(map[string]any{"replicas": int64(1)}, 1, always),
 		faults.Step{Name: "go to three members", Do: patch(`{"spec":{"replicas":3}}`), Done: finished(3, always)},
+		faults.Step{Name: "let volumes grow", Do: patch(`{"spec":{"storage":{"size":"2Gi"}}}`), Done: func(seen faults.State) error {
+			if object := seen.Get(heroes, "bellerophon"); object != nil && slices.Contains(object.GetFinalizers(), growthFinalizer) {
+				return errors.New("the StatefulSet is replaced")
+			}
+			set := seen.Get(sets, "bellerophon")
+			if set == nil {
+				return errors.New("there is no StatefulSet")
+			}
+			if claims, _, _ := unstructured.NestedSlice(set.Object, "spec", "volumeClaimTemplates"); !strings.Contains(fmt.Sprint(claims), "storage:2Gi") {
+				return fmt.Errorf("its claims are %v", claims)
+			}
+			return finished(3, always)(seen)
+		}},
 		faults.Step{Name: "change a setting", Do: patch(`{"spec":{"config":{"log-level":"debug"}}}`), Done: finished(3, func(hero *v1.Bellerophon) bool {
 			return hero.Status.CurrentRevision == hero.Status.TargetRevision && len(hero.Status.Members) == 3
 		})},
@@ -161,6 +176,7 @@ func killAtWritesOf(t *testing.T, work func(hosts string) faults.Subject) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	letVolumesGrow(t, core)
 	node := newKubelet(t, core, "")
 	report, err := faults.Kills(t.Context(), config, work(node.hosts()), faults.Options{
 		Sample: *killSample, Only: chosen, Folder: *killFolder, Limit: *killLimit, Quiet: 3 * time.Second, Patience: 90 * time.Second,

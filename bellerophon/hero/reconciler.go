@@ -66,6 +66,7 @@ func addTo(manager *controller.Manager, kinds *owned.Kinds, dial dialer) (*recon
 	typed := controller.TypedReconciler[*v1.Bellerophon]{Reconcile: r.reconcile, Gone: r.gone}
 	return r, manager.Add(Name, controller.Typed(r.client, typed),
 		controller.For(&v1.Bellerophon{}, controller.Plural("heroes")),
+		controller.FinalizerIf(growthFinalizer, isGrowing, r.endGrowth),
 		controller.FinalizerIf(lastBackupFinalizer, needsLastBackup, r.finalize),
 		kinds.ConfigMaps(), kinds.Services(), kinds.StatefulSets(), kinds.WholePods(appName),
 		controller.Owns(&policyv1.PodDisruptionBudget{}, controller.LabelSelector(owned.Selector)),

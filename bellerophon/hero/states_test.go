@@ -10,9 +10,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/faults/states"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 var (
@@ -30,10 +28,7 @@ func TestTheStateSpaceOfTheSpecHoldsNoSurprise(t *testing.T) {
 		t.Fatalf("-state-only: %v", err)
 	}
 	w := newWorldIn(t, "")
-	// Volumes of this class can grow. It is the only one whose claims the simulated node binds.
-	if _, err := w.core.StorageV1().StorageClasses().Patch(t.Context(), "kwok-volume", types.MergePatchType, []byte(`{"allowVolumeExpansion":true}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	letVolumesGrow(t, w.core)
 	definition, err := states.Definition(t.Context(), w.config, heroes.GroupResource().String())
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 type view struct {
 	hero     *v1.Bellerophon
 	set      *appsv1.StatefulSet // nil if there is none
-	pods     []*owned.Pod        // of the StatefulSet, ordered by ordinal
+	pods     []*owned.Pod        // of the StatefulSet, and pods that an earlier one left, ordered by ordinal
 	statuses map[string]*memberReport
 	unasked  time.Duration // how long members may take that have neither answered nor failed yet; 0 if there are none
 	leader   *memberReport // of the member that leads and is ready; nil if there is none
@@ -56,6 +56,11 @@ func (r *reconciler) look(ctx context.Context, hero *v1.Bellerophon) (*view, err
 			return nil, err
 		}
 	}
+	if v.set == nil || v.set.DeletionTimestamp != nil || isGrowing(hero) {
+		if err := r.lookForOrphans(ctx, v); err != nil {
+			return nil, err
+		}
+	}
 	slices.SortFunc(v.pods, func(a, b *owned.Pod) int { return ordinalOf(a.Name) - ordinalOf(b.Name) })
 	var whole []*corev1.Pod
 	for _, pod := range v.pods {
@@ -68,6 +73,28 @@ func (r *reconciler) look(ctx context.Context, hero *v1.Bellerophon) (*view, err
 		}
 	}
 	return v, nil
+}
+
+// lookForOrphans adds the pods of the hero that no StatefulSet owns.
+func (r *reconciler) lookForOrphans(ctx context.Context, v *view) error {
+	for ordinal := range int32(maxReplicas) {
+		pod, err := controller.Get[*owned.Pod](ctx, r.client, types.NamespacedName{Namespace: v.hero.Namespace, Name: podName(v.hero, ordinal)})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case v.isOrphan(pod) && pod.Whole.Labels[owned.LabelInstance] == v.hero.Name:
+			v.pods = append(v.pods, pod)
+		}
+	}
+	return nil
+}
+
+// isOrphan reports whether the StatefulSet that owned a pod is gone, or goes. The next one of the hero adopts the pod.
+// The cache may have the pod from a time when it still had its owner.
+func (v *view) isOrphan(pod *owned.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner == nil || owner.Kind == "StatefulSet" && owner.Name == v.hero.Name && (v.set == nil || owner.UID != v.set.UID)
 }
 
 // ordinalOf returns the number at the end of a pod's name.
@@ -85,6 +112,24 @@ func (v *view) replicas() int32 {
 		return 0
 	}
 	return *v.set.Spec.Replicas
+}
+
+// kept returns with how many pods the StatefulSet is made, or made again. Members leave the cluster before their pods go,
+// so it has the pods that the one before it had.
+func (v *view) kept() int32 {
+	kept := v.replicas()
+	if v.set == nil && v.hero.Status.Bootstrapped {
+		for _, pod := range v.pods {
+			kept = max(kept, int32(ordinalOf(pod.Name))+1)
+		}
+		for _, member := range v.hero.Status.Members {
+			kept = max(kept, int32(ordinalOf(member.Name))+1)
+		}
+	}
+	if kept == 0 {
+		return replicasOf(v.hero)
+	}
+	return kept
 }
 
 // pod returns a pod, or nil.
