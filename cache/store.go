@@ -185,6 +185,9 @@ func (s *Store) Len() int { return s.published.Load().objects.Len() }
 // Bytes estimates the memory that the objects take, with their places in the store.
 func (s *Store) Bytes() int64 { return s.sizes.bytes(s.Len(), len(s.published.Load().indexers)) }
 
+// AverageBytes estimates the memory of one object, without its place in the store. It costs one atomic load.
+func (s *Store) AverageBytes() int { return int(s.sizes.average.Load()) }
+
 // Version returns the resource version up to which the store has seen everything. It is the oldest
 // version of its sources.
 func (s *Store) Version() string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/operators"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // attempts tracks the attempts of one controller that are running, or whose results are pending.
@@ -117,6 +118,18 @@ func (a *attempts) list() (running []introspectedAttempt) {
 		return cmp.Or(one.Since.Compare(other.Since), strings.Compare(one.Key, other.Key))
 	})
 	return running
+}
+
+// since returns when the attempt for an object began that is running, or nil.
+func (a *attempts) since(object types.NamespacedName) *time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for request, started := range a.started {
+		if request.NamespacedName == object {
+			return new(started.UTC())
+		}
+	}
+	return nil
 }
 
 // now returns the number of running attempts, the sum of their durations so far, and the longest one.

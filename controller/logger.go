@@ -2,15 +2,10 @@ package controller
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
-	"hash/fnv"
 	"log/slog"
-	"time"
 
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 type managerKey struct{}
@@ -29,18 +24,7 @@ func Logger(ctx context.Context) *slog.Logger {
 		return log
 	}
 	return log.With("controller", request.Controller, "namespace", request.Namespace, "name", request.Name,
-		"reconcileID", reconcileID(request.Controller, request.NamespacedName, started), "causes", causes(request.Causes))
-}
-
-// reconcileID returns an identifier of an attempt. No two attempts for one object start at the same time.
-func reconcileID(controller string, object types.NamespacedName, started time.Time) string {
-	hash := fnv.New64a()
-	for _, part := range []string{controller, object.Namespace, object.Name} {
-		_, _ = hash.Write([]byte(part)) // A hash never fails.
-		_, _ = hash.Write([]byte{0})
-	}
-	_, _ = hash.Write(binary.BigEndian.AppendUint64(nil, uint64(started.UnixNano())))
-	return hex.EncodeToString(hash.Sum(nil))
+		"reconcileID", operators.AttemptID(request.Controller, request.NamespacedName, started), "causes", causes(request.Causes))
 }
 
 // loggedCauses bounds the causes in a record.

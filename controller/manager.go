@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/history"
 	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -26,7 +27,8 @@ type Manager struct {
 	options Options
 	log     *slog.Logger
 	metrics *metrics
-	guard   *guard // nil if the HTTP servers are open
+	history *history.History // nil without one
+	guard   *guard           // nil if the HTTP servers are open
 
 	access
 	stages
@@ -108,6 +110,9 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	m.demanded, m.beforeSync = make(chan struct{}, 1), newBeforeSync()
 	m.over, m.finish = context.WithCancel(context.Background())
 	m.present.Store(&present{members: map[string]*member{}})
+	if m.history, err = newHistory(m); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
 	if m.pipeline, err = m.assemble(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
@@ -140,6 +145,10 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 
 // assemble creates the pipeline from the manager's inputs to results.
 func (m *Manager) assemble() (*pipeline.Pipeline, error) {
+	var changed func([]streams.Change)
+	if m.history != nil {
+		changed = m.history.OnChanges
+	}
 	return pipeline.New(m.inputs.Stream(), pipeline.Options{
 		Cache:       m.cache,
 		Rules:       m.rules,
@@ -147,6 +156,7 @@ func (m *Manager) assemble() (*pipeline.Pipeline, error) {
 		Window:      m.options.Window,
 		Burst:       operators.DefaultBurst,
 		Stages:      m.options.Stages,
+		Changed:     changed,
 		Reconcile: operators.ReconcileOptions{
 			Workers: m.options.Workers,
 			Backoff: m.options.Backoff,
@@ -296,6 +306,9 @@ func (m *Manager) end() {
 // onResults adds results to metrics and logs.
 func (m *Manager) onResults(results []operators.Result) {
 	members := m.present.Load().members
+	if m.history != nil {
+		m.history.OnResults(results)
+	}
 	for _, result := range results {
 		m.metrics.result(result)
 		m.logResult(result)
@@ -314,7 +327,7 @@ func (m *Manager) logResult(result operators.Result) {
 		return
 	}
 	log := m.log.With("controller", result.Controller, "object", result.NamespacedName.String(),
-		"reconcileID", reconcileID(result.Controller, result.NamespacedName, result.Started), "attempt", result.Attempt)
+		"reconcileID", operators.AttemptID(result.Controller, result.NamespacedName, result.Started), "attempt", result.Attempt)
 	var panicked *lifecycle.PanicError
 	switch {
 	case errors.As(result.Err, &panicked):

@@ -59,9 +59,14 @@ type Options struct {
 
 	// The addresses of the HTTP servers, as "host:port"; port 0 stands for a free port. An empty
 	// address starts no server. Clients of the profile server can read memory of the process.
-	MetricsAddress string // serves /metrics
+	MetricsAddress string // serves /metrics and, unless History is negative, /debug/why
 	HealthAddress  string // serves /healthz, which fails if requests are due and nothing moves, and /readyz
 	ProfileAddress string // serves /debug/pprof/, and /debug/manager: the state of controllers, queues and caches as JSON
+
+	// History bounds the memory, in bytes, of what the manager remembers to answer why an object was
+	// reconciled: 64 KiB to 1 GiB; default 4 MiB; negative for no history. There is none without a
+	// MetricsAddress either. See package history.
+	History int
 
 	// Protection and Certificate are for the metrics server and the profile server. By default, clients
 	// need TLS and a token in a cluster, and the addresses must be loopback addresses elsewhere. The

@@ -38,6 +38,9 @@ type server struct {
 func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{Registry: m.options.Registry}))
+	if m.history != nil {
+		metrics.HandleFunc("GET /debug/why", m.why)
+	}
 	health := http.NewServeMux()
 	health.HandleFunc("GET /healthz", m.alive)
 	health.HandleFunc("GET /readyz", m.ready)

@@ -28,6 +28,9 @@ func (p *Pipeline) applyToCache(events streams.Stream[streams.Event]) streams.St
 		}
 		changes := p.options.Cache.Apply(batch) // It marks the cache active before readers see the changes.
 		out.Add(int64(len(changes)))
+		if p.options.Changed != nil {
+			p.options.Changed(changes)
+		}
 		if p.changes.Observed() {
 			p.changes.Send(changes)
 		}

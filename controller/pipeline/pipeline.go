@@ -22,6 +22,10 @@ type Options struct {
 	Burst  int           // see operators.DebounceOptions
 	Stages []Stage       // between the debounce and the cache, in this order
 
+	// Changed, if set, is called with the changes of the cache, before they make requests. It must be fast, and must
+	// not keep the slice.
+	Changed func(changes []streams.Change)
+
 	// Reconcile configures the last stage. The pipeline sets its Stats, Received and Unfinished.
 	Reconcile operators.ReconcileOptions
 

@@ -156,8 +156,17 @@ func (w *vault) awaitFailures() {
 // shown returns all that the manager shows, by where. It stops the manager.
 func (w *vault) shown() map[string]string {
 	w.t.Helper()
-	shown, err := canary.Pages(w.ctx, w.addresses)
+	var why []string
+	for _, name := range []string{copied, mutated, panics} {
+		why = append(why, "/debug/why?object=secrets/"+name+"&namespace="+w.namespace)
+	}
+	shown, err := canary.Pages(w.ctx, w.addresses, why...)
 	w.must(err)
+	for _, path := range why {
+		if !strings.Contains(shown[path], `"error":`) {
+			w.t.Errorf("%s names no failure:\n%s", path, shown[path])
+		}
+	}
 	if !strings.Contains(shown["/debug/manager"], copied) {
 		w.t.Errorf("the introspection does not name %s:\n%s", copied, shown["/debug/manager"])
 	}

@@ -1,0 +1,85 @@
+package history
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bellerophon-io/bellerophon/streams"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+)
+
+// describe returns the word for a change in an answer.
+func describe(of streams.ChangeType) string { return strings.ToLower(of.String()) }
+
+// fieldsOf returns the paths that an update changed. A resource version changes with each update, so it is left
+// out.
+func fieldsOf(of *streams.Change) []string {
+	if of.Old == nil || of.New == nil {
+		return nil
+	}
+	paths, err := Fields(of.Old, of.New)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(paths, func(path string) bool {
+		return path == "resourceVersion" || strings.HasSuffix(path, ".resourceVersion") && strings.Count(path, ".") == 1
+	})
+}
+
+// Fields returns the paths in which the JSON of two objects differs, in order, such as spec.replicas or
+// metadata.labels[app.kubernetes.io/name]. A list is one path: its items have none. It returns no values, and an
+// error has none either.
+func Fields(before, after any) ([]string, error) {
+	patch, err := patchOf(before, after)
+	if err != nil {
+		return nil, errNotCompared
+	}
+	var changed any
+	if err := json.Unmarshal(patch, &changed); err != nil {
+		return nil, errNotCompared
+	}
+	return appendPaths(nil, "", changed), nil
+}
+
+// notCompared is the error of objects that have no JSON. The error of the encoder could quote a value.
+type notCompared struct{}
+
+func (notCompared) Error() string { return "the objects cannot be compared" }
+
+var errNotCompared notCompared
+
+func patchOf(before, after any) ([]byte, error) {
+	old, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	now, err := json.Marshal(after)
+	if err != nil {
+		return nil, err
+	}
+	return jsonpatch.CreateMergePatch(old, now)
+}
+
+// appendPaths appends the paths that a merge patch sets or deletes, in order.
+func appendPaths(paths []string, path string, patch any) []string {
+	fields, isObject := patch.(map[string]any)
+	if !isObject || len(fields) == 0 {
+		if path == "" { // Nothing differs.
+			return paths
+		}
+		return append(paths, path) // An empty object stands for one that is set to {}.
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		within := path + "." + name
+		switch {
+		case path == "":
+			within = name
+		case strings.Contains(name, "."):
+			within = path + "[" + name + "]"
+		}
+		paths = appendPaths(paths, within, fields[name])
+	}
+	return paths
+}

@@ -1,0 +1,234 @@
+package history
+
+import (
+	"container/list"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Bounds of Options.
+const (
+	DefaultBytes = 4 << 20
+	minBytes     = 64 << 10
+	maxBytes     = 1 << 30
+)
+
+// maxAttempts is how many attempts of an object are remembered, and maxVersions how many of its changes.
+const (
+	maxAttempts = 16
+	maxVersions = 16
+)
+
+// The bytes that an entry takes in addition to what it points to. They are estimates.
+const (
+	attemptBytes = 640
+	causeBytes   = 144
+	writeBytes   = 176
+	changeBytes  = 320
+)
+
+// Options configures a [History]. The zero value has the defaults.
+type Options struct {
+	// Bytes bounds the memory: 64 KiB to 1 GiB; default 4 MiB. Half of it is for attempts, and half for the
+	// states of objects before and after a change. It is an estimate.
+	Bytes int
+
+	// SizeOf estimates the bytes of an object of a kind. It must be fast. The default is 2 KiB for each kind.
+	SizeOf func(kind schema.GroupKind) int
+
+	// IsPartial reports whether the cache keeps a part of the objects of a kind alone. By default it keeps all.
+	IsPartial func(kind schema.GroupKind) bool
+}
+
+// History remembers attempts. Create it with [New]. Its methods may be called from any goroutine.
+type History struct {
+	options Options
+
+	mu       sync.Mutex
+	attempts map[target]*list.List      // of *attempt, oldest first
+	changes  map[streams.Key]*list.List // of *change, oldest first
+	attempt  ring
+	change   ring
+	writers  map[version]*attempt // of remembered attempts, by their writes
+	updated  chan struct{}        // closed with the next attempt or echo; nil without a reader
+}
+
+// target is an object of a controller.
+type target struct {
+	controller string
+	types.NamespacedName
+}
+
+// version is a version of an object.
+type version struct {
+	key     streams.Key
+	version string
+}
+
+// ring holds the entries of all objects by their age, and their bytes.
+type ring struct {
+	order list.List
+	bytes int
+}
+
+// attempt is a remembered result.
+type attempt struct {
+	result operators.Result
+	reason string // the error, or ""
+	bytes  int
+	place  *list.Element // in the ring
+}
+
+// change is a remembered change of the cache.
+type change struct {
+	of    streams.Change
+	at    time.Time // when the cache had it
+	bytes int
+	place *list.Element // in the ring
+}
+
+// New creates a history. It returns an error for an option that is out of its range.
+func New(options Options) (*History, error) {
+	if options.Bytes == 0 {
+		options.Bytes = DefaultBytes
+	}
+	if options.Bytes < minBytes || options.Bytes > maxBytes {
+		return nil, fmt.Errorf("history: Bytes is %d; allowed is %d to %d", options.Bytes, minBytes, maxBytes)
+	}
+	if options.SizeOf == nil {
+		options.SizeOf = func(schema.GroupKind) int { return 2 << 10 }
+	}
+	if options.IsPartial == nil {
+		options.IsPartial = func(schema.GroupKind) bool { return false }
+	}
+	return &History{
+		options:  options,
+		attempts: map[target]*list.List{}, changes: map[streams.Key]*list.List{}, writers: map[version]*attempt{},
+	}, nil
+}
+
+// OnChanges remembers changes of the cache. An attempt that they lead to comes later.
+func (h *History) OnChanges(changes []streams.Change) {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range changes {
+		made := &change{of: changes[i], at: now, bytes: changeBytes + causeBytes*len(changes[i].Causes)}
+		if made.of.Old != nil { // The new state is in the cache anyway.
+			made.bytes += h.options.SizeOf(made.of.Key.GroupKind)
+		}
+		of := h.changes[made.of.Key]
+		if of == nil {
+			of = list.New()
+			h.changes[made.of.Key] = of
+		}
+		of.PushBack(made)
+		made.place = h.change.add(made, made.bytes)
+		for _, cause := range made.of.Causes {
+			if h.writers[version{cause.Key, cause.ResourceVersion}] != nil {
+				h.notify()
+			}
+		}
+		if of.Len() > maxVersions {
+			h.forgetChange(of.Front().Value.(*change))
+		}
+		for h.change.bytes > h.options.Bytes/2 {
+			h.forgetChange(h.change.order.Front().Value.(*change))
+		}
+	}
+}
+
+// OnResults remembers the results of attempts.
+func (h *History) OnResults(results []operators.Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range results {
+		made := &attempt{result: results[i], bytes: attemptBytes + causeBytes*len(results[i].Causes) + writeBytes*len(results[i].Writes)}
+		if made.result.Err != nil { // An error may point to much.
+			made.reason = made.result.Err.Error()
+			made.result.Err = nil
+			made.bytes += len(made.reason)
+		}
+		name := targetOf(&made.result)
+		of := h.attempts[name]
+		if of == nil {
+			of = list.New()
+			h.attempts[name] = of
+		}
+		of.PushBack(made)
+		made.place = h.attempt.add(made, made.bytes)
+		for _, write := range made.result.Writes {
+			if write.ResourceVersion != "" {
+				h.writers[version{write.Key, write.ResourceVersion}] = made
+			}
+		}
+		if of.Len() > maxAttempts {
+			h.forgetAttempt(of.Front().Value.(*attempt))
+		}
+		for h.attempt.bytes > h.options.Bytes/2 {
+			h.forgetAttempt(h.attempt.order.Front().Value.(*attempt))
+		}
+	}
+	h.notify()
+}
+
+// notify tells the readers that there is more. The caller holds the lock.
+func (h *History) notify() {
+	if h.updated != nil {
+		close(h.updated)
+		h.updated = nil
+	}
+}
+
+// Bytes returns the estimated memory of the history.
+func (h *History) Bytes() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.attempt.bytes + h.change.bytes
+}
+
+func targetOf(result *operators.Result) target {
+	return target{result.Controller, result.NamespacedName}
+}
+
+// add adds the youngest entry.
+func (r *ring) add(entry any, bytes int) *list.Element {
+	r.bytes += bytes
+	return r.order.PushBack(entry)
+}
+
+// remove removes an entry.
+func (r *ring) remove(place *list.Element, bytes int) {
+	r.order.Remove(place)
+	r.bytes -= bytes
+}
+
+// forgetChange forgets a change. It is the oldest one of its object.
+func (h *History) forgetChange(gone *change) {
+	h.change.remove(gone.place, gone.bytes)
+	of := h.changes[gone.of.Key]
+	if of.Remove(of.Front()); of.Len() == 0 {
+		delete(h.changes, gone.of.Key)
+	}
+}
+
+// forgetAttempt forgets an attempt. It is the oldest one of its object.
+func (h *History) forgetAttempt(gone *attempt) {
+	h.attempt.remove(gone.place, gone.bytes)
+	for _, write := range gone.result.Writes {
+		if wrote := (version{write.Key, write.ResourceVersion}); h.writers[wrote] == gone {
+			delete(h.writers, wrote)
+		}
+	}
+	name := targetOf(&gone.result)
+	of := h.attempts[name]
+	if of.Remove(of.Front()); of.Len() == 0 {
+		delete(h.attempts, name)
+	}
+}

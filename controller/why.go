@@ -1,0 +1,160 @@
+package controller
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/history"
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// newHistory creates the history of a manager, or nil if no server would show it.
+func newHistory(m *Manager) (*history.History, error) {
+	if m.options.MetricsAddress == "" || m.options.History < 0 {
+		return nil, nil
+	}
+	made, err := history.New(history.Options{Bytes: m.options.History, SizeOf: m.sizeOf, IsPartial: m.isPartial})
+	if err != nil {
+		return nil, err
+	}
+	return made, m.options.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bellerophon_history_bytes", Help: "Memory of the history of attempts, estimated.",
+	}, func() float64 { return float64(made.Bytes()) }))
+}
+
+// sizeOf estimates the bytes of an object of a kind in the cache.
+func (m *Manager) sizeOf(kind schema.GroupKind) int {
+	if store := m.cache.Store(kind); store != nil {
+		return store.AverageBytes()
+	}
+	return 0
+}
+
+// isPartial reports whether the cache keeps less than whole objects of a kind.
+func (m *Manager) isPartial(kind schema.GroupKind) bool {
+	return slices.ContainsFunc(m.present.Load().watches, func(watched *watched) bool {
+		return watched.kind.GroupKind() == kind && watched.kind.Form() != sources.Whole
+	})
+}
+
+// explanation is the answer of /debug/why.
+type explanation struct {
+	Time        time.Time             `json:"time"`
+	Controllers []explainedController `json:"controllers"` // that reconcile the object
+}
+
+type explainedController struct {
+	Name     string            `json:"name"`
+	Kind     string            `json:"kind"`
+	Cached   bool              `json:"cached"` // whether the cache has the object
+	Level    cache.Level       `json:"level"`
+	Next     *nextLevel        `json:"next,omitempty"`
+	Running  *time.Time        `json:"runningSince,omitempty"` // an attempt runs
+	Attempts []history.Attempt `json:"attempts"`               // that have ended, oldest first
+}
+
+// why answers what the manager remembers of an object. The query has the object, as RESOURCE/NAME, and its
+// namespace. With follow=true the answer has further explanations: when an attempt has ended, and when the cache shows
+// one of its writes.
+func (m *Manager) why(w http.ResponseWriter, request *http.Request) {
+	query := request.URL.Query()
+	resource, name, isNamed := strings.Cut(query.Get("object"), "/")
+	if !isNamed || resource == "" || name == "" {
+		http.Error(w, "object is "+query.Get("object")+"; give RESOURCE/NAME, such as deployments.apps/web", http.StatusBadRequest)
+		return
+	}
+	controllers := m.reconcilersOf(resource)
+	if len(controllers) == 0 {
+		http.Error(w, fmt.Sprintf("no controller reconciles %s; there are controllers of %s", resource, strings.Join(m.reconciledKinds(), ", ")), http.StatusNotFound)
+		return
+	}
+	object := types.NamespacedName{Namespace: query.Get("namespace"), Name: name}
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	for shown := ""; ; {
+		explained, last, updated := m.explain(controllers, object)
+		if last != shown || shown == "" {
+			if encoder.Encode(explained) != nil {
+				return // The client has gone.
+			}
+			_ = http.NewResponseController(w).Flush()
+		}
+		if shown = last; query.Get("follow") != "true" {
+			return
+		}
+		select {
+		case <-updated:
+		case <-request.Context().Done():
+			return
+		case <-m.context().Done():
+			return
+		}
+	}
+}
+
+// reconcilersOf returns the controllers of a kind that a user names: by its plural or its name, with its group or
+// without it.
+func (m *Manager) reconcilersOf(resource string) (found []*member) {
+	members := m.present.Load().members
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		of := members[name].reconciled
+		if of == nil {
+			continue
+		}
+		resource, group, hasGroup := strings.Cut(strings.ToLower(resource), ".")
+		if (resource == of.kind.Resource() || resource == strings.ToLower(of.kind.Kind)) && (!hasGroup || group == of.kind.Group) {
+			found = append(found, members[name])
+		}
+	}
+	return found
+}
+
+// reconciledKinds returns what reconcilersOf finds.
+func (m *Manager) reconciledKinds() (names []string) {
+	for _, member := range m.present.Load().members {
+		if member.reconciled != nil {
+			names = append(names, schema.GroupResource{Group: member.reconciled.kind.Group, Resource: member.reconciled.kind.Resource()}.String())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// explain returns the explanation of an object. last changes with each attempt that ends, and with each of its writes that
+// the cache shows. updated is closed when it may change.
+func (m *Manager) explain(controllers []*member, object types.NamespacedName) (made explanation, last string, updated <-chan struct{}) {
+	made = explanation{Time: time.Now().UTC()}
+	for _, of := range controllers {
+		named := object
+		if !of.reconciled.kind.Namespaced() {
+			named.Namespace = ""
+		}
+		one := explainedController{Name: of.name, Kind: of.reconciled.kind.GroupKind().String(), Level: m.cache.LevelOf(kindsOf(of.watches)...)}
+		one.Next = nextLevelOf(one.Level, func(next cache.Level) []string { return m.pendingOf(kindsOf(of.watches), next) })
+		if store := of.reconciled.store(); store != nil {
+			_, one.Cached = store.Get(named)
+		}
+		one.Running = of.attempts.since(named)
+		var ended <-chan struct{}
+		if one.Attempts, ended = m.history.Of(of.name, named); updated == nil {
+			updated = ended
+		}
+		for _, attempt := range one.Attempts {
+			last += attempt.ID
+			for _, write := range attempt.Writes {
+				last += fmt.Sprint(write.Seen != nil)
+			}
+		}
+		made.Controllers = append(made.Controllers, one)
+	}
+	return made, last, updated
+}
