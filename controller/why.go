@@ -46,24 +46,8 @@ func (m *Manager) isPartial(kind schema.GroupKind) bool {
 	})
 }
 
-// explanation is the answer of /debug/why.
-type explanation struct {
-	Time        time.Time             `json:"time"`
-	Controllers []explainedController `json:"controllers"` // that reconcile the object
-}
-
-type explainedController struct {
-	Name     string            `json:"name"`
-	Kind     string            `json:"kind"`
-	Cached   bool              `json:"cached"` // whether the cache has the object
-	Level    cache.Level       `json:"level"`
-	Next     *nextLevel        `json:"next,omitempty"`
-	Running  *time.Time        `json:"runningSince,omitempty"` // an attempt runs
-	Attempts []history.Attempt `json:"attempts"`               // that have ended, oldest first
-}
-
 // why answers what the manager remembers of an object. The query has the object, as RESOURCE/NAME, and its
-// namespace. With follow=true the answer has further explanations: when an attempt has ended, and when the cache shows
+// namespace. With follow=true further answers follow: when an attempt has ended, and when the cache shows
 // one of its writes.
 func (m *Manager) why(w http.ResponseWriter, request *http.Request) {
 	query := request.URL.Query()
@@ -129,21 +113,23 @@ func (m *Manager) reconciledKinds() (names []string) {
 	return slices.Compact(names)
 }
 
-// explain returns the explanation of an object. last changes with each attempt that ends, and with each of its writes that
+// explain returns the answer for an object. last changes with each attempt that ends, and with each of its writes that
 // the cache shows. updated is closed when it may change.
-func (m *Manager) explain(controllers []*member, object types.NamespacedName) (made explanation, last string, updated <-chan struct{}) {
-	made = explanation{Time: time.Now().UTC()}
+func (m *Manager) explain(controllers []*member, object types.NamespacedName) (made history.Answer, last string, updated <-chan struct{}) {
+	made = history.Answer{Time: time.Now().UTC()}
 	for _, of := range controllers {
 		named := object
 		if !of.reconciled.kind.Namespaced() {
 			named.Namespace = ""
 		}
-		one := explainedController{Name: of.name, Kind: of.reconciled.kind.GroupKind().String(), Level: m.cache.LevelOf(kindsOf(of.watches)...)}
-		one.Next = nextLevelOf(one.Level, func(next cache.Level) []string { return m.pendingOf(kindsOf(of.watches), next) })
+		one := history.Controller{Name: of.name, Kind: of.reconciled.kind.GroupKind().String(), Level: m.cache.LevelOf(kindsOf(of.watches)...)}
+		if next := nextLevelOf(one.Level, func(next cache.Level) []string { return m.pendingOf(kindsOf(of.watches), next) }); next != nil {
+			one.Missing = next.Missing
+		}
 		if store := of.reconciled.store(); store != nil {
 			_, one.Cached = store.Get(named)
 		}
-		one.Running = of.attempts.since(named)
+		one.RunningSince = of.attempts.since(named)
 		var ended <-chan struct{}
 		if one.Attempts, ended = m.history.Of(of.name, named); updated == nil {
 			updated = ended

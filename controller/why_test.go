@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/history"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
@@ -92,10 +93,10 @@ func TestWhySaysWhatLedToAnAttemptAndNoValue(t *testing.T) {
 	_, answers := w.why("object=secrets/pegasus&namespace=a&follow=true")
 	lines := bufio.NewReader(answers)
 	said := ""
-	next := func() explainedController {
+	next := func() history.Controller {
 		t.Helper()
 		line, err := lines.ReadString('\n')
-		var explained explanation
+		var explained history.Answer
 		if err != nil || json.Unmarshal([]byte(line), &explained) != nil || len(explained.Controllers) != 1 {
 			t.Fatalf("it says %q, %v", line, err)
 		}
@@ -109,7 +110,7 @@ func TestWhySaysWhatLedToAnAttemptAndNoValue(t *testing.T) {
 	if err := w.server.Create(made); err != nil {
 		t.Fatal(err)
 	}
-	written := func(explained explainedController) bool {
+	written := func(explained history.Controller) bool {
 		return explained.Cached && len(explained.Attempts) > 0 && len(explained.Attempts[0].Writes) == 1
 	}
 	first := next()

@@ -1,6 +1,28 @@
 package history
 
-import "time"
+import (
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/cache"
+)
+
+// Answer is the answer of /debug/why: what a manager remembers of an object.
+type Answer struct {
+	Time        time.Time    `json:"time"`
+	Controllers []Controller `json:"controllers"` // that reconcile the object
+}
+
+// Controller is what a controller has done for an object.
+type Controller struct {
+	Name    string      `json:"name"`
+	Kind    string      `json:"kind"`
+	Cached  bool        `json:"cached"`            // whether the cache has the object
+	Level   cache.Level `json:"level"`             // of the controller's kinds
+	Missing []string    `json:"missing,omitempty"` // what the next level waits for
+
+	RunningSince *time.Time `json:"runningSince,omitempty"` // an attempt runs
+	Attempts     []Attempt  `json:"attempts"`               // that have ended, oldest first
+}
 
 // Attempt is an attempt to reconcile an object, and what led to it. Durations are in seconds.
 type Attempt struct {

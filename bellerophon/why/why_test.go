@@ -1,0 +1,174 @@
+package why_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/why"
+	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/history"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.Local)
+
+func at(after time.Duration) *time.Time { return new(noon.Add(after)) }
+
+func object(kind, name, version string) history.Object {
+	return history.Object{Kind: kind, Namespace: "stables", Name: name, ResourceVersion: version}
+}
+
+// answer has an attempt of each sort.
+func answer() history.Answer {
+	return history.Answer{Time: noon.Add(time.Minute), Controllers: []history.Controller{{
+		Name: "riders", Kind: "Rider.acme.io", Cached: true, Level: cache.Settled, Missing: []string{"the rider chimera"}, RunningSince: at(58 * time.Second),
+		Attempts: []history.Attempt{{
+			ID: "0123456789abcdef", Attempt: 1, Started: noon, Seconds: .25, Outcome: "success",
+			Causes: []history.Cause{
+				{Object: object("Rider.acme.io", "pegasus", "7"), Event: "Applied", Received: noon.Add(-40 * time.Millisecond), Change: "updated", Fields: []string{"spec.horse", "spec.wings"}},
+				{Object: object("Stable.acme.io", "north", "8"), Event: "Applied", Received: noon.Add(-30 * time.Millisecond), Change: "updated", Fields: []string{"Size"}, Partial: true, WrittenBy: "stables ffff"},
+				{Object: object("Stable.acme.io", "south", "9"), Event: "Listed", Received: noon.Add(-3 * time.Hour)},
+			},
+			Waits: []history.Wait{{For: history.WaitDebounce, Seconds: .01}, {For: history.WaitQueue, Seconds: 3}},
+			Writes: []history.Write{
+				{Object: object("Pod", "pegasus-0", "10"), Verb: "apply", Answered: noon, Seconds: .004, Fields: []string{"spec.image"}, Seen: at(2 * time.Millisecond)},
+				{Object: object("Pod", "pegasus-1", ""), Verb: "delete", Answered: noon},
+			},
+		}, {
+			ID: "1123456789abcdef", Attempt: 2, Started: noon.Add(time.Second), Outcome: "error", Error: "no hay", Again: 90, LeftOut: true,
+		}},
+	}}}
+}
+
+const told = `stables/pegasus, a Rider.acme.io of the controller riders, whose level is Settled
+  the next level waits for the rider chimera
+12:00:00.000  an attempt succeeded after 250 ms  0123456789abcdef
+  because  Rider.acme.io pegasus@7 was updated: spec.horse, spec.wings, 40 ms before
+  because  Stable.acme.io north@8 was updated: Size (of what the cache keeps), written by stables ffff, 30 ms before
+  because  Stable.acme.io south@9 was in a list, 3 h before
+  waited   10 ms in the debounce, 3.0 s for a worker
+  wrote    apply Pod pegasus-0@10: spec.image, answered after 4 ms, seen 2 ms later
+  wrote    delete Pod pegasus-1
+12:00:01.000  an attempt failed after 0 ms, number 2 in a row  1123456789abcdef
+  because  a retry, a timer or a stream asked for it
+  because  of more events, which are left out
+  error    no hay
+  next     after 90.0 s, or with an event
+  an attempt runs since 2.0 s
+`
+
+func TestAPersonIsToldWhatLedToWhat(t *testing.T) {
+	var out bytes.Buffer
+	why.NewTeller(screen.To(&out)).Tell(answer(), "riders/pegasus", "stables", false)
+	if out.String() != told {
+		t.Errorf("it tells\n%s, want\n%s", out.String(), told)
+	}
+}
+
+func TestAFollowerIsToldEachAttemptOnceWithItsEchoes(t *testing.T) {
+	var out bytes.Buffer
+	teller := why.NewTeller(screen.To(&out))
+	first := answer()
+	of := &first.Controllers[0]
+	of.RunningSince, of.Attempts = nil, of.Attempts[:1]
+	teller.Tell(first, "riders/pegasus", "stables", true)
+	if strings.Contains(out.String(), "succeeded") {
+		t.Errorf("before the watch has shown its writes, it tells\n%s", out.String())
+	}
+	of.Attempts[0].Writes[1].Seen = at(time.Second)
+	teller.Tell(first, "riders/pegasus", "stables", true)
+	teller.Tell(first, "riders/pegasus", "stables", true)
+	if said := out.String(); strings.Count(said, "succeeded") != 1 || strings.Count(said, "whose level") != 1 || !strings.Contains(said, "seen 1.0 s later") {
+		t.Errorf("it tells\n%s", said)
+	}
+}
+
+func TestSilenceHasAReason(t *testing.T) {
+	for want, of := range map[string]history.Controller{
+		"the first one runs":                  {RunningSince: at(0)},
+		"the cache does not have the object":  {},
+		"the controller may wait for":         {Cached: true, Missing: []string{"Pod"}},
+		"older than the history, or another ": {Cached: true},
+	} {
+		var out bytes.Buffer
+		why.NewTeller(screen.To(&out)).Tell(history.Answer{Time: noon, Controllers: []history.Controller{of}}, "riders/x", "", true)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it tells\n%s, want %q", out.String(), want)
+		}
+	}
+}
+
+// serve serves one function at /debug/why.
+func serve(t *testing.T, answer http.HandlerFunc) why.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/why", answer)
+	served := httptest.NewTLSServer(mux)
+	t.Cleanup(served.Close)
+	return why.Server{URL: served.URL, Insecure: true}
+}
+
+func TestAnAnswerIsAskedForWithTheToken(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, request *http.Request) {
+		if request.Header.Get("Authorization") != "Bearer wings" || request.URL.RawQuery != "follow=true&namespace=stables&object=riders%2Fpegasus" {
+			t.Errorf("it asks %s with %s", request.URL, request.Header)
+		}
+		for range 2 {
+			if err := json.NewEncoder(w).Encode(answer()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	server.TokenFile = filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(server.TokenFile, []byte("wings\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answers := 0
+	if err := server.Ask(t.Context(), "riders/pegasus", "stables", true, func(history.Answer) error { answers++; return nil }); err != nil || answers != 2 {
+		t.Errorf("%d answers, %v", answers, err)
+	}
+	broken := errors.New("the pipe is broken")
+	if err := server.Ask(t.Context(), "riders/pegasus", "stables", true, func(history.Answer) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestARefusalSaysWhatToDo(t *testing.T) {
+	for want, refuse := range map[string]http.HandlerFunc{
+		"give one with --token-file":      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) },
+		"grant it as a nonResourceURL":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
+		"the server has no history":       http.NotFound,
+		"no controller reconciles horses": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no controller reconciles horses", 404) },
+		"is broken": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "is broken", http.StatusInternalServerError)
+		},
+		"the operator's answer ended": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"controllers":[`)) },
+	} {
+		err := serve(t, refuse).Ask(t.Context(), "riders/x", "", false, func(history.Answer) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+}
+
+// The enemy is a server that takes the request and says nothing.
+func TestAServerThatHangsEndsWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server := serve(t, func(_ http.ResponseWriter, request *http.Request) {
+		cancel()
+		<-request.Context().Done()
+	})
+	if err := server.Ask(ctx, "riders/x", "", true, func(history.Answer) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
