@@ -118,6 +118,9 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	}
 	held.Follow(m.pipeline)
 	m.client = newClient(m)
+	if m.history != nil {
+		client = recordingCalls(client)
+	}
 	if m.leader, m.http, err = newLeader(m, config, client); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}

@@ -19,7 +19,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -48,6 +50,9 @@ func newWhyWorld(t *testing.T, options Options) *whyWorld {
 		secret, err := Get[*corev1.Secret](ctx, w.manager.Client(), request.NamespacedName)
 		if err != nil || secret.Labels["seen"] == "yes" {
 			return 0, IgnoreNotFound(err)
+		}
+		if _, err := GetLive[*corev1.Secret](ctx, w.manager.Client(), types.NamespacedName{Namespace: "a", Name: "missing"}); !apierrors.IsNotFound(err) {
+			return 0, err
 		}
 		changed := secret.DeepCopy()
 		changed.Labels = map[string]string{"seen": "yes"}
@@ -121,8 +126,11 @@ func TestWhySaysWhatLedToAnAttemptAndNoValue(t *testing.T) {
 	if len(attempt.Causes) != 1 || attempt.Causes[0].Kind != "Secret" || attempt.Causes[0].Name != "pegasus" || attempt.Outcome != "success" {
 		t.Errorf("the first attempt is %+v", attempt)
 	}
+	if calls := attempt.Calls; len(calls) != 2 || calls[0].Method != http.MethodGet || calls[0].Code != http.StatusNotFound || calls[1].Path != "/api/v1/namespaces/a/secrets/pegasus" || calls[1].Code != http.StatusOK {
+		t.Errorf("its calls are %+v", calls)
+	}
 	wrote := attempt.Writes[0]
-	echoed := next() // The own write leads to another attempt.
+	echoed := first // The own write leads to another attempt.
 	for len(echoed.Attempts) < 2 || echoed.Attempts[0].Writes[0].Seen == nil {
 		echoed = next()
 	}

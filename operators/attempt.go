@@ -40,6 +40,7 @@ type attemptUse struct {
 	inner  context.Context // nil until first use
 	cancel func()
 	writes []Write
+	calls  []Call
 }
 
 // used returns the part of the attempt that only some attempts need. The caller holds the lock.
@@ -82,7 +83,7 @@ func (a *attempt) conclude(requeueAfter time.Duration, err error) (Result, time.
 	if result.Err != nil && a.timedOut(result.Duration) {
 		result.Err = fmt.Errorf("%w after %v: %w", ErrTimeout, a.timeout, result.Err)
 	}
-	result.Writes = a.end()
+	result.Writes, result.Calls = a.end()
 	if result.Outcome = outcomeOf(&result); result.Outcome != Requeued {
 		result.RequeueAfter = 0 // A reconciler may return one with an error.
 	}
@@ -99,18 +100,18 @@ func (a *attempt) timedOut(after time.Duration) bool {
 	return errors.Is(context.Cause(a.use.inner), errTimeout)
 }
 
-// end ends the context and returns the writes of the attempt.
-func (a *attempt) end() []Write {
+// end ends the context and returns what the attempt has asked of the API server.
+func (a *attempt) end() ([]Write, []Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
 	if a.use == nil {
-		return nil
+		return nil, nil
 	}
 	if a.use.cancel != nil {
 		a.use.cancel()
 	}
-	return a.use.writes
+	return a.use.writes, a.use.calls
 }
 
 // context returns the context behind the attempt, which it creates on first use. Contexts that are
@@ -168,6 +169,23 @@ func RecordWrite(ctx context.Context, write Write) {
 		write.Answered = time.Now()
 		use := current.used()
 		use.writes = append(use.writes, write)
+	}
+}
+
+// maxCalls bounds the calls of an attempt that are recorded.
+const maxCalls = 32
+
+// RecordCall adds a request to the result of the attempt that ctx belongs to. Transports call it, from any goroutine.
+// Without an attempt, or after its end, it does nothing.
+func RecordCall(ctx context.Context, call Call) {
+	current := attemptOf(ctx)
+	if current == nil {
+		return
+	}
+	current.mu.Lock()
+	defer current.mu.Unlock()
+	if use := current.used(); !current.ended && len(use.calls) < maxCalls {
+		use.calls = append(use.calls, call)
 	}
 }
 

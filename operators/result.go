@@ -42,6 +42,7 @@ type Result struct {
 	Started      time.Time
 	Duration     time.Duration
 	Writes       []Write       // in the order in which the API server answered
+	Calls        []Call        // the first 32, in the same order, if the client records them
 	RequeueAfter time.Duration // when the next attempt is due if no event comes; 0: not at all
 	Err          error
 }
@@ -59,6 +60,15 @@ type Write struct {
 
 	Asked    time.Time // when the request was sent; zero if the client does not say
 	Answered time.Time // when the API server had answered; RecordWrite sets it
+}
+
+// Call is a request to the API server, of any kind, also one that failed.
+type Call struct {
+	Method string // of HTTP
+	Path   string // of the URL, without its query
+	Code   int    // of the answer; 0 if there was none
+	Sent   time.Time
+	Took   time.Duration // until the answer began
 }
 
 // Terminal marks an error that another attempt cannot fix; only a change can. It returns nil for

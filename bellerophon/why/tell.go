@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -111,6 +112,11 @@ func (t *Teller) attempt(of history.Attempt) {
 	for i := range of.Writes {
 		t.tell("wrote", wrote(&of.Writes[i]))
 	}
+	for _, call := range of.Calls {
+		if call.Method == http.MethodGet || call.Code < 200 || call.Code > 299 { // The lines above have the writes that succeeded.
+			t.tell("asked", asked(call))
+		}
+	}
 	if of.Error != "" {
 		t.tell("error", of.Error)
 	}
@@ -173,6 +179,14 @@ func wrote(of *history.Write) string {
 		text += ", seen " + ago(max(0, of.Seen.Sub(of.Answered))) + " later"
 	}
 	return text
+}
+
+func asked(of history.Call) string {
+	answer := "no answer"
+	if of.Code != 0 {
+		answer = fmt.Sprintf("%d %s", of.Code, http.StatusText(of.Code))
+	}
+	return fmt.Sprintf("%s %s: %s after %s", of.Method, of.Path, answer, ago(seconds(of.Seconds)))
 }
 
 func nameOf(of history.Object) string {

@@ -45,6 +45,10 @@ func answer() history.Answer {
 			},
 		}, {
 			ID: "1123456789abcdef", Attempt: 2, Started: noon.Add(time.Second), Outcome: "error", Error: "no hay", Again: 90, LeftOut: true,
+			Calls: []history.Call{
+				{Method: "GET", Path: "/apis/acme.io/v1/stables/north", Code: 200, Seconds: .002}, {Method: "PATCH", Path: "/api/v1/pods/x", Code: 200},
+				{Method: "PATCH", Path: "/api/v1/pods/y", Code: 409, Seconds: .003}, {Method: "DELETE", Path: "/api/v1/pods/z", Seconds: 30},
+			},
 		}},
 	}}}
 }
@@ -61,6 +65,9 @@ const told = `stables/pegasus, a Rider.acme.io of the controller riders, whose l
 12:00:01.000  an attempt failed after 0 ms, number 2 in a row  1123456789abcdef
   because  a retry, a timer or a stream asked for it
   because  of more events, which are left out
+  asked    GET /apis/acme.io/v1/stables/north: 200 OK after 2 ms
+  asked    PATCH /api/v1/pods/y: 409 Conflict after 3 ms
+  asked    DELETE /api/v1/pods/z: no answer after 30.0 s
   error    no hay
   next     after 90.0 s, or with an event
   an attempt runs since 2.0 s

@@ -37,6 +37,7 @@ type Attempt struct {
 	Started    time.Time `json:"started"`
 	Seconds    float64   `json:"seconds"`
 	Writes     []Write   `json:"writes"` // that succeeded, in the order of the answers
+	Calls      []Call    `json:"calls"`  // the first 32 requests to the API server, also reads and failures, in the same order
 	Outcome    string    `json:"outcome"`
 	Error      string    `json:"error,omitempty"`
 	Again      float64   `json:"againAfterSeconds,omitempty"` // when the next attempt is due without an event
@@ -92,4 +93,12 @@ type Write struct {
 	Seconds  float64    `json:"seconds,omitempty"` // until the answer
 	Fields   []string   `json:"fields,omitempty"`  // the paths that it changed, if the cache has shown it
 	Seen     *time.Time `json:"seen,omitempty"`    // when the cache had received it from the watch
+}
+
+// Call is a request to the API server.
+type Call struct {
+	Method  string  `json:"method"`
+	Path    string  `json:"path"`
+	Code    int     `json:"code,omitempty"` // of the answer; missing if there was none
+	Seconds float64 `json:"seconds"`        // until the answer began
 }

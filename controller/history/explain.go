@@ -91,7 +91,7 @@ func (c changesOf) explain(of *remembered, before *operators.Result) Attempt {
 	made := Attempt{
 		ID:         operators.AttemptID(result.Controller, result.NamespacedName, result.Started),
 		Controller: result.Controller, Namespace: result.Namespace, Name: result.Name, Attempt: result.Attempt,
-		Causes: []Cause{}, Waits: c.waits(result, before), Writes: []Write{},
+		Causes: []Cause{}, Waits: c.waits(result, before), Writes: []Write{}, Calls: []Call{},
 		Started: result.Started.UTC(), Seconds: result.Duration.Seconds(),
 		Outcome: string(result.Outcome), Error: of.reason, Again: result.RequeueAfter.Seconds(),
 	}
@@ -104,6 +104,9 @@ func (c changesOf) explain(of *remembered, before *operators.Result) Attempt {
 	}
 	for i := range result.Writes {
 		made.Writes = append(made.Writes, c.write(&result.Writes[i]))
+	}
+	for _, call := range result.Calls {
+		made.Calls = append(made.Calls, Call{call.Method, call.Path, call.Code, call.Took.Seconds()})
 	}
 	return made
 }

@@ -30,6 +30,7 @@ const (
 	attemptBytes = 640
 	causeBytes   = 144
 	writeBytes   = 176
+	callBytes    = 160
 	changeBytes  = 320
 )
 
@@ -149,7 +150,7 @@ func (h *History) OnResults(results []operators.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range results {
-		made := &attempt{result: results[i], bytes: attemptBytes + causeBytes*len(results[i].Causes) + writeBytes*len(results[i].Writes)}
+		made := &attempt{result: results[i], bytes: attemptBytes + causeBytes*len(results[i].Causes) + writeBytes*len(results[i].Writes) + callBytes*len(results[i].Calls)}
 		if made.result.Err != nil { // An error may point to much.
 			made.reason = made.result.Err.Error()
 			made.result.Err = nil
