@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -51,6 +52,7 @@ func TestScripts(t *testing.T) {
 			"cluster":    own.command,
 			"taken":      taken,
 			"killed":     killed,
+			"running":    running,
 			"nochildren": noChildren,
 		},
 	})
@@ -93,7 +95,26 @@ func taken(ts *testscript.TestScript, _ bool, args []string) {
 // killed runs the command and kills it once it has printed the words. It sets CLUSTER to the
 // directory of the command's cluster.
 func killed(ts *testscript.TestScript, _ bool, args []string) {
-	words := strings.Join(args, " ")
+	command, _ := begun(ts, strings.Join(args, " "))
+	ts.Check(command.Process.Signal(syscall.SIGKILL))
+	_ = command.Wait() // Its error is the kill.
+}
+
+// running runs the command until the script ends. It returns once the command has printed the words, and sets METRICS
+// to the URL of the operator's metrics server.
+func running(ts *testscript.TestScript, _ bool, args []string) {
+	command, out := begun(ts, strings.Join(args, " "))
+	ts.Defer(func() {
+		_ = command.Process.Signal(syscall.SIGTERM) // It may have ended.
+		_, _ = io.Copy(io.Discard, out)
+		if err := command.Wait(); err != nil {
+			ts.Logf("bellerophon up: %v", err)
+		}
+	})
+}
+
+// begun starts the command, and returns when it has printed the words.
+func begun(ts *testscript.TestScript, words string) (*exec.Cmd, io.Reader) {
 	path := filepath.SplitList(ts.Getenv("PATH"))[0]
 	command := exec.Command(filepath.Join(path, "bellerophon"), "up")
 	command.Dir = ts.Getenv("ROOT")
@@ -101,19 +122,21 @@ func killed(ts *testscript.TestScript, _ bool, args []string) {
 	out, err := command.StdoutPipe()
 	ts.Check(err)
 	ts.Check(command.Start())
-	lines := bufio.NewScanner(out)
-	found := false
-	for !found && lines.Scan() {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if _, kubeconfig, ok := strings.Cut(lines.Text(), "kubeconfig: "); ok {
 			ts.Setenv("CLUSTER", filepath.Dir(kubeconfig))
 		}
-		found = strings.Contains(lines.Text(), words)
+		if _, metrics, ok := strings.Cut(lines.Text(), "metrics: "); ok {
+			ts.Setenv("METRICS", strings.TrimSuffix(metrics, "/metrics"))
+		}
+		if strings.Contains(lines.Text(), words) {
+			return command, out
+		}
 	}
-	ts.Check(command.Process.Signal(syscall.SIGKILL))
-	_ = command.Wait() // Its error is the kill.
-	if !found {
-		ts.Fatalf("bellerophon up never printed %q", words)
-	}
+	_ = command.Process.Kill() // It has ended, or hangs without output.
+	_ = command.Wait()
+	ts.Fatalf("bellerophon up never printed %q", words)
+	return nil, nil
 }
 
 // noChildren fails if a live process has the directory of the killed cluster on its command line.
