@@ -161,6 +161,9 @@ func because(of *history.Cause, started time.Time) string {
 	if of.Partial {
 		text += " (of what the cache keeps)"
 	}
+	for _, manager := range of.Managers {
+		text += ", by the field manager " + manager.Name
+	}
 	if of.WrittenBy != "" {
 		text += ", written by " + of.WrittenBy
 	}

@@ -34,7 +34,7 @@ func answer() history.Answer {
 		Attempts: []history.Attempt{{
 			ID: "0123456789abcdef", Attempt: 1, Started: noon, Seconds: .25, Outcome: "success",
 			Causes: []history.Cause{
-				{Object: object("Rider.acme.io", "pegasus", "7"), Event: "Applied", Received: noon.Add(-40 * time.Millisecond), Change: "updated", Fields: []string{"spec.horse", "spec.wings"}},
+				{Object: object("Rider.acme.io", "pegasus", "7"), Event: "Applied", Received: noon.Add(-40 * time.Millisecond), Change: "updated", Fields: []string{"spec.horse", "spec.wings"}, Managers: []history.Manager{{Name: "kubectl-edit", Operation: "Update", Time: noon}}},
 				{Object: object("Stable.acme.io", "north", "8"), Event: "Applied", Received: noon.Add(-30 * time.Millisecond), Change: "updated", Fields: []string{"Size"}, Partial: true, WrittenBy: "stables ffff"},
 				{Object: object("Stable.acme.io", "south", "9"), Event: "Listed", Received: noon.Add(-3 * time.Hour)},
 			},
@@ -56,7 +56,7 @@ func answer() history.Answer {
 const told = `stables/pegasus, a Rider.acme.io of the controller riders, whose level is Settled
   the next level waits for the rider chimera
 12:00:00.000  an attempt succeeded after 250 ms  0123456789abcdef
-  because  Rider.acme.io pegasus@7 was updated: spec.horse, spec.wings, 40 ms before
+  because  Rider.acme.io pegasus@7 was updated: spec.horse, spec.wings, by the field manager kubectl-edit, 40 ms before
   because  Stable.acme.io north@8 was updated: Size (of what the cache keeps), written by stables ffff, 30 ms before
   because  Stable.acme.io south@9 was in a list, 3 h before
   waited   10 ms in the debounce, 3.0 s for a worker

@@ -67,7 +67,18 @@ type Cause struct {
 	// rest have no paths.
 	Partial bool `json:"partial,omitempty"`
 
+	// Managers are the field managers that the update names anew, or with another time or other fields. They are known
+	// if the cache keeps the managed fields of the kind: with controller.Transform, which can return the whole object.
+	Managers []Manager `json:"managers,omitempty"`
+
 	WrittenBy string `json:"writtenBy,omitempty"` // the ID of the attempt that wrote this version, and its controller
+}
+
+// Manager is a field manager of an object.
+type Manager struct {
+	Name      string    `json:"name"`
+	Operation string    `json:"operation"` // Apply or Update
+	Time      time.Time `json:"time"`      // in whole seconds
 }
 
 // The waits of an attempt.

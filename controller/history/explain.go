@@ -122,7 +122,7 @@ func (c changesOf) cause(of streams.Cause, writers map[version]string) Cause {
 	}
 	if change := c.causedBy(of); change != nil {
 		made.Change = describe(change.of.Type)
-		made.Fields = fieldsOf(&change.of)
+		made.Fields, made.Managers = fieldsOf(&change.of), managersOf(&change.of)
 	}
 	return made
 }

@@ -3,18 +3,20 @@ package history
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // describe returns the word for a change in an answer.
 func describe(of streams.ChangeType) string { return strings.ToLower(of.String()) }
 
-// fieldsOf returns the paths that an update changed. A resource version changes with each update, so it is left
-// out.
+// fieldsOf returns the paths that an update changed. The resource version changes with each update, and the managed
+// fields with most, so they are left out.
 func fieldsOf(of *streams.Change) []string {
 	if of.Old == nil || of.New == nil {
 		return nil
@@ -24,8 +26,31 @@ func fieldsOf(of *streams.Change) []string {
 		return nil
 	}
 	return slices.DeleteFunc(paths, func(path string) bool {
-		return path == "resourceVersion" || strings.HasSuffix(path, ".resourceVersion") && strings.Count(path, ".") == 1
+		path = strings.TrimPrefix(path, "metadata.")
+		return path == "resourceVersion" || path == "managedFields"
 	})
+}
+
+// managersOf returns the field managers that an update names anew, or with another time or other fields.
+func managersOf(of *streams.Change) (managers []Manager) {
+	if of.New == nil {
+		return nil
+	}
+	var before []metav1.ManagedFieldsEntry
+	if of.Old != nil {
+		before = of.Old.GetManagedFields()
+	}
+	for _, entry := range of.New.GetManagedFields() {
+		if slices.ContainsFunc(before, func(old metav1.ManagedFieldsEntry) bool { return reflect.DeepEqual(old, entry) }) {
+			continue
+		}
+		made := Manager{Name: entry.Manager, Operation: string(entry.Operation)}
+		if entry.Time != nil {
+			made.Time = entry.Time.UTC()
+		}
+		managers = append(managers, made)
+	}
+	return managers
 }
 
 // Fields returns the paths in which the JSON of two objects differs, in order, such as spec.replicas or

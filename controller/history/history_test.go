@@ -128,6 +128,32 @@ func TestAnAttemptIsExplainedFromItsEventToItsEcho(t *testing.T) {
 	})
 }
 
+func TestACauseNamesItsFieldManagersIfTheCacheKeepsThem(t *testing.T) {
+	w := newWorld(t, history.Options{})
+	entry := func(manager, fields string, second int) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+			Time: new(metav1.NewTime(time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC))),
+		}
+	}
+	update := func(entries ...metav1.ManagedFieldsEntry) history.Cause {
+		event := w.event("pegasus")
+		w.cached(map[string]string{"version": event.ResourceVersion}, event)
+		w.states["pegasus"].ManagedFields = entries // Nothing was worked out so far.
+		w.OnResults([]operators.Result{w.result(time.Now(), time.Now(), event)})
+		return w.last().Causes[0]
+	}
+	update(entry("kubectl", `{"f:data":{}}`, 1), entry("riders", `{"f:status":{}}`, 1))
+	got := update(entry("kubectl", `{"f:data":{}}`, 1), entry("riders", `{"f:status":{}}`, 5), entry("hpa", `{"f:spec":{}}`, 6))
+	want := []history.Manager{
+		{Name: "riders", Operation: "Update", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		{Name: "hpa", Operation: "Update", Time: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)},
+	}
+	if !reflect.DeepEqual(got.Managers, want) || !slices.Equal(got.Fields, []string{"data.version"}) {
+		t.Errorf("the cause is %+v, want the managers %+v", got, want)
+	}
+}
+
 func TestACauseThatAnotherAttemptWroteNamesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, history.Options{})

@@ -127,6 +127,7 @@ var wallTimes = map[string]string{
 	"controller/attempts.go":                  "shown to people",
 	"controller/introspect.go":                "shown to people",
 	"controller/history/explain.go":           "shown to people",
+	"controller/history/fields.go":            "shown to people",
 	"controller/why.go":                       "shown to people",
 	"operators/attempt_id.go":                 "a part of the identifier of an attempt",
 	"controller/conditions.go":                "the transition time of a condition",
