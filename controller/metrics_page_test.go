@@ -36,7 +36,7 @@ func TestThePageOfMetricsHasEachMetric(t *testing.T) {
 		run(t, controller.Options{Registry: registry}, 1, patchesStatus, func() {
 			served := servedMetrics(t, registry)
 			elected := prometheus.NewRegistry()
-			manager(t, silent, controller.Options{Registry: elected, MetricsAddress: "127.0.0.1:0", LeaderElection: controller.LeaderElection{Lease: "system/operator"}})
+			add(t, manager(t, silent, controller.Options{Registry: elected, MetricsAddress: "127.0.0.1:0", LeaderElection: controller.LeaderElection{Lease: "system/operator"}}), nothing)
 			maps.Copy(served, servedMetrics(t, elected))
 			maps.Copy(served, shardMetrics(t))
 			for _, name := range slices.Sorted(maps.Keys(served)) {

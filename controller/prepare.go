@@ -100,6 +100,7 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		}
 		made.feeds = append(slices.Clone(made.feeds), feed{"resync", resyncing(reconciled, definition.resync), true})
 	}
+	reconciler = m.slowing(made, reconciler)
 	if m.share != nil && !definition.unsharded {
 		if reconciled == nil {
 			return nil, nil, errors.New("it has no For, so that its objects cannot be shared among replicas; give For or Unsharded")

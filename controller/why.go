@@ -22,8 +22,11 @@ func newHistory(m *Manager) (*history.History, error) {
 	if m.options.MetricsAddress == "" || m.options.History < 0 {
 		return nil, nil
 	}
-	made, err := history.New(history.Options{Bytes: m.options.History, SizeOf: m.sizeOf, IsPartial: m.isPartial})
+	made, err := history.New(history.Options{Bytes: m.options.History, SizeOf: m.sizeOf, IsPartial: m.isPartial, Found: m.onFinding})
 	if err != nil {
+		return nil, err
+	}
+	if err := m.options.Registry.Register(patternMetrics{m, made}); err != nil {
 		return nil, err
 	}
 	return made, m.options.Registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

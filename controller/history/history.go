@@ -43,6 +43,9 @@ type Options struct {
 	// SizeOf estimates the bytes of an object of a kind. It must be fast. The default is 2 KiB for each kind.
 	SizeOf func(kind schema.GroupKind) int
 
+	// Found, if set, is called once for each pattern that is found, by the goroutine of OnResults.
+	Found func(finding Finding)
+
 	// IsPartial reports whether the cache keeps a part of the objects of a kind alone. By default it keeps all.
 	IsPartial func(kind schema.GroupKind) bool
 }
@@ -57,6 +60,7 @@ type History struct {
 	attempt  ring
 	change   ring
 	writers  map[version]*attempt // of remembered attempts, by their writes
+	suspects map[target]*suspect  // objects that may be in a pattern
 	updated  chan struct{}        // closed with the next attempt or echo; nil without a reader
 }
 
@@ -110,7 +114,7 @@ func New(options Options) (*History, error) {
 	}
 	return &History{
 		options:  options,
-		attempts: map[target]*list.List{}, changes: map[streams.Key]*list.List{}, writers: map[version]*attempt{},
+		attempts: map[target]*list.List{}, changes: map[streams.Key]*list.List{}, writers: map[version]*attempt{}, suspects: map[target]*suspect{},
 	}, nil
 }
 
@@ -145,8 +149,17 @@ func (h *History) OnChanges(changes []streams.Change) {
 	}
 }
 
-// OnResults remembers the results of attempts.
+// OnResults remembers the results of attempts, and looks for patterns.
 func (h *History) OnResults(results []operators.Result) {
+	for _, finding := range h.remember(results) {
+		if h.options.Found != nil {
+			h.options.Found(finding)
+		}
+	}
+}
+
+// remember remembers the results of attempts, and returns the patterns that are new.
+func (h *History) remember(results []operators.Result) (found []Finding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range results {
@@ -169,6 +182,9 @@ func (h *History) OnResults(results []operators.Result) {
 				h.writers[version{write.Key, write.ResourceVersion}] = made
 			}
 		}
+		if finding := h.judge(made); finding != nil {
+			found = append(found, *finding)
+		}
 		if of.Len() > maxAttempts {
 			h.forgetAttempt(of.Front().Value.(*attempt))
 		}
@@ -177,6 +193,7 @@ func (h *History) OnResults(results []operators.Result) {
 		}
 	}
 	h.notify()
+	return found
 }
 
 // notify tells the readers that there is more. The caller holds the lock.

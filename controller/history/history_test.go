@@ -132,7 +132,7 @@ func TestACauseNamesItsFieldManagersIfTheCacheKeepsThem(t *testing.T) {
 	w := newWorld(t, history.Options{})
 	entry := func(manager, fields string, second int) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(fields),
 			Time: new(metav1.NewTime(time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC))),
 		}
 	}

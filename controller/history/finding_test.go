@@ -1,0 +1,262 @@
+package history_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/controller/history"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/streams"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// arena is a world with a controller that reconciles pegasus, and writes to objects for it.
+type arena struct {
+	*world
+	found []history.Finding
+}
+
+// inArena runs a test in virtual time.
+func inArena(t *testing.T, test func(a *arena)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		a := &arena{}
+		a.world = newWorld(t, history.Options{Found: func(finding history.Finding) { a.found = append(a.found, finding) }})
+		test(a)
+	})
+}
+
+// changes makes the cache show an object's next version, and returns its event.
+func (a *arena) changes(name string, data map[string]string) streams.Cause {
+	event := a.event(name)
+	a.cached(data, event)
+	return event
+}
+
+// attempts makes an attempt with causes, which writes an object unless the name is empty. The watch shows the write
+// at once. It returns the event of the write.
+func (a *arena) attempts(writes string, data map[string]string, causes ...streams.Cause) (echo streams.Cause) {
+	result := a.result(time.Now(), time.Now(), causes...)
+	if writes != "" {
+		echo = a.event(writes)
+		result.Writes = []operators.Write{{Verb: "patch", Key: echo.Key, ResourceVersion: echo.ResourceVersion, Answered: time.Now()}}
+		a.cached(data, echo)
+	}
+	a.OnResults([]operators.Result{result})
+	return echo
+}
+
+func TestAFieldThatTwoClientsChangeToAndFroIsAFight(t *testing.T) {
+	inArena(t, func(a *arena) {
+		for i := range 8 {
+			foreign := a.changes("child", map[string]string{"horse": "arion", "other": "x"})
+			a.states["child"].ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fmt.Sprint("kubectl", i/100), Time: new(metav1.Now())}}
+			a.attempts("child", map[string]string{"horse": "pegasus", "other": "x"}, foreign)
+			pass(time.Second)
+		}
+		if len(a.found) != 1 {
+			t.Fatalf("it found %+v", a.found)
+		}
+		got := a.found[0]
+		if got.Pattern != history.Fight || got.Controller != "horses" || got.Object != pegasus || got.Written.Name != "child" || got.Rounds != 5 || !slices.Equal(got.Fields, []string{"data.horse"}) || !slices.Equal(got.Managers, []string{"kubectl0"}) {
+			t.Errorf("it found %+v", got)
+		}
+		now := a.Findings()
+		if len(now) != 1 || now[0].Rounds != 8 || now[0].Last.Sub(now[0].Since) != 7*time.Second {
+			t.Errorf("after three more rounds, there is %+v", now)
+		}
+		pass(2 * time.Minute)
+		if now := a.Findings(); len(now) != 0 {
+			t.Errorf("when it is calm, there is %+v", now)
+		}
+		for range 5 {
+			foreign := a.changes("child", map[string]string{"horse": "arion"})
+			a.attempts("child", map[string]string{"horse": "pegasus"}, foreign)
+		}
+		if len(a.found) != 2 {
+			t.Errorf("when it begins again, it found %+v", a.found)
+		}
+	})
+}
+
+// A fast opponent's change and the answer to it may be one change of the cache, which has nothing to show.
+func TestAFightThatTheDebounceHidesIsFound(t *testing.T) {
+	inArena(t, func(a *arena) {
+		restored := map[string]string{"horse": "pegasus"}
+		a.changes("child", restored)
+		foreign := a.event("child")
+		for range 6 {
+			result := a.result(time.Now(), time.Now(), foreign)
+			own := a.event("child")
+			result.Writes = []operators.Write{{Verb: "apply", Key: own.Key, ResourceVersion: own.ResourceVersion, Answered: time.Now()}}
+			a.cached(restored, foreign, own)
+			a.OnResults([]operators.Result{result})
+			foreign = a.event("child")
+			pass(100 * time.Millisecond)
+		}
+		if len(a.found) != 1 || a.found[0].Pattern != history.Fight || len(a.found[0].Fields) != 0 {
+			t.Errorf("it found %+v", a.found)
+		}
+	})
+}
+
+// The same, but the answer and the next change of the opponent are one change of the cache.
+func TestAFightWhoseAnswersAreHiddenIsFound(t *testing.T) {
+	inArena(t, func(a *arena) {
+		theirs := map[string]string{"horse": "arion"}
+		a.changes("child", map[string]string{"horse": "pegasus"})
+		foreign := a.changes("child", theirs)
+		for range 6 {
+			result := a.result(time.Now(), time.Now(), foreign)
+			own := a.event("child")
+			result.Writes = []operators.Write{{Verb: "apply", Key: own.Key, ResourceVersion: own.ResourceVersion, Answered: time.Now()}}
+			a.OnResults([]operators.Result{result})
+			foreign = a.event("child")
+			a.cached(theirs, own, foreign)
+			pass(100 * time.Millisecond)
+		}
+		if len(a.found) != 1 || a.found[0].Pattern != history.Fight {
+			t.Errorf("it found %+v", a.found)
+		}
+	})
+}
+
+func TestTwoControllersOfOneManagerFightToo(t *testing.T) {
+	inArena(t, func(a *arena) {
+		cause := a.changes("child", map[string]string{"horse": "none"})
+		for i := range 20 {
+			name := []string{"horses", "riders"}[i%2]
+			result := a.result(time.Now(), time.Now(), cause)
+			result.Controller = name
+			cause = a.event("child")
+			result.Writes = []operators.Write{{Verb: "patch", Key: cause.Key, ResourceVersion: cause.ResourceVersion, Answered: time.Now()}}
+			a.cached(map[string]string{"horse": name}, cause)
+			a.OnResults([]operators.Result{result})
+			pass(10 * time.Millisecond)
+		}
+		if len(a.found) != 2 || a.found[0].Controller == a.found[1].Controller {
+			t.Errorf("it found %+v", a.found)
+		}
+	})
+}
+
+func TestAnAttemptThatFollowsFromItsOwnWritesForeverIsAHotLoop(t *testing.T) {
+	inArena(t, func(a *arena) {
+		cause := a.changes("pegasus", nil)
+		for i := range 60 {
+			cause = a.attempts("pegasus", map[string]string{"count": fmt.Sprint(i)}, cause)
+			pass(20 * time.Millisecond)
+		}
+		if len(a.found) != 1 || a.found[0].Pattern != history.HotLoop || a.found[0].Rounds != 50 || a.found[0].Written.Name != "pegasus" {
+			t.Errorf("it found %+v", a.found)
+		}
+	})
+}
+
+// What others do often is not a pattern.
+func TestUsualWorkIsNoPattern(t *testing.T) {
+	for name, work := range map[string]func(a *arena){
+		"a user changes the spec all the time, and the status follows": func(a *arena) {
+			status := ""
+			for i := range 200 {
+				foreign := a.changes("pegasus", map[string]string{"spec": fmt.Sprint(i), "status": status})
+				status = fmt.Sprint("observed ", i)
+				echo := a.attempts("pegasus", map[string]string{"spec": fmt.Sprint(i), "status": status}, foreign)
+				a.attempts("", nil, echo)
+				pass(10 * time.Millisecond)
+			}
+		},
+		"an autoscaler changes replicas, and the template follows": func(a *arena) {
+			for i := range 100 {
+				foreign := a.changes("child", map[string]string{"replicas": fmt.Sprint(i), "image": fmt.Sprint(i - 1)})
+				a.attempts("child", map[string]string{"replicas": fmt.Sprint(i), "image": fmt.Sprint(i)}, foreign)
+				pass(50 * time.Millisecond)
+			}
+		},
+		"a procedure of forty steps": func(a *arena) {
+			cause := a.changes("pegasus", nil)
+			for i := range 40 {
+				cause = a.attempts("pegasus", map[string]string{"step": fmt.Sprint(i)}, cause)
+				pass(10 * time.Millisecond)
+			}
+			a.attempts("", nil, cause)
+		},
+		"a slow loop": func(a *arena) {
+			cause := a.changes("pegasus", nil)
+			for i := range 200 {
+				cause = a.attempts("pegasus", map[string]string{"at": fmt.Sprint(i)}, cause)
+				pass(time.Second)
+			}
+		},
+		"a child that is restored now and then": func(a *arena) {
+			for range 50 {
+				foreign := a.changes("child", map[string]string{"horse": "arion"})
+				a.attempts("child", map[string]string{"horse": "pegasus"}, foreign)
+				pass(3 * time.Second)
+			}
+		},
+		"a start among five thousand objects": func(a *arena) {
+			for i := range 5000 {
+				name := fmt.Sprint("object-", i)
+				listed := a.event(name)
+				listed.Type = streams.Listed
+				a.cached(nil, listed)
+				echo := a.attempts(name, map[string]string{"status": "seen"}, listed)
+				a.attempts("", nil, echo)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inArena(t, func(a *arena) {
+				if work(a); len(a.found) != 0 || len(a.Findings()) != 0 {
+					t.Errorf("it found %+v", a.found)
+				}
+			})
+		})
+	}
+}
+
+func TestAPatternSlowsDownAndTheSpecStillCounts(t *testing.T) {
+	inArena(t, func(a *arena) {
+		request := operators.Request{Controller: "horses", NamespacedName: pegasus}
+		own := streams.Key{GroupKind: configMaps, NamespacedName: pegasus}
+		fight := func() {
+			foreign := a.changes("child", map[string]string{"horse": "arion"})
+			a.attempts("child", map[string]string{"horse": "pegasus"}, foreign)
+		}
+		for range 4 {
+			fight()
+		}
+		if wait := a.Hold(request, own); wait != 0 {
+			t.Errorf("before it is found, an attempt waits for %v", wait)
+		}
+		for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
+			fight()
+			if wait := a.Hold(request, own); wait != want {
+				t.Errorf("an attempt waits for %v, want %v", wait, want)
+			}
+			a.attempts("", nil) // The attempt that was held back.
+			mended := request
+			mended.SpecChanged = true
+			if wait := a.Hold(mended, own); wait != 0 {
+				t.Errorf("with another spec, an attempt waits for %v", wait)
+			}
+			if wait := a.Hold(mended, streams.Key{GroupKind: configMaps, NamespacedName: a.found[0].Written.NamespacedName}); wait != want {
+				t.Errorf("in a fight for the spec, an attempt waits for %v, want %v", wait, want)
+			}
+			a.attempts("", nil)
+			pass(want)
+			if wait := a.Hold(request, own); wait != 0 {
+				t.Errorf("after that time, an attempt waits for %v", wait)
+			}
+		}
+		other := request
+		other.Name = "arion"
+		if wait := a.Hold(other, own); wait != 0 {
+			t.Errorf("an attempt for another object waits for %v", wait)
+		}
+	})
+}
