@@ -3,6 +3,7 @@ package hero
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync"
@@ -117,7 +118,9 @@ func (r *reconciler) keepChildren(ctx context.Context, v *view) error {
 	if err := r.keepBackups(ctx, v); err != nil {
 		return err
 	}
-	if err := r.growVolumes(ctx, v); err != nil {
+	if err := r.growVolumes(ctx, v); errors.As(err, &v.postponed) {
+		v.size = sizeOf(v.set)
+	} else if err != nil {
 		return err
 	}
 	if err := r.keepSet(ctx, v, v.kept()); err != nil {
@@ -132,5 +135,10 @@ func (r *reconciler) keepChildren(ctx context.Context, v *view) error {
 }
 
 func (r *reconciler) keepSet(ctx context.Context, v *view, replicas int32) error {
-	return keep[*owned.StatefulSet](ctx, r, v.hero, "StatefulSet", setOf(v.hero, replicas))
+	hero := v.hero
+	if v.size != nil {
+		hero = hero.DeepCopy()
+		hero.Spec.Storage.Size = *v.size
+	}
+	return keep[*owned.StatefulSet](ctx, r, v.hero, "StatefulSet", setOf(hero, replicas))
 }

@@ -129,9 +129,8 @@ func setOf(hero *v1.Bellerophon, replicas int32) *appsv1.StatefulSet {
 		Selector:             &metav1.LabelSelector{MatchLabels: selectorOf(hero)},
 		Template:             templateOf(hero),
 		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claimOf(hero)},
-		// The data of a member that has left is old from then on.
 		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-			WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+			WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType, // See shrink.
 			WhenDeleted: whenDeleted(hero.Spec.Storage.Retention),
 		},
 	}}

@@ -21,5 +21,5 @@ package hero
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;delete
 
 // It makes volumes larger, and reads the certificate that a hero names.
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get

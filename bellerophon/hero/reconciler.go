@@ -110,6 +110,9 @@ func (r *reconciler) advance(ctx context.Context, hero *v1.Bellerophon, steps []
 			break
 		}
 	}
+	if v.postponed.reason != "" && failure(left) == nil {
+		left = v.postponed
+	}
 	if hero.DeletionTimestamp != nil && left == nil {
 		return nil, 0, nil // It goes, and its status with it.
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
@@ -40,7 +41,7 @@ type step func(context.Context, *view) error
 
 // steps returns all steps, in order.
 func (r *reconciler) steps() []step {
-	return []step{r.keepChildren, r.renew, r.bootstrap, r.restore, r.removeLost, r.admit, r.shrink, r.grow, r.roll}
+	return []step{r.keepChildren, r.renew, r.bootstrap, r.restore, r.removeLost, r.shrink, r.admit, r.grow, r.roll}
 }
 
 // renew replaces pods of an old revision that do not run: all later steps wait for their members, and the new revision may
@@ -172,6 +173,9 @@ func (r *reconciler) admit(ctx context.Context, v *view) error {
 			return waiting(fmt.Sprintf("%s catches up before it votes", pod))
 		default:
 			joining.Voter = !held.Voter
+			if left := r.outlives(ctx, v, held.ID); !joining.Voter && left != nil {
+				return left
+			}
 			if held.ID == v.leader.ID {
 				if err := r.transfer(ctx, v); err != nil {
 					return err
@@ -188,7 +192,8 @@ func (r *reconciler) admit(ctx context.Context, v *view) error {
 	return nil
 }
 
-// shrink removes the member of the highest pod from the cluster, and then the pod.
+// shrink removes the member of the highest pod from the cluster, then its volume, and then the pod. A StatefulSet that
+// deleted volumes itself would also delete them if a user scaled it.
 func (r *reconciler) shrink(ctx context.Context, v *view) error {
 	if v.replicas() <= replicasOf(v.hero) {
 		return nil
@@ -198,6 +203,9 @@ func (r *reconciler) shrink(ctx context.Context, v *view) error {
 		if podOf(held.Address) != last {
 			continue
 		}
+		if left := r.outlives(ctx, v, held.ID); left != nil {
+			return left
+		}
 		if err := r.ask(ctx, v, func(ctx context.Context, client caller) error {
 			return client.Leave(ctx, v.leader.Address, held.ID)
 		}); err != nil {
@@ -205,7 +213,49 @@ func (r *reconciler) shrink(ctx context.Context, v *view) error {
 		}
 		return waiting(fmt.Sprintf("%s leaves the cluster", last))
 	}
+	if err := r.deleteClaim(ctx, v, last); err != nil {
+		return err
+	}
 	return r.resize(ctx, v, v.replicas()-1)
+}
+
+// outlives returns a wait if the cluster would lose its majority without the vote of a member, because others that vote do
+// not answer. Raft itself only counts members, and so would never lead again. The last report of a member may be of a time
+// before it froze, so each one is asked now.
+func (r *reconciler) outlives(ctx context.Context, v *view, id string) error {
+	votes, live, silent := 0, 0, ""
+	for _, held := range v.leader.Members {
+		if !held.Voter || held.ID == id {
+			continue
+		}
+		votes++
+		if v.hasReady(held) && r.answers(ctx, v, held) {
+			live++
+			continue
+		}
+		silent = podOf(held.Address)
+	}
+	if live > votes/2 || votes == 0 {
+		return nil
+	}
+	return waiting(fmt.Sprintf("%s has to be ready first: with one vote less, the cluster would lose its majority", silent))
+}
+
+// hasReady reports whether a member of the cluster was ready when it last told.
+func (v *view) hasReady(held client.Server) bool {
+	status := v.statuses[podOf(held.Address)]
+	return status != nil && status.ID == held.ID && status.Ready
+}
+
+// answerTimeout bounds a question whether a member lives.
+const answerTimeout = 2 * time.Second
+
+// answers reports whether a member answers now.
+func (r *reconciler) answers(ctx context.Context, v *view, held client.Server) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	status, err := v.client.Status(ctx, held.Address)
+	return err == nil && status.ID == held.ID
 }
 
 // grow adds all missing pods. They join when they run.
@@ -241,10 +291,11 @@ func (r *reconciler) roll(ctx context.Context, v *view) error {
 		}
 		if v.isOutdated(pod) {
 			old = append(old, name)
-			if !v.isHealthy(pod) { // It cannot get worse, and the new revision may mend it.
-				return r.replace(ctx, v, name)
-			}
 		}
+	}
+	// A member that alone is not healthy cannot get worse, and the new revision may mend it.
+	if len(sick) == 1 && slices.Contains(old, sick[0]) && !isServed(v.pod(sick[0])) {
+		return r.replace(ctx, v, sick[0])
 	}
 	switch {
 	case len(sick) > 0:
@@ -257,7 +308,7 @@ func (r *reconciler) roll(ctx context.Context, v *view) error {
 			return r.replace(ctx, v, old[i])
 		}
 	}
-	if replicasOf(v.hero) > 1 {
+	if votersOf(replicasOf(v.hero)) > 1 {
 		if err := r.transfer(ctx, v); err != nil {
 			return err
 		}

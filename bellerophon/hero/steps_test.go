@@ -1,7 +1,10 @@
 package hero
 
 import (
+	"context"
 	"errors"
+	"net"
+	"strings"
 	"testing"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
@@ -31,6 +34,77 @@ func runningHero() *view {
 	v.statuses["hero-0"].Role = client.Leader
 	v.leader = v.statuses["hero-0"]
 	return v
+}
+
+// The stream of a member may break, and the operator may have begun a moment ago. The member may be well.
+func TestARolloutKeepsAPodThatServesAlthoughItsMemberIsNotHeard(t *testing.T) {
+	v := runningHero()
+	v.statuses["hero-1"] = nil
+	v.pods[1].Whole.Labels[appsv1.ControllerRevisionHashLabelKey] = "hero-old"
+	for _, other := range []string{"hero-1 is not heard", "hero-2 is not ready either"} {
+		result := (&reconciler{}).roll(t.Context(), v) // Without a client, a deletion would panic.
+		var wait waiting
+		if !errors.As(result, &wait) || wait != "hero-1 gets ready" {
+			t.Errorf("%s: the rollout says %v, want that hero-1 gets ready", other, result)
+		}
+		v.pods[1].Whole.Status.Conditions[0].Status = corev1.ConditionFalse
+		v.pods[2].Whole.Status.Conditions[0].Status = corev1.ConditionFalse
+	}
+}
+
+// members makes the leader of a hero report its members.
+func (v *view) members(voters ...string) {
+	for _, pod := range voters {
+		v.leader.Members = append(v.leader.Members, client.Server{ID: pod, Address: addressOf(v.hero, pod), Voter: true})
+	}
+}
+
+func TestNoVoteGoesThatTheMajorityNeeds(t *testing.T) {
+	v := runningHero()
+	v.members("hero-0", "hero-1", "hero-2")
+	v.statuses["hero-1"].Ready = false // It is down, so that hero-0 and hero-2 are the majority.
+	two := int32(2)
+	v.hero.Spec.Replicas = &two
+	v.client = client.NewOver(nil, func(context.Context, string) (net.Conn, error) { return nil, errors.New("nobody listens") }, client.Reuse)
+	for name, step := range map[string]step{"shrink": (&reconciler{}).shrink, "admit": (&reconciler{}).admit} {
+		result := step(t.Context(), v)
+		var wait waiting
+		if !errors.As(result, &wait) || !strings.Contains(string(wait), "would lose its majority") {
+			t.Errorf("%s: it says %v", name, result)
+		}
+	}
+}
+
+func TestTheStatefulSetHasAPodForEachMember(t *testing.T) {
+	one, five := int32(1), int32(5)
+	v := runningHero()
+	v.members("hero-0", "hero-1", "hero-2")
+	v.set.Spec.Replicas = &one // A user scaled it.
+	if kept := v.kept(); kept != 3 {
+		t.Errorf("it is kept with %d pods, want 3", kept)
+	}
+	v.hero.Spec.Replicas = &one
+	if kept := v.kept(); kept != 3 {
+		t.Errorf("before its members leave, it is kept with %d pods, want 3", kept)
+	}
+	v.leader.Members = v.leader.Members[:1]
+	if kept := v.kept(); kept != 1 {
+		t.Errorf("when its members have left, it is kept with %d pods, want 1", kept)
+	}
+	v.leader = nil
+	v.hero.Spec.Replicas = &five
+	if kept := v.kept(); kept != 5 {
+		t.Errorf("without a leader it is kept with %d pods, want 5", kept)
+	}
+	v.hero.Status.Bootstrapped = false
+	v.statuses["hero-0"].Members = nil
+	if kept := v.kept(); kept != 1 {
+		t.Errorf("before there is a cluster, it is kept with %d pods, want 1", kept)
+	}
+	v.set = nil
+	if kept := v.kept(); kept != 5 {
+		t.Errorf("at first, it is kept with %d pods, want 5", kept)
+	}
 }
 
 func TestARolloutAndTheStatusWaitUntilTheServiceSendsRequestsToAMember(t *testing.T) {

@@ -3,6 +3,7 @@ package hero
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -30,6 +32,9 @@ type view struct {
 	unasked  time.Duration // how long members may take that have neither answered nor failed yet; 0 if there are none
 	leader   *memberReport // of the member that leads and is ready; nil if there is none
 	client   *client.Client
+
+	postponed problem            // a problem that no other step waits for; with an empty reason there is none
+	size      *resource.Quantity // of the volumes, if it is not the hero's: they cannot grow
 }
 
 func nameOf(hero *v1.Bellerophon) types.NamespacedName {
@@ -114,16 +119,28 @@ func (v *view) replicas() int32 {
 	return *v.set.Spec.Replicas
 }
 
-// kept returns with how many pods the StatefulSet is made, or made again. Members leave the cluster before their pods go,
-// so it has the pods that the one before it had.
+// kept returns with how many pods the StatefulSet is kept, or made again. Members leave the cluster before their pods go, so
+// each member has a pod, also if a user scaled the StatefulSet or deleted it.
 func (v *view) kept() int32 {
 	kept := v.replicas()
+	count := func(pod string) { kept = max(kept, int32(ordinalOf(pod))+1) }
+	reports := slices.Collect(maps.Values(v.statuses))
+	if v.leader != nil {
+		reports = []*memberReport{v.leader}
+	} else if v.hero.Status.Bootstrapped { // The members are not known for certain.
+		kept = max(kept, replicasOf(v.hero))
+	}
+	for _, report := range reports {
+		for _, held := range report.Members {
+			count(podOf(held.Address))
+		}
+	}
 	if v.set == nil && v.hero.Status.Bootstrapped {
 		for _, pod := range v.pods {
-			kept = max(kept, int32(ordinalOf(pod.Name))+1)
+			count(pod.Name)
 		}
 		for _, member := range v.hero.Status.Members {
-			kept = max(kept, int32(ordinalOf(member.Name))+1)
+			count(member.Name)
 		}
 	}
 	if kept == 0 {

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -24,7 +25,7 @@ const growthFinalizer = "stable.bellerophon.io/volumes-grow"
 func isGrowing(hero *v1.Bellerophon) bool { return slices.Contains(hero.Finalizers, growthFinalizer) }
 
 // growVolumes makes the volumes as large as the hero asks for. A StatefulSet cannot change its claims, so it is
-// replaced; its pods stay and belong to the next one.
+// replaced; its pods stay and belong to the next one. A problem is about a volume that cannot grow.
 func (r *reconciler) growVolumes(ctx context.Context, v *view) error {
 	want := v.hero.Spec.Storage.Size
 	switch {
@@ -33,7 +34,7 @@ func (r *reconciler) growVolumes(ctx context.Context, v *view) error {
 	case v.set.DeletionTimestamp != nil:
 		return waiting("the StatefulSet is replaced")
 	}
-	if has := v.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage]; has.Cmp(want) >= 0 {
+	if sizeOf(v.set).Cmp(want) >= 0 {
 		if isGrowing(v.hero) && v.hasAdopted() {
 			return r.setGrowing(ctx, v, false)
 		}
@@ -68,6 +69,11 @@ func (r *reconciler) growVolumes(ctx context.Context, v *view) error {
 		return fmt.Errorf("replacing the StatefulSet for larger volumes: %w", err)
 	}
 	return waiting("the StatefulSet is replaced, because its volumes grow")
+}
+
+// sizeOf returns the size of the volumes that a StatefulSet makes.
+func sizeOf(set *appsv1.StatefulSet) *resource.Quantity {
+	return set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage()
 }
 
 // hasAdopted reports whether the StatefulSet has all pods that the one before it left.
@@ -122,4 +128,23 @@ func (r *reconciler) adopt(ctx context.Context, v *view) error {
 		}
 	}
 	return waiting("the StatefulSet is replaced")
+}
+
+// deleteClaim deletes the volume claim of a pod whose member has left: its data is old from then on. It remains until the
+// pod has gone.
+func (r *reconciler) deleteClaim(ctx context.Context, v *view, pod string) error {
+	name := types.NamespacedName{Namespace: v.hero.Namespace, Name: volumeData + "-" + pod}
+	claim, err := controller.GetLive[*corev1.PersistentVolumeClaim](ctx, r.client, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the volume claim %s: %w", name.Name, err)
+	case claim.DeletionTimestamp != nil:
+		return nil
+	}
+	if err := controller.Delete(ctx, r.client, claim); controller.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the volume claim %s: %w", name.Name, err)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package hero
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -8,7 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -67,6 +70,33 @@ func TestVolumesGrowWithoutARestart(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "storage.size cannot shrink") {
 		t.Errorf("a smaller volume: %v", err)
 	}
+}
+
+// The class may not allow it. That must not hold up anything else.
+func TestAVolumeThatCannotGrowHoldsUpNothingElse(t *testing.T) {
+	w := newWorld(t)
+	w.create(heroName, map[string]any{"replicas": int64(3), "storage": map[string]any{"size": "1Gi"}})
+	w.ready()
+	w.put("horse", "pegasus")
+	allow := func(allowed bool) {
+		t.Helper()
+		patch := fmt.Sprintf(`{"allowVolumeExpansion":%v}`, allowed)
+		if _, err := w.core.StorageV1().StorageClasses().Patch(context.WithoutCancel(w.ctx), "kwok-volume", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow(false)
+	t.Cleanup(func() { allow(true) })
+	w.change(`{"spec":{"replicas":1,"storage":{"size":"2Gi"},"config":{"log-level":"debug"}}}`)
+	w.eventually("the hero has the rest of its spec, and the reason", func() error {
+		status := w.hero(heroName).Status
+		found := meta.FindStatusCondition(status.Conditions, v1.ConditionDegraded)
+		if found == nil || found.Reason != "VolumeNotGrown" || status.ReadyReplicas != 1 || status.Replicas != 1 || status.CurrentRevision != status.TargetRevision {
+			return fmt.Errorf("%+v", status)
+		}
+		return nil
+	})
+	w.wantHorse()
 }
 
 // noSet refuses to make a StatefulSet while it is closed.

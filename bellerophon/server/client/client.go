@@ -144,9 +144,19 @@ func (c *Client) Leave(ctx context.Context, host, id string) error {
 	return c.exchange(request, &struct{}{})
 }
 
-// Follow calls seen with the status of a member, at once and when it changes, until ctx ends or the connection
-// breaks. It returns that error.
+// maxSilence is how long a followed member may say nothing. It sends its status every 15 s at least.
+const maxSilence = 35 * time.Second
+
+// errSilent is the error of a member that has stopped to send.
+var errSilent = fmt.Errorf("it has said nothing for %v", maxSilence)
+
+// Follow calls seen with the status of a member, at once and when it changes. It ends with ctx, with the connection, or
+// when the member has said nothing for 35 s, and returns that error.
 func (c *Client) Follow(ctx context.Context, host string, seen func(Status)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
+	defer silence.Stop()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL(host, "/v1/status?watch=true"), nil)
 	if err != nil {
 		return err
@@ -162,8 +172,12 @@ func (c *Client) Follow(ctx context.Context, host string, seen func(Status)) err
 	for decoder := json.NewDecoder(response.Body); ; {
 		var status Status
 		if err := decoder.Decode(&status); err != nil {
+			if silent := context.Cause(ctx); errors.Is(silent, errSilent) {
+				err = silent
+			}
 			return fmt.Errorf("following the status of %s: %w", host, err)
 		}
+		silence.Reset(maxSilence)
 		seen(status)
 	}
 }
