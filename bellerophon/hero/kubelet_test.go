@@ -32,10 +32,11 @@ type kubelet struct {
 	dir       string
 	group     *lifecycle.Group
 
-	mu      sync.Mutex
-	pods    map[types.UID]*containerOf
-	volumes map[types.UID]<-chan struct{} // by claim: closed when the last process that has the volume has ended
-	least   int                           // the smallest number of pods since mark
+	mu        sync.Mutex
+	pods      map[types.UID]*containerOf
+	volumes   map[types.UID]<-chan struct{} // by claim: closed when the last process that has the volume has ended
+	handedOut map[string]bool               // addresses that freeAddress has returned
+	least     int                           // the smallest number of pods since mark
 }
 
 // mark begins to count the pods that run.
@@ -67,7 +68,7 @@ type containerOf struct {
 
 func newKubelet(t *testing.T, core kubernetes.Interface, namespace string) *kubelet {
 	t.Helper()
-	k := &kubelet{t: t, core: core, namespace: namespace, dir: t.TempDir(), group: lifecycle.New(context.Background()), pods: map[types.UID]*containerOf{}, volumes: map[types.UID]<-chan struct{}{}}
+	k := &kubelet{t: t, core: core, namespace: namespace, dir: t.TempDir(), group: lifecycle.New(context.Background()), pods: map[types.UID]*containerOf{}, volumes: map[types.UID]<-chan struct{}{}, handedOut: map[string]bool{}}
 	k.group.Go("kubelet", k.run)
 	t.Cleanup(func() {
 		k.group.Stop()
@@ -128,12 +129,10 @@ func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) {
 	if err != nil {
 		return // The context has ended.
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	listen, err := k.freeAddress(ctx)
 	if err != nil {
 		return
 	}
-	listen := listener.Addr().String()
-	_ = listener.Close()
 	running, stop := context.WithCancel(k.group.Context())
 	done := make(chan struct{})
 	c := &containerOf{pod: pod.Name, address: addressIn(pod), listen: listen, stop: stop, free: k.volumes[claim.UID], done: done}
@@ -143,6 +142,23 @@ func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) {
 		Name: pod.Name, Listen: listen, Dir: filepath.Join(k.dir, string(claim.UID)), Hosts: k.hosts(), Address: c.address, TLS: k.mount(ctx, pod),
 	}
 	k.group.Go("container of "+pod.Name, func(context.Context) error { return k.keepRunning(running, c, options) })
+}
+
+// freeAddress returns an address for a process. The kernel may offer one again before the process that it was for
+// listens, so each is returned once.
+func (k *kubelet) freeAddress(ctx context.Context) (string, error) {
+	for {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		address := listener.Addr().String()
+		_ = listener.Close()
+		if !k.handedOut[address] {
+			k.handedOut[address] = true
+			return address, nil
+		}
+	}
 }
 
 // mount writes the Secret of a pod to files, as it is now. Without a Secret there are none.

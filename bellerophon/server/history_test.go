@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -93,9 +94,22 @@ func TestALeaderThatWasFrozenServesNoStaleRead(t *testing.T) {
 	for round := range 5 {
 		former := w.ready(w.members...)
 		w.must(former, http.MethodPut, "/v1/keys/a", fmt.Sprint("old ", round), 200)
+		// Reads in flight make heartbeats, whose answers wait for the frozen leader. They must not confirm a later read.
+		before, end := context.WithCancel(t.Context())
+		early := lifecycle.New(before)
+		for range 8 {
+			early.Go("reading before", func(ctx context.Context) error {
+				for ctx.Err() == nil {
+					_, _ = w.call(former, http.MethodGet, "/v1/keys/a", "")
+				}
+				return nil
+			})
+		}
+		<-time.After(time.Duration(20+7*round) * time.Millisecond)
 		if err := former.command.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
+		end()
 		var others []*process
 		for _, p := range w.members {
 			if p != former {
@@ -116,7 +130,7 @@ func TestALeaderThatWasFrozenServesNoStaleRead(t *testing.T) {
 		if err := former.command.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		if err := group.Wait(); err != nil {
+		if err := errors.Join(group.Wait(), early.Wait()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -64,15 +65,23 @@ func newWorld(t *testing.T, n int, peers bool) *world {
 	return w
 }
 
-// freeAddress returns an address that no other process uses at the moment.
+// handedOut has the addresses that freeAddress has returned.
+var handedOut sync.Map
+
+// freeAddress returns an address that no other process uses at the moment. The kernel may offer one again before the
+// process that it was for listens, so each is returned once.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = listener.Close()
+		if _, known := handedOut.LoadOrStore(listener.Addr().String(), true); !known {
+			return listener.Addr().String()
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 // add starts one more member without peers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 
@@ -65,8 +66,16 @@ func (m *Member) Lead() (client.Progress, error) {
 	if term == 0 || m.raft.CurrentTerm() != term {
 		return client.Progress{}, client.ErrNotLeader
 	}
-	if err := m.raft.VerifyLeader().Error(); err != nil {
-		return client.Progress{}, fmt.Errorf("%w: %w", client.ErrNotLeader, err)
+	for began, servers := time.Now(), m.raft.GetConfiguration().Configuration().Servers; ; {
+		if err := m.raft.VerifyLeader().Error(); err != nil { // It also sends heartbeats.
+			return client.Progress{}, fmt.Errorf("%w: %w", client.ErrNotLeader, err)
+		}
+		if m.carrier.byMajority(servers, m.config.LocalID, term, began) {
+			break
+		}
+		if time.Since(began) > m.options.Election {
+			return client.Progress{}, fmt.Errorf("%w: no majority follows it any more", client.ErrNotLeader)
+		}
 	}
 	progress := client.Progress{Committed: m.raft.CommitIndex(), Revision: m.store.Size().Revision}
 	// Another leader may have written in between, and this one may lead again without having applied that.

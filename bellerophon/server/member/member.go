@@ -52,7 +52,7 @@ type Member struct {
 	raft     *raft.Raft
 	bolt     *raftboltdb.BoltStore
 	disk     *timedLog
-	carrier  *raft.NetworkTransport
+	carrier  *followed
 	config   *raft.Config
 	snaps    raft.SnapshotStore
 	log      *slog.Logger
@@ -94,6 +94,9 @@ func Open(options Options) (m *Member, err error) {
 	return m, nil
 }
 
+// cachedEntries is how many entries of the log are in memory for members that are a little behind. An entry may have 1 MiB.
+const cachedEntries = 64
+
 func (m *Member) openRaft() (err error) {
 	m.config = raft.DefaultConfig()
 	m.config.LocalID = raft.ServerID(m.identity.id())
@@ -114,15 +117,16 @@ func (m *Member) openRaft() (err error) {
 	if err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
-	m.disk = &timedLog{LogStore: m.bolt, synced: m.options.Synced}
+	m.disk = &timedLog{LogStore: m.bolt, synced: m.options.Synced, full: make(chan struct{}, 1)}
 	if m.snaps, err = raft.NewFileSnapshotStoreWithLogger(m.options.Dir, 2, m.config.Logger); err != nil {
 		return fmt.Errorf("opening the snapshots: %w", err)
 	}
 	m.stream = newStream(m.identity, addressOf(m.identity.id(), m.options.Address), m.options.Dial)
-	m.carrier = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	m.carrier = &followed{last: map[raft.ServerID]acknowledged{}}
+	m.carrier.NetworkTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: m.stream, MaxPool: 3, Timeout: 10 * m.options.Election, Logger: m.config.Logger, MsgpackUseNewTimeFormat: true,
 	})
-	cached, err := raft.NewLogCache(512, m.disk)
+	cached, err := raft.NewLogCache(cachedEntries, m.disk)
 	if err != nil {
 		return err
 	}
@@ -141,6 +145,7 @@ func (m *Member) Run(ctx context.Context) error {
 	group := lifecycle.New(ctx)
 	group.Go("watching the leadership", func(ctx context.Context) error { return m.lead(ctx, led) })
 	group.Go("answering reads", m.answerReads)
+	group.Go("compacting the log", m.compact)
 	<-ctx.Done()
 	m.raft.DeregisterObserver(observer)
 	return errors.Join(group.Wait(), m.close())
