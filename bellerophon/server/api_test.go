@@ -339,7 +339,7 @@ func TestABackupSaysItsSum(t *testing.T) {
 	}
 }
 
-func TestAFullStoreRefusesWritesAndTakesDeletions(t *testing.T) {
+func TestAFullStoreRefusesWritesAndTakesDeletionsAndSmallerValues(t *testing.T) {
 	w := newWorld(t, 0, true)
 	p := &process{options: Options{Name: "small", Listen: freeAddress(t), Dir: w.dir + "/small", Election: election, Quota: 1000}}
 	p.options.Address = p.options.Listen
@@ -352,6 +352,9 @@ func TestAFullStoreRefusesWritesAndTakesDeletions(t *testing.T) {
 	if !strings.Contains(refused.body, "901 of 1000 bytes") {
 		t.Errorf("the refusal is %s", refused.body)
 	}
+	w.must(p, "PUT", "/v1/keys/a", strings.Repeat("v", 1001), 507)
+	w.must(p, "PUT", "/v1/keys/a", strings.Repeat("w", 900), 200)
+	w.must(p, "PUT", "/v1/keys/a", strings.Repeat("v", 800), 200)
 	w.must(p, "DELETE", "/v1/keys/a", "", 200)
 	w.must(p, "PUT", "/v1/keys/b", strings.Repeat("v", 900), 200)
 }

@@ -186,6 +186,9 @@ func (a *API) backup(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(sumTrailer, hex.EncodeToString(sum))
 }
 
+// restorePatience is the time for a restore. All members write the snapshot to their volumes, which takes seconds for a large one.
+const restorePatience = 5 * time.Minute
+
 // restore replaces all keys. The snapshot is verified before anything changes.
 func (a *API) restore(w http.ResponseWriter, r *http.Request) {
 	file, err := os.CreateTemp("", "bellerophon-restore-*")
@@ -200,7 +203,7 @@ func (a *API) restore(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := func() (io.ReadCloser, error) { return os.Open(file.Name()) }
-	a.onLeader(w, r, body, func(ctx context.Context) (any, error) {
+	a.onLeaderWithin(max(a.Patience, restorePatience), w, r, body, func(ctx context.Context) (any, error) {
 		return done{true}, a.member.Restore(ctx, snapshot)
 	})
 }

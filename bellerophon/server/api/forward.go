@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 )
@@ -20,7 +21,12 @@ type content func() (io.ReadCloser, error)
 // returns the body of the answer. Otherwise it forwards the request. It waits for a leader, and repeats an
 // attempt only if the attempt changed nothing.
 func (a *API) onLeader(w http.ResponseWriter, r *http.Request, body content, local func(context.Context) (any, error)) {
-	ctx, cancel := context.WithTimeout(r.Context(), a.Patience)
+	a.onLeaderWithin(a.Patience, w, r, body, local)
+}
+
+// onLeaderWithin is onLeader with a time for the request as a whole.
+func (a *API) onLeaderWithin(patience time.Duration, w http.ResponseWriter, r *http.Request, body content, local func(context.Context) (any, error)) {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	for {
 		changed := a.member.Changed()

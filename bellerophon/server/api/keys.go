@@ -128,10 +128,13 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, command store.Comma
 }
 
 // fits returns errFull if a command would exceed the quota. Commands in flight are not counted, so they may
-// exceed it by their own size.
+// exceed it by their own size. A smaller value for a key always fits.
 func (a *API) fits(command store.Command) error {
-	held := a.member.Store().Size().Bytes
-	if command.Kind == store.Put && held+int64(len(command.Key)+len(command.Value)) > a.Quota {
+	held, more := a.member.Store().Size().Bytes, int64(len(command.Key)+len(command.Value))
+	if before, _, exists := a.member.Store().Get(command.Key); exists {
+		more -= int64(len(before.Key) + len(before.Value))
+	}
+	if command.Kind == store.Put && more > 0 && held+more > a.Quota {
 		return fmt.Errorf("%w: it has %d of %d bytes; delete keys, or start the members with a larger --quota", errFull, held, a.Quota)
 	}
 	return nil

@@ -56,9 +56,16 @@ type Following struct {
 
 // Watch calls seen for each event, in the order of revisions, until ctx ends or a function fails. It returns that
 // cause, or [ErrExpired]. Each event is seen once. A revision of the future expires too, as it is of another
-// history. Watch calls idle when there are no more events at the moment, and again in each silence.
+// history. Watch calls idle when there are no more events at the moment, and again in each silence: after f.Silence without an event that was seen.
 func (s *Store) Watch(ctx context.Context, f Following, seen func(Event) error, idle func(silent bool) error) error {
 	after, silent := f.After, false
+	var fires <-chan time.Time
+	quiet := func() {}
+	if f.Silence > 0 {
+		timer := time.NewTimer(f.Silence)
+		defer timer.Stop()
+		fires, quiet = timer.C, func() { timer.Reset(f.Silence) }
+	}
 	for {
 		events, added, err := s.since(after)
 		if err != nil {
@@ -69,21 +76,19 @@ func (s *Store) Watch(ctx context.Context, f Following, seen func(Event) error, 
 				if err := seen(event); err != nil {
 					return err
 				}
+				quiet()
 			}
 			after = event.Entry.Revision
 		}
 		if err := idle(silent); err != nil {
 			return err
 		}
-		var silence <-chan time.Time
-		if f.Silence > 0 {
-			silence = time.After(f.Silence)
-		}
 		select {
 		case <-added:
 			silent = false
-		case <-silence:
+		case <-fires:
 			silent = true
+			quiet()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
