@@ -24,7 +24,7 @@ func (a *API) onLeader(w http.ResponseWriter, r *http.Request, body content, loc
 	a.onLeaderWithin(a.Patience, w, r, body, local)
 }
 
-// onLeaderWithin is onLeader with a time for the request as a whole.
+// onLeaderWithin does what onLeader does, within a time for the request as a whole.
 func (a *API) onLeaderWithin(patience time.Duration, w http.ResponseWriter, r *http.Request, body content, local func(context.Context) (any, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
