@@ -15,12 +15,17 @@ var _ utilnet.RoundTripperWrapper = calls{}
 
 // recordingCalls returns a client whose requests are recorded.
 func recordingCalls(client *http.Client) *http.Client {
-	over := *client
-	if over.Transport == nil {
-		over.Transport = http.DefaultTransport
+	return over(client, func(next http.RoundTripper) http.RoundTripper { return calls{next} })
+}
+
+// over returns a client with a transport over the client's own.
+func over(client *http.Client, made func(next http.RoundTripper) http.RoundTripper) *http.Client {
+	copied := *client
+	if copied.Transport == nil {
+		copied.Transport = http.DefaultTransport
 	}
-	over.Transport = calls{over.Transport}
-	return &over
+	copied.Transport = made(copied.Transport)
+	return &copied
 }
 
 // WrappedRoundTripper returns the transport behind this one.

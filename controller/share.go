@@ -288,12 +288,7 @@ var _ utilnet.RoundTripperWrapper = fence{}
 
 // fenced returns a client whose writes are fenced.
 func fenced(client *http.Client) *http.Client {
-	over := *client
-	if over.Transport == nil {
-		over.Transport = http.DefaultTransport
-	}
-	over.Transport = fence{over.Transport}
-	return &over
+	return over(client, func(next http.RoundTripper) http.RoundTripper { return fence{next} })
 }
 
 // WrappedRoundTripper returns the transport behind the fence.

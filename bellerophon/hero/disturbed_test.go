@@ -13,21 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// signal sends a signal to the process of a pod.
-func (k *kubelet) signal(pod string, signal syscall.Signal) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, c := range k.pods {
-		if c.pod == pod {
-			c.mu.Lock()
-			if c.command != nil {
-				_ = c.command.Process.Signal(signal)
-			}
-			c.mu.Unlock()
-		}
-	}
-}
-
 func TestAHeroOfTwoMembersIsRolled(t *testing.T) {
 	w := newWorld(t)
 	w.create(heroName, map[string]any{"replicas": int64(2)})

@@ -309,14 +309,17 @@ func (k *kubelet) running() map[string]string {
 }
 
 // kill kills the process of a pod.
-func (k *kubelet) kill(pod string) {
+func (k *kubelet) kill(pod string) { k.signal(pod, syscall.SIGKILL) }
+
+// signal sends a signal to the process of a pod.
+func (k *kubelet) signal(pod string, signal syscall.Signal) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range k.pods {
 		if c.pod == pod {
 			c.mu.Lock()
 			if c.command != nil {
-				_ = c.command.Process.Kill()
+				_ = c.command.Process.Signal(signal)
 			}
 			c.mu.Unlock()
 		}
