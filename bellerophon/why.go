@@ -32,9 +32,9 @@ get /debug/why: see docs/usage.md.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
 			stdout := screen.New(os.Stdout)
-			teller := why.NewTeller(stdout)
+			printer := why.NewPrinter(stdout)
 			tell := func(answer history.Answer) error {
-				teller.Tell(answer, args[0], namespace, follow)
+				printer.Print(answer, args[0], namespace, follow)
 				return nil
 			}
 			switch output {

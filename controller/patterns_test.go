@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	corev1 "k8s.io/api/core/v1"
@@ -72,14 +71,7 @@ func newPatternWorld(t *testing.T, reconcile func(ctx context.Context, c *Client
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := lifecycle.New(context.Background())
-	group.Go("manager", w.manager.Run)
-	t.Cleanup(func() {
-		group.Stop()
-		if err := group.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
+	runToTheEnd(t, w.manager)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pegasus"}, Data: map[string]string{"horse": "arion"}}
 	if err := server.Create(object); err != nil {
 		t.Fatal(err)

@@ -62,19 +62,25 @@ func newWhyWorld(t *testing.T, options Options) *whyWorld {
 	if err := w.manager.Add("labels", label, For(&corev1.Secret{})); err != nil {
 		t.Fatal(err)
 	}
+	runToTheEnd(t, w.manager)
+	w.address = "http://" + (<-listens).String()
+	if err := w.manager.Cache().Wait(t.Context(), cache.Current); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// runToTheEnd runs a manager until the test ends.
+func runToTheEnd(t *testing.T, manager *Manager) {
+	t.Helper()
 	group := lifecycle.New(context.Background())
-	group.Go("manager", w.manager.Run)
+	group.Go("manager", manager.Run)
 	t.Cleanup(func() {
 		group.Stop()
 		if err := group.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	w.address = "http://" + (<-listens).String()
-	if err := w.manager.Cache().Wait(t.Context(), cache.Current); err != nil {
-		t.Fatal(err)
-	}
-	return w
 }
 
 // why asks about an object, and returns the answer as it comes.

@@ -241,7 +241,7 @@ func (r *reconciler) outlives(ctx context.Context, v *view, id string) error {
 	return waiting(fmt.Sprintf("%s has to be ready first: with one vote less, the cluster would lose its majority", silent))
 }
 
-// hasReady reports whether a member of the cluster was ready when it last told.
+// hasReady reports whether a member of the cluster was ready by its last report.
 func (v *view) hasReady(held client.Server) bool {
 	status := v.statuses[podOf(held.Address)]
 	return status != nil && status.ID == held.ID && status.Ready

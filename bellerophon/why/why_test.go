@@ -53,7 +53,7 @@ func answer() history.Answer {
 	}}}
 }
 
-const told = `stables/pegasus, a Rider.acme.io of the controller riders, whose level is Settled
+const printed = `Rider.acme.io stables/pegasus, controller riders, level of sync Settled
   the next level waits for the rider chimera
 12:00:00.000  an attempt succeeded after 250 ms  0123456789abcdef
   because  Rider.acme.io pegasus@7 was updated: spec.horse, spec.wings, by the field manager kubectl-edit, 40 ms before
@@ -70,32 +70,32 @@ const told = `stables/pegasus, a Rider.acme.io of the controller riders, whose l
   asked    DELETE /api/v1/pods/z: no answer after 30.0 s
   error    no hay
   next     after 90.0 s, or with an event
-  an attempt runs since 2.0 s
+  an attempt has run for 2.0 s
 `
 
-func TestAPersonIsToldWhatLedToWhat(t *testing.T) {
+func TestAnAnswerIsPrintedForAPerson(t *testing.T) {
 	var out bytes.Buffer
-	why.NewTeller(screen.To(&out)).Tell(answer(), "riders/pegasus", "stables", false)
-	if out.String() != told {
-		t.Errorf("it tells\n%s, want\n%s", out.String(), told)
+	why.NewPrinter(screen.To(&out)).Print(answer(), "riders/pegasus", "stables", false)
+	if out.String() != printed {
+		t.Errorf("it prints\n%s, want\n%s", out.String(), printed)
 	}
 }
 
-func TestAFollowerIsToldEachAttemptOnceWithItsEchoes(t *testing.T) {
+func TestEachAttemptIsPrintedOnceWithItsEchoes(t *testing.T) {
 	var out bytes.Buffer
-	teller := why.NewTeller(screen.To(&out))
+	printer := why.NewPrinter(screen.To(&out))
 	first := answer()
 	of := &first.Controllers[0]
 	of.RunningSince, of.Attempts = nil, of.Attempts[:1]
-	teller.Tell(first, "riders/pegasus", "stables", true)
+	printer.Print(first, "riders/pegasus", "stables", true)
 	if strings.Contains(out.String(), "succeeded") {
-		t.Errorf("before the watch has shown its writes, it tells\n%s", out.String())
+		t.Errorf("before the watch has shown its writes, it prints\n%s", out.String())
 	}
 	of.Attempts[0].Writes[1].Seen = at(time.Second)
-	teller.Tell(first, "riders/pegasus", "stables", true)
-	teller.Tell(first, "riders/pegasus", "stables", true)
-	if said := out.String(); strings.Count(said, "succeeded") != 1 || strings.Count(said, "whose level") != 1 || !strings.Contains(said, "seen 1.0 s later") {
-		t.Errorf("it tells\n%s", said)
+	printer.Print(first, "riders/pegasus", "stables", true)
+	printer.Print(first, "riders/pegasus", "stables", true)
+	if said := out.String(); strings.Count(said, "succeeded") != 1 || strings.Count(said, "level of sync") != 1 || !strings.Contains(said, "seen 1.0 s later") {
+		t.Errorf("it prints\n%s", said)
 	}
 }
 
@@ -107,9 +107,9 @@ func TestSilenceHasAReason(t *testing.T) {
 		"older than the history, or another ": {Cached: true},
 	} {
 		var out bytes.Buffer
-		why.NewTeller(screen.To(&out)).Tell(history.Answer{Time: noon, Controllers: []history.Controller{of}}, "riders/x", "", true)
+		why.NewPrinter(screen.To(&out)).Print(history.Answer{Time: noon, Controllers: []history.Controller{of}}, "riders/x", "", true)
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("it tells\n%s, want %q", out.String(), want)
+			t.Errorf("it prints\n%s, want %q", out.String(), want)
 		}
 	}
 }

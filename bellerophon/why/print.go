@@ -11,22 +11,22 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 )
 
-// Teller tells answers to a person. It tells each attempt once.
-type Teller struct {
+// Printer prints answers for a person. It prints each attempt once.
+type Printer struct {
 	screen  *screen.Screen
-	told    map[string]bool // IDs of attempts
+	printed map[string]bool // IDs of attempts
 	headed  map[string]bool // controllers
-	waiting map[string]bool // controllers that had no attempt to tell
+	waiting map[string]bool // controllers that had no attempt
 }
 
-// NewTeller creates a teller.
-func NewTeller(to *screen.Screen) *Teller {
-	return &Teller{screen: to, told: map[string]bool{}, headed: map[string]bool{}, waiting: map[string]bool{}}
+// NewPrinter creates a printer.
+func NewPrinter(to *screen.Screen) *Printer {
+	return &Printer{screen: to, printed: map[string]bool{}, headed: map[string]bool{}, waiting: map[string]bool{}}
 }
 
-// Tell tells what is new in an answer. With settled, an attempt whose writes the watch has not shown yet waits for a
+// Print prints what is new in an answer. With settled, an attempt whose writes the watch has not shown yet waits for a
 // later answer, which has the echoes.
-func (t *Teller) Tell(answer history.Answer, object, namespace string, settled bool) {
+func (t *Printer) Print(answer history.Answer, object, namespace string, settled bool) {
 	for _, of := range answer.Controllers {
 		if !t.headed[of.Name] {
 			t.headed[of.Name] = true
@@ -37,24 +37,24 @@ func (t *Teller) Tell(answer history.Answer, object, namespace string, settled b
 			t.screen.Println("  no attempt is remembered: " + silence(of))
 		}
 		for i, attempt := range of.Attempts {
-			if t.told[attempt.ID] || settled && !isShown(attempt) && i == len(of.Attempts)-1 {
+			if t.printed[attempt.ID] || settled && !isShown(attempt) && i == len(of.Attempts)-1 {
 				continue
 			}
-			t.told[attempt.ID] = true
+			t.printed[attempt.ID] = true
 			t.attempt(attempt)
 		}
 		if of.RunningSince != nil && !settled {
-			t.screen.Println(fmt.Sprintf("  an attempt runs since %s", ago(answer.Time.Sub(*of.RunningSince))))
+			t.screen.Println(fmt.Sprintf("  an attempt has run for %s", ago(answer.Time.Sub(*of.RunningSince))))
 		}
 	}
 }
 
-func (t *Teller) head(of history.Controller, object, namespace string) {
+func (t *Printer) head(of history.Controller, object, namespace string) {
 	_, name, _ := strings.Cut(object, "/")
 	if namespace != "" {
 		name = namespace + "/" + name
 	}
-	t.screen.Println(fmt.Sprintf("%s, a %s of the controller %s, whose level is %v", t.screen.Paint(screen.Bold, name), of.Kind, of.Name, of.Level))
+	t.screen.Println(fmt.Sprintf("%s %s, controller %s, level of sync %v", of.Kind, t.screen.Paint(screen.Bold, name), of.Name, of.Level))
 	if len(of.Missing) > 0 {
 		t.screen.Println("  the next level waits for " + strings.Join(of.Missing, ", "))
 	}
@@ -83,7 +83,7 @@ func isShown(attempt history.Attempt) bool {
 	return true
 }
 
-func (t *Teller) attempt(of history.Attempt) {
+func (t *Printer) attempt(of history.Attempt) {
 	colour := screen.Green
 	if of.Error != "" {
 		colour = screen.Red
@@ -94,34 +94,34 @@ func (t *Teller) attempt(of history.Attempt) {
 	}
 	t.screen.Println(line + "  " + t.screen.Paint(screen.Dim, of.ID))
 	if len(of.Causes) == 0 {
-		t.tell("because", "a retry, a timer or a stream asked for it")
+		t.line("because", "a retry, a timer or a stream asked for it")
 	}
 	if of.LeftOut {
-		t.tell("because", "of more events, which are left out")
+		t.line("because", "of more events, which are left out")
 	}
 	for i := range of.Causes {
-		t.tell("because", because(&of.Causes[i], of.Started))
+		t.line("because", because(&of.Causes[i], of.Started))
 	}
 	if len(of.Waits) > 0 {
 		var waits []string
 		for _, wait := range of.Waits {
 			waits = append(waits, ago(seconds(wait.Seconds))+" "+waitedFor[wait.For])
 		}
-		t.tell("waited", strings.Join(waits, ", "))
+		t.line("waited", strings.Join(waits, ", "))
 	}
 	for i := range of.Writes {
-		t.tell("wrote", wrote(&of.Writes[i]))
+		t.line("wrote", wrote(&of.Writes[i]))
 	}
 	for _, call := range of.Calls {
 		if call.Method == http.MethodGet || call.Code < 200 || call.Code > 299 { // The lines above have the writes that succeeded.
-			t.tell("asked", asked(call))
+			t.line("asked", asked(call))
 		}
 	}
 	if of.Error != "" {
-		t.tell("error", of.Error)
+		t.line("error", of.Error)
 	}
 	if of.Again > 0 {
-		t.tell("next", "after "+ago(seconds(of.Again))+", or with an event")
+		t.line("next", "after "+ago(seconds(of.Again))+", or with an event")
 	}
 }
 
@@ -133,8 +133,8 @@ var ended = map[string]string{
 	string(operators.Ended):     "failed for good",
 }
 
-// tell prints one line about an attempt.
-func (t *Teller) tell(what, text string) { t.screen.Println(fmt.Sprintf("  %-8s %s", what, text)) }
+// line prints one line about an attempt.
+func (t *Printer) line(what, text string) { t.screen.Println(fmt.Sprintf("  %-8s %s", what, text)) }
 
 var waitedFor = map[string]string{
 	history.WaitDebounce: "in the debounce",
