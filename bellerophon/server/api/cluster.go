@@ -174,7 +174,7 @@ func (a *API) backup(w http.ResponseWriter, r *http.Request) {
 	if !a.readable(w, r) {
 		return
 	}
-	snapshot := a.member.Store().Snapshot()
+	snapshot := a.member.Store().Backup()
 	w.Header().Set("Trailer", sumTrailer)
 	w.Header().Set(revisionHeader, strconv.FormatUint(snapshot.Revision(), 10))
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -191,6 +191,14 @@ const restorePatience = 5 * time.Minute
 
 // restore replaces all keys. The snapshot is verified before anything changes.
 func (a *API) restore(w http.ResponseWriter, r *http.Request) {
+	wanted, err := condition(r.Header)
+	if err == nil && wanted != nil && *wanted != 0 {
+		err = fmt.Errorf("%w condition: allowed is If-None-Match: *, which means that the cluster must have no keys", store.ErrInvalid)
+	}
+	if err != nil {
+		fail(w, err)
+		return
+	}
 	file, err := os.CreateTemp("", "bellerophon-restore-*")
 	if err != nil {
 		fail(w, err)
@@ -204,7 +212,10 @@ func (a *API) restore(w http.ResponseWriter, r *http.Request) {
 	}
 	body := func() (io.ReadCloser, error) { return os.Open(file.Name()) }
 	a.onLeaderWithin(max(a.Patience, restorePatience), w, r, body, func(ctx context.Context) (any, error) {
-		return done{true}, a.member.Restore(ctx, snapshot)
+		if size := snapshot.Bytes(); size > a.Quota {
+			return nil, fmt.Errorf("%w: the snapshot has %d bytes, and allowed are %d; start the members with a larger --quota", errFull, size, a.Quota)
+		}
+		return done{true}, a.member.Restore(ctx, snapshot, wanted != nil)
 	})
 }
 

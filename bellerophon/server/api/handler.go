@@ -165,6 +165,8 @@ func fail(w http.ResponseWriter, err error) {
 		code = http.StatusNotFound
 	case errors.Is(err, client.ErrLastVoter), errors.Is(err, client.ErrOtherCluster):
 		code = http.StatusConflict
+	case errors.Is(err, client.ErrNotEmpty):
+		code = http.StatusPreconditionFailed
 	case errors.Is(err, errFull):
 		code = http.StatusInsufficientStorage
 	}

@@ -27,12 +27,8 @@ type fake struct {
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.URL.Path == "/v1/keys":
-		if f.isEmpty {
-			_, _ = w.Write([]byte(`{"entries":[]}`))
-			return
-		}
-		_, _ = w.Write([]byte(`{"entries":[{"key":"a"}]}`))
+	case r.Method == http.MethodPut && !f.isEmpty && r.Header.Get("If-None-Match") == "*":
+		w.WriteHeader(http.StatusPreconditionFailed)
 	case r.Method == http.MethodPut:
 		if _, err := store.Read(r.Body); err == nil {
 			f.restored++
@@ -84,6 +80,27 @@ func TestTheNewestBackupsStay(t *testing.T) {
 	}
 }
 
+func TestFilesOfKilledBackupsGoAndOthersStay(t *testing.T) {
+	over, host, folder := start(t, &fake{})
+	for name, written := range map[string]time.Time{
+		".example-11.partial":     noon.Add(-2 * time.Hour),
+		".example-12.partial":     noon.Add(-time.Minute), // of a process that lives
+		".example-two-13.partial": noon.Add(-2 * time.Hour),
+	} {
+		path := filepath.Join(folder.Dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, written, written)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := folder.Take(t.Context(), over, host, 3, noon); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(folder.Dir)
+	if err != nil || len(entries) != 3 || entries[0].Name() != ".example-12.partial" {
+		t.Errorf("the folder has %v, %v", entries, err)
+	}
+}
+
 func TestABackupThatIsCutOffRemovesNothing(t *testing.T) {
 	member := &fake{}
 	over, host, folder := start(t, member)
@@ -111,7 +128,7 @@ func TestARestoreReplacesNoKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := folder.Restore(t.Context(), over, host, ""); !errors.Is(err, ErrNotEmpty) || member.restored != 0 {
+	if _, err := folder.Restore(t.Context(), over, host, ""); !errors.Is(err, client.ErrNotEmpty) || member.restored != 0 {
 		t.Errorf("into a cluster with keys: %v, %d restored", err, member.restored)
 	}
 	member.isEmpty = true

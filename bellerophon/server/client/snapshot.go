@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 )
@@ -24,22 +25,17 @@ func (c *Client) Snapshot(ctx context.Context, host string) (io.ReadCloser, erro
 	return response.Body, nil
 }
 
-// Restore asks the cluster of a member to verify a backup, and to replace all keys by it.
+// Restore asks the cluster of a member to verify a backup, and to take its keys. The error wraps [ErrNotEmpty] if the cluster has
+// keys already. It may be called again after any error: a cluster that has restored the same backup before does nothing.
 func (c *Client) Restore(ctx context.Context, host string, from io.Reader) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPut, c.URL(host, "/v1/snapshot"), from)
 	if err != nil {
 		return err
 	}
-	return c.exchange(request, &struct{}{})
-}
-
-// IsEmpty reports whether the cluster of a member has no keys.
-func (c *Client) IsEmpty(ctx context.Context, host string) (bool, error) {
-	var listed struct {
-		Entries []struct{} `json:"entries"`
+	request.Header.Set("If-None-Match", "*")
+	err = c.exchange(request, &struct{}{})
+	if answered := (&AnswerError{}); errors.As(err, &answered) && answered.Code == http.StatusPreconditionFailed {
+		return ErrNotEmpty
 	}
-	if err := c.get(ctx, host, "/v1/keys?limit=1", &listed); err != nil {
-		return false, err
-	}
-	return len(listed.Entries) == 0, nil
+	return err
 }

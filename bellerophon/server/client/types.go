@@ -18,6 +18,8 @@ var (
 	ErrNoMember = errors.New("no such member")
 	// ErrLastVoter means that a cluster would be left without a member that votes.
 	ErrLastVoter = errors.New("it is the last member that votes")
+	// ErrNotEmpty means that the cluster has keys, which a restore would replace.
+	ErrNotEmpty = errors.New("the cluster has keys already; restore into a new one")
 )
 
 // Dialer connects to the address of a member, with TLS if members use it.

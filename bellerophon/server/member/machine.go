@@ -1,6 +1,7 @@
 package member
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -21,8 +22,17 @@ func (m machine) Apply(entry *raft.Log) any {
 	return m.store.Apply(command)
 }
 
+// errStaging delays a snapshot until the parts of a restore are used or dropped. Raft tries it again later.
+var errStaging = errors.New("a restore is in progress")
+
 // Snapshot returns the state of this moment.
-func (m machine) Snapshot() (raft.FSMSnapshot, error) { return persisted{m.store.Snapshot()}, nil }
+func (m machine) Snapshot() (raft.FSMSnapshot, error) {
+	// Raft calls Apply from the same goroutine, so no part comes in between.
+	if m.store.IsStaging() {
+		return nil, errStaging
+	}
+	return persisted{m.store.Snapshot()}, nil
+}
 
 // Restore replaces the state by a snapshot.
 func (m machine) Restore(content io.ReadCloser) error {

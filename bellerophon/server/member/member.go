@@ -57,10 +57,12 @@ type Member struct {
 	snaps    raft.SnapshotStore
 	log      *slog.Logger
 
-	waits    *lifecycle.Group // waits for raft; raft answers all of them when it ends
-	reads    chan chan read
-	ledTerm  atomic.Uint64 // the term in which this member leads and has applied all earlier terms
-	caughtUp atomic.Bool   // a follower that has applied what its leader had committed when they met
+	waits *lifecycle.Group // waits for raft; raft answers all of them when it ends
+	reads chan chan read
+	// restoring holds a token while a restore is in progress.
+	restoring chan struct{}
+	ledTerm   atomic.Uint64 // the term in which this member leads and has applied all earlier terms
+	caughtUp  atomic.Bool   // a follower that has applied what its leader had committed when they met
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of the leadership
@@ -83,7 +85,7 @@ func Open(options Options) (m *Member, err error) {
 	}
 	m = &Member{
 		options: options, store: store.New(), log: options.Log,
-		waits: lifecycle.New(context.Background()), reads: make(chan chan read), changed: make(chan struct{}),
+		waits: lifecycle.New(context.Background()), reads: make(chan chan read), restoring: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 	if m.identity, err = openIdentity(options.Dir, options.Name); err != nil {
 		return nil, err

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
-
-	"github.com/bellerophon-io/bellerophon/bellerophon/server/store"
 	"github.com/hashicorp/raft"
 )
 
@@ -132,38 +129,5 @@ func (m *Member) HandOver(ctx context.Context) {
 	err := m.Transfer(ctx, "")
 	if err != nil && !errors.Is(err, client.ErrNotLeader) && !errors.Is(err, client.ErrLastVoter) {
 		m.log.Info("no other member took the leadership before the end", "reason", err)
-	}
-}
-
-// Restore replaces what the cluster holds by a snapshot, on all members. The revisions go on from the larger
-// of both. Changes that are in flight may fail. It returns the same errors as Propose.
-func (m *Member) Restore(ctx context.Context, from *store.Snapshot) error {
-	progress, err := m.Lead()
-	if err != nil {
-		return err
-	}
-	from.Raise(progress.Revision + 1)
-	// A snapshot has the members, so raft refuses one while a change of the members is not applied.
-	if err := m.wait(ctx, m.raft.Barrier(0)); err != nil {
-		return err
-	}
-	content, size, err := spool(m.options.Dir, from)
-	if err != nil {
-		return fmt.Errorf("restoring a snapshot: %w", err)
-	}
-	done := make(chan error, 1)
-	m.waits.Go("restoring a snapshot", func(context.Context) error {
-		done <- m.raft.Restore(&raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Size: size}, content, 0)
-		return content.Close()
-	})
-	select {
-	case err := <-done:
-		// raft has no error of its own for a change of the members that has begun since.
-		if err != nil && strings.HasPrefix(err.Error(), "cannot restore snapshot now") {
-			return fmt.Errorf("%w: %w", client.ErrNotLeader, err)
-		}
-		return meaning(err)
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", client.ErrUnknown, context.Cause(ctx))
 	}
 }

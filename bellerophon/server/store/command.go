@@ -27,6 +27,10 @@ type Kind uint8
 const (
 	Put Kind = iota + 1
 	Delete
+	// Stage adds a part to a restore, whose name is the key: see [Restoration].
+	Stage
+	// Replace completes a restore.
+	Replace
 )
 
 // Command is one change of a key. Its encoding is CBOR with numbers as names of fields.
@@ -36,6 +40,9 @@ type Command struct {
 	Value []byte `cbor:"3,keyasint,omitempty"`
 	// If is the revision that the key must have, or nil for any. Revision 0 means that the key must not exist.
 	If *uint64 `cbor:"4,keyasint,omitempty"`
+	// Part is the number of a part of a restore, from 0.
+	Part        uint64       `cbor:"5,keyasint,omitempty"`
+	Restoration *Restoration `cbor:"6,keyasint,omitempty"`
 }
 
 // Result is the outcome of a command. It is the same on all members.
@@ -48,20 +55,8 @@ type Result struct {
 	Refused bool
 	// Changed reports whether the command changed the store. The deletion of a missing key does not.
 	Changed bool
-}
-
-// Validate reports why a command breaks the rules for keys and values. The error wraps [ErrInvalid].
-func (c Command) Validate() error {
-	if c.Kind != Put && c.Kind != Delete {
-		return fmt.Errorf("%w kind %d of a command", ErrInvalid, c.Kind)
-	}
-	if err := ValidateKey(c.Key); err != nil {
-		return err
-	}
-	if len(c.Value) > MaxValue {
-		return fmt.Errorf("%w value of %q: it has %d bytes; allowed are %d", ErrInvalid, c.Key, len(c.Value), MaxValue)
-	}
-	return nil
+	// Lost means that the store does not have the earlier parts of the restore. Another one has begun, or the parts are too old.
+	Lost bool
 }
 
 // ValidateKey reports why a text cannot be a key. The error wraps [ErrInvalid].
@@ -84,6 +79,9 @@ func (c Command) Encode() ([]byte, error) { return cbor.Marshal(c) }
 func Decode(content []byte) (c Command, err error) {
 	if err := cbor.Unmarshal(content, &c); err != nil {
 		return Command{}, fmt.Errorf("decoding a command: %w", err)
+	}
+	if c.Kind < Put || c.Kind > Replace || c.Kind == Replace && c.Restoration == nil {
+		return Command{}, fmt.Errorf("decoding a command: its kind %d is unknown", c.Kind)
 	}
 	return c, nil
 }

@@ -25,6 +25,7 @@ type header struct {
 	Format   string `cbor:"1,keyasint"`
 	Revision uint64 `cbor:"2,keyasint"`
 	Keys     int    `cbor:"3,keyasint"`
+	Restored string `cbor:"4,keyasint,omitempty"` // the sum of the snapshot that was last restored; backups do not have it
 }
 
 type record struct {
@@ -37,28 +38,45 @@ type record struct {
 type Snapshot struct {
 	entries  *btree.Map[string, Entry]
 	revision uint64
+	restored string
+	sum      []byte // of a snapshot that was read
 }
 
 // Snapshot returns the state of this moment. It takes no time that depends on the number of keys.
 func (s *Store) Snapshot() *Snapshot {
 	s.mu.Lock() // Copy marks nodes of the tree as shared, which is a write.
 	defer s.mu.Unlock()
-	return &Snapshot{entries: s.entries.Copy(), revision: s.revision}
+	return &Snapshot{entries: s.entries.Copy(), revision: s.revision, restored: s.restored}
+}
+
+// Backup returns the keys of this moment, without what only members of the same cluster need.
+func (s *Store) Backup() *Snapshot {
+	taken := s.Snapshot()
+	taken.restored = ""
+	return taken
+}
+
+// Sum returns the SHA-256 sum of a snapshot that was read.
+func (s *Snapshot) Sum() []byte { return s.sum }
+
+// Bytes returns the size of all keys and values.
+func (s *Snapshot) Bytes() (bytes int64) {
+	s.entries.Scan(func(_ string, entry Entry) bool {
+		bytes += entry.size()
+		return true
+	})
+	return bytes
 }
 
 // Revision returns the revision of the store when the snapshot was taken.
 func (s *Snapshot) Revision() uint64 { return s.revision }
-
-// Raise sets the revision of the snapshot to at least the given one. A store that gets an older state must
-// not repeat revisions: a watch would take new events for ones that it has seen.
-func (s *Snapshot) Raise(revision uint64) { s.revision = max(s.revision, revision) }
 
 // Write writes the snapshot, and returns its SHA-256 sum.
 func (s *Snapshot) Write(w io.Writer) (sum []byte, err error) {
 	buffered := bufio.NewWriterSize(w, 64<<10)
 	summed := sha256.New()
 	encoder := cbor.NewEncoder(io.MultiWriter(buffered, summed))
-	if err := encoder.Encode(header{Format: format, Revision: s.revision, Keys: s.entries.Len()}); err != nil {
+	if err := encoder.Encode(header{Format: format, Revision: s.revision, Keys: s.entries.Len(), Restored: s.restored}); err != nil {
 		return nil, fmt.Errorf("writing the snapshot: %w", err)
 	}
 	s.entries.Scan(func(_ string, entry Entry) bool {
@@ -89,7 +107,7 @@ func Read(r io.Reader) (*Snapshot, error) {
 	if head.Format != format {
 		return nil, fmt.Errorf("%w: its format is %q, want %q", ErrDamaged, head.Format, format)
 	}
-	read := &Snapshot{entries: &btree.Map[string, Entry]{}, revision: head.Revision}
+	read := &Snapshot{entries: &btree.Map[string, Entry]{}, revision: head.Revision, restored: head.Restored}
 	for range head.Keys {
 		var one record
 		if err := decoder.Decode(&one); err != nil {
@@ -114,6 +132,7 @@ func Read(r io.Reader) (*Snapshot, error) {
 	if rest, _ := io.Copy(io.Discard, io.MultiReader(decoder.Buffered(), summed.from)); rest > 0 {
 		return nil, fmt.Errorf("%w: %d bytes follow its end", ErrDamaged, rest)
 	}
+	read.sum = want
 	return read, nil
 }
 
@@ -161,15 +180,16 @@ func (s *summing) until(n int) []byte {
 	return s.sum.Sum(nil)
 }
 
-// Restore replaces the state of the store. Watches of older revisions expire.
+// Restore replaces the state of the store by one of the same cluster. Watches of earlier revisions expire.
 func (s *Store) Restore(from *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.entries, s.revision, s.bytes = from.entries.Copy(), from.revision, 0
-	s.entries.Scan(func(_ string, entry Entry) bool {
-		s.bytes += entry.size()
-		return true
-	})
+	s.staged = nil
+	s.set(from)
+}
+
+func (s *Store) set(from *Snapshot) {
+	s.entries, s.revision, s.restored, s.bytes = from.entries.Copy(), from.revision, from.restored, from.Bytes()
 	close(s.feed.added)
 	s.feed = newFeed(s.revision)
 }

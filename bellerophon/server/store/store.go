@@ -22,6 +22,8 @@ type Store struct {
 	revision uint64
 	bytes    int64 // of keys and values
 	feed     *feed
+	restored string  // the sum of the snapshot that was last restored
+	staged   *staged // nil if there are none
 }
 
 // New creates an empty store.
@@ -31,6 +33,13 @@ func New() *Store { return &Store{entries: &btree.Map[string, Entry]{}, feed: ne
 func (s *Store) Apply(c Command) Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ageStaged(c)
+	switch c.Kind {
+	case Stage:
+		return s.stage(c)
+	case Replace:
+		return s.replace(c)
+	}
 	held, exists := s.entries.Get(c.Key)
 	if c.If != nil && *c.If != held.Revision {
 		return Result{Revision: s.revision, Key: held.Revision, Refused: true}
