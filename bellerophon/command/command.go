@@ -4,6 +4,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,8 +14,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// exitCoder is an error with an exit code of its own.
+type exitCoder interface{ ExitCode() int }
+
 // Run runs a program until it finishes, is interrupted or is terminated, and returns its exit code.
-// It prints an error as one line on stderr.
+// It prints an error as one line on stderr. The code is 1 after an error, or what an ExitCode method of the error returns.
 func Run(root *cobra.Command) int {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -22,6 +26,9 @@ func Run(root *cobra.Command) int {
 	if err := root.ExecuteContext(ctx); err != nil {
 		stderr := screen.New(os.Stderr)
 		fmt.Fprintln(os.Stderr, stderr.Paint(screen.Red, "error:"), err)
+		if coded := exitCoder(nil); errors.As(err, &coded) {
+			return coded.ExitCode()
+		}
 		return 1
 	}
 	return 0

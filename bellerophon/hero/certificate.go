@@ -5,6 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
+	"slices"
+	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
 	"github.com/bellerophon-io/bellerophon/controller"
@@ -38,7 +41,35 @@ func (r *reconciler) certificateOf(ctx context.Context, hero *v1.Bellerophon) (*
 	if !trusted.AppendCertsFromPEM(secret.Data[authorityKey]) {
 		return nil, "", noCertificate("the Secret %s has no authority in %s", name.Name, authorityKey)
 	}
+	if err := serves(hero, own.Leaf); err != nil {
+		return nil, "", noCertificate("members cannot use the certificate of the Secret %s: %v", name.Name, err)
+	}
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: trusted}, secret.ResourceVersion, nil
+}
+
+// serves returns an error unless the members of a hero can use a certificate among themselves, and for clients. Authorities in
+// between may be in the files of the members only, so a chain is not verified.
+func serves(hero *v1.Bellerophon, leaf *x509.Certificate) error {
+	now := time.Now()
+	if now.After(leaf.NotAfter) {
+		return fmt.Errorf("it has expired on %s", leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	for _, address := range []string{addressOf(hero, podName(hero, 0)), fmt.Sprintf("%s.%s.svc:%d", hero.Name, hero.Namespace, port)} {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return err
+		}
+		if err := leaf.VerifyHostname(host); err != nil {
+			return fmt.Errorf("it needs the DNS names *.%s.%s.svc and %s.%s.svc: %w", membersService(hero), hero.Namespace, hero.Name, hero.Namespace, err)
+		}
+	}
+	// RFC 5280, section 4.2.1.12: a certificate without the extension has all uses.
+	for use, name := range map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server auth", x509.ExtKeyUsageClientAuth: "client auth"} {
+		if len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, use) && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny) {
+			return fmt.Errorf("it needs the use %q: a member is a server and a client of the others", name)
+		}
+	}
+	return nil
 }
 
 // noCertificate returns a problem with a Secret, which the operator does not watch.

@@ -1,9 +1,11 @@
 package hero
 
 import (
+	"crypto/x509"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/servertest"
@@ -46,4 +48,20 @@ func TestAHeroWithTLSWaitsForItsSecretAndOutlivesARenewal(t *testing.T) {
 	}
 	w.change(`{"spec":{"config":{"log-level":"debug"}}}`) // All members restart, with the new certificate.
 	w.ready()
+}
+
+func TestACertificateThatMembersCannotUseIsRefusedWithAWayOut(t *testing.T) {
+	hero := &v1.Bellerophon{ObjectMeta: metav1.ObjectMeta{Name: "hero", Namespace: "home"}}
+	now, names := time.Now(), []string{"*.hero-members.home.svc", "hero.home.svc"}
+	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	for want, leaf := range map[string]*x509.Certificate{
+		"":                      {NotAfter: now.Add(time.Hour), DNSNames: names, ExtKeyUsage: both},
+		"it has expired on":     {NotAfter: now.Add(-time.Hour), DNSNames: names, ExtKeyUsage: both},
+		`the use "client auth"`: {NotAfter: now.Add(time.Hour), DNSNames: names, ExtKeyUsage: both[:1]},
+		"it needs the DNS names *.hero-members.home.svc and hero.home.svc": {NotAfter: now.Add(time.Hour), DNSNames: names[:1], ExtKeyUsage: both},
+	} {
+		if err := serves(hero, leaf); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
 }

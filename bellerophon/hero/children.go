@@ -64,6 +64,9 @@ func (a *applied) gone(hero types.NamespacedName) {
 	}
 }
 
+// reasonRefused is the reason of a child that the API server finds invalid.
+const reasonRefused = "SpecRefused"
+
 func versionOf(object metav1.Object) string {
 	if generation := object.GetGeneration(); generation > 0 {
 		return fmt.Sprint(generation)
@@ -93,6 +96,9 @@ func keep[H, W streams.Object](ctx context.Context, r *reconciler, hero *v1.Bell
 		}
 	}
 	written, err := controller.Apply[W](ctx, r.client, controller.ApplyConfigurationOf(whole), controller.Force(), controller.Adopt())
+	if apierrors.IsInvalid(err) { // The definition of the kind cannot hold all rules of its children.
+		return problem{reason: reasonRefused, message: fmt.Sprintf("the API server refuses the %s %s: %v; change spec", kind, key.name.Name, err)}
+	}
 	if err != nil {
 		return fmt.Errorf("applying %s %s: %w", kind, key.name.Name, err)
 	}
@@ -115,15 +121,22 @@ func (r *reconciler) keepChildren(ctx context.Context, v *view) error {
 	if err := keep[*policyv1.PodDisruptionBudget](ctx, r, v.hero, "PodDisruptionBudget", budgetOf(v.hero)); err != nil {
 		return err
 	}
-	if err := r.keepBackups(ctx, v); err != nil {
+	var found problem
+	if err := r.keepBackups(ctx, v); errors.As(err, &found) {
+		v.postpone(found)
+	} else if err != nil {
 		return err
 	}
-	if err := r.growVolumes(ctx, v); errors.As(err, &v.postponed) {
+	if err := r.growVolumes(ctx, v); errors.As(err, &found) {
+		v.postpone(found)
 		v.size = sizeOf(v.set)
 	} else if err != nil {
 		return err
 	}
-	if err := r.keepSet(ctx, v, v.kept()); err != nil {
+	if err := r.keepSet(ctx, v, v.kept()); errors.As(err, &found) && found.reason == reasonRefused && v.set != nil {
+		v.postpone(found) // The StatefulSet stays as it is, and its members still need their steps.
+		return nil
+	} else if err != nil {
 		return err
 	}
 	// The view is of the time before that write.

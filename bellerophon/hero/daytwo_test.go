@@ -302,38 +302,3 @@ func TestDayTwoADeadMemberIsReplacedWithoutAPerson(t *testing.T) {
 	longest := slices.Max(all.Replacements)
 	report(t, "longest time until a dead member is replaced", longest.Round(10*time.Millisecond).String(), "<= 1m0s", longest <= time.Minute)
 }
-
-// TestDayTwoABackupOutlivesAllVolumes takes the backup and restores it by the requests of the members.
-func TestDayTwoABackupOutlivesAllVolumes(t *testing.T) {
-	w := newWorld(t)
-	w.create("bellerophon", map[string]any{"replicas": int64(3), "storage": map[string]any{"retention": "Delete"}})
-	w.ready()
-	for i := range 50 {
-		w.put(fmt.Sprint("key-", i), strings.Repeat("x", i+1))
-	}
-	_, entries, err := w.call(http.MethodGet, "/v1/keys?limit=1000", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, backup, err := w.call(http.MethodGet, "/v1/snapshot", "")
-	if err != nil || code != http.StatusOK {
-		t.Fatalf("the backup: %d, %v", code, err)
-	}
-	w.remove("bellerophon")
-	w.eventually("all volumes are lost", func() error {
-		if claims := w.claims(); len(claims) > 0 {
-			return fmt.Errorf("%v", claims)
-		}
-		return nil
-	})
-	w.create("bellerophon", map[string]any{"replicas": int64(3)})
-	w.ready()
-	if code, said, err := w.call(http.MethodPut, "/v1/snapshot", backup); err != nil || code != http.StatusOK {
-		t.Fatalf("the restore: %d %s, %v", code, said, err)
-	}
-	_, restored, err := w.call(http.MethodGet, "/v1/keys?limit=1000", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	report(t, "entries after the loss of all volumes and a restore", fmt.Sprintf("%d bytes of JSON", len(restored)), fmt.Sprintf("the same %d bytes", len(entries)), restored == entries)
-}

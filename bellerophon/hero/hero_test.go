@@ -249,6 +249,14 @@ func TestBadSpecsAreRefusedWithAWayOut(t *testing.T) {
 		"image must not contain white space":     {"image": "a b"},
 		"wingedHorseName must have 1 to 253":     {"wingedHorseName": strings.Repeat("x", 254)},
 		"Unsupported value: \"Never\"":           {"storage": map[string]any{"retention": "Never"}},
+		"backup.schedule must have five fields":  {"backup": map[string]any{"volumeClaimName": "a", "schedule": "every day"}},
+		"or be @hourly, @daily":                  {"backup": map[string]any{"volumeClaimName": "a", "schedule": "61 3 * * *"}},
+		"requests must not exceed":               {"resources": map[string]any{"requests": map[string]any{"cpu": "2"}, "limits": map[string]any{"cpu": "500m"}}},
+		"operator must be Exists or Equal":       {"tolerations": []any{map[string]any{"key": "a", "operator": "Sometimes"}}},
+		"effect must be NoSchedule":              {"tolerations": []any{map[string]any{"key": "a", "effect": "Never"}}},
+		"without a key need the operator Exists": {"tolerations": []any{map[string]any{"operator": "Equal"}}},
+		"must have no value":                     {"tolerations": []any{map[string]any{"key": "a", "operator": "Exists", "value": "b"}}},
+		"need the effect NoExecute":              {"tolerations": []any{map[string]any{"key": "a", "operator": "Exists", "tolerationSeconds": int64(3)}}},
 	} {
 		_, err := w.heroes.Create(w.ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": v1.GroupVersion.String(), "kind": "Bellerophon", "metadata": map[string]any{"name": "bad"}, "spec": spec,
@@ -256,6 +264,9 @@ func TestBadSpecsAreRefusedWithAWayOut(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", spec, err, want)
 		}
+	}
+	for i, schedule := range []string{"0 3 * * *", "*/15 0-6,22 1,15 jan-mar MON-FRI", "@daily", "5 4 ? * 0", "59 23 31 12 6"} {
+		w.create(fmt.Sprint("good-", i), map[string]any{"replicas": int64(1), "paused": true, "backup": map[string]any{"volumeClaimName": "a", "schedule": schedule}})
 	}
 	// The longest name with backups works, and a longer one is refused.
 	longest := strings.Repeat("x", 45)

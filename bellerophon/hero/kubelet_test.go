@@ -15,8 +15,10 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/bellerophon/server"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -36,6 +38,7 @@ type kubelet struct {
 	pods      map[types.UID]*containerOf
 	volumes   map[types.UID]<-chan struct{} // by claim: closed when the last process that has the volume has ended
 	handedOut map[string]bool               // addresses that freeAddress has returned
+	prepare   func(pod, folder string)      // fills the volume of a pod before its member starts; nil for none
 	least     int                           // the smallest number of pods since mark
 }
 
@@ -55,12 +58,12 @@ func (k *kubelet) fewest() int {
 
 // containerOf is the process of a pod.
 type containerOf struct {
-	pod     string
-	address string // of the member, in its cluster
-	listen  string // on this host
-	stop    context.CancelFunc
-	free    <-chan struct{} // closed when the last pod has released the volume; nil if there was none
-	done    chan struct{}   // closed when the process has ended
+	namespace, pod string
+	address        string // of the member, in its cluster
+	listen         string // on this host
+	stop           context.CancelFunc
+	free           <-chan struct{} // closed when the last pod has released the volume; nil if there was none
+	done           chan struct{}   // closed when the process has ended
 
 	mu      sync.Mutex
 	command *exec.Cmd
@@ -135,11 +138,17 @@ func (k *kubelet) sync(ctx context.Context, pod *corev1.Pod) {
 	}
 	running, stop := context.WithCancel(k.group.Context())
 	done := make(chan struct{})
-	c := &containerOf{pod: pod.Name, address: addressIn(pod), listen: listen, stop: stop, free: k.volumes[claim.UID], done: done}
+	c := &containerOf{namespace: pod.Namespace, pod: pod.Name, address: addressIn(pod), listen: listen, stop: stop, free: k.volumes[claim.UID], done: done}
 	k.pods[pod.UID], k.volumes[claim.UID] = c, done
 	k.publish()
 	options := memberOptions{
 		Name: pod.Name, Listen: listen, Dir: filepath.Join(k.dir, string(claim.UID)), Hosts: k.hosts(), Address: c.address, TLS: k.mount(ctx, pod),
+	}
+	if k.prepare != nil {
+		if err := os.MkdirAll(options.Dir, 0o700); err != nil {
+			k.t.Error(err)
+		}
+		k.prepare(pod.Name, options.Dir)
 	}
 	k.group.Go("container of "+pod.Name, func(context.Context) error { return k.keepRunning(running, c, options) })
 }
@@ -268,9 +277,28 @@ func (k *kubelet) keepRunning(ctx context.Context, c *containerOf, options membe
 		c.command = command
 		c.mu.Unlock()
 		_ = command.Wait()
+		if code := command.ProcessState.ExitCode(); code == client.ExitDamaged && ctx.Err() == nil {
+			k.report(ctx, c, int32(code))
+		}
 		wait(ctx, 100*time.Millisecond)
 	}
 	return nil
+}
+
+// report writes the exit code of a member to the status of its pod, as the kubelet does while it backs off.
+func (k *kubelet) report(ctx context.Context, c *containerOf, code int32) {
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
+	status := map[string]any{"status": corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: containerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}, LastTerminationState: ended,
+	}}}}
+	patch, err := json.Marshal(status)
+	if err != nil {
+		k.t.Error(err)
+	}
+	_, err = k.core.CoreV1().Pods(c.namespace).Patch(ctx, c.pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) {
+		k.t.Errorf("reporting the exit of %s: %v", c.pod, err)
+	}
 }
 
 // remove ends the process of a pod that is gone.

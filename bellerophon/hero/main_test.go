@@ -3,6 +3,7 @@ package hero
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/bellerophon/server"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +44,9 @@ func TestMain(m *testing.M) {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		if errors.Is(err, member.ErrDamaged) {
+			os.Exit(client.ExitDamaged) // As the program does.
+		}
 		os.Exit(1)
 	}
 }

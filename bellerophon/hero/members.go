@@ -54,7 +54,14 @@ type followed struct {
 	status *memberReport // nil while it does not answer
 	since  time.Time
 	asked  bool // it has answered or failed once
+	silent silence
 	stop   context.CancelFunc
+}
+
+// silence is since when a member does not answer, and why.
+type silence struct {
+	since  time.Time
+	reason error
 }
 
 // memberReport is what a member says.
@@ -141,13 +148,13 @@ func (m *members) client(hero types.NamespacedName, secure *tls.Config, version 
 }
 
 // follow follows the members in the running pods of a hero, and no others of this hero. It returns their statuses, by
-// the name of the pod. A member that does not answer has none. unasked is how long members may take that have neither
+// the name of the pod. A member that does not answer has a silence instead. unasked is how long members may take that have neither
 // answered nor failed yet, or 0 if there are none.
-func (m *members) follow(hero types.NamespacedName, address func(pod string) string, pods []*corev1.Pod) (statuses map[string]*memberReport, unasked time.Duration) {
+func (m *members) follow(hero types.NamespacedName, address func(pod string) string, pods []*corev1.Pod) (statuses map[string]*memberReport, silent map[string]silence, unasked time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.group == nil {
-		return nil, firstAnswer
+		return nil, nil, firstAnswer
 	}
 	wanted := map[string]*corev1.Pod{}
 	for _, pod := range pods {
@@ -161,7 +168,7 @@ func (m *members) follow(hero types.NamespacedName, address func(pod string) str
 		}
 	}
 	m.pods[hero] = wanted
-	statuses = map[string]*memberReport{}
+	statuses, silent = map[string]*memberReport{}, map[string]silence{}
 	for name, pod := range wanted {
 		if m.known[pod.UID] == nil {
 			m.start(hero, address(name), pod.UID)
@@ -169,6 +176,8 @@ func (m *members) follow(hero types.NamespacedName, address func(pod string) str
 		held := m.known[pod.UID]
 		if held.status != nil {
 			statuses[name] = held.status
+		} else if held.silent.reason != nil {
+			silent[name] = held.silent
 		}
 		if !held.asked {
 			unasked = max(unasked, time.Until(held.since.Add(firstAnswer)))
@@ -177,7 +186,7 @@ func (m *members) follow(hero types.NamespacedName, address func(pod string) str
 	if len(wanted) == 0 {
 		delete(m.pods, hero)
 	}
-	return statuses, unasked
+	return statuses, silent, unasked
 }
 
 // gone ends everything about a hero that does not exist any more.
@@ -208,14 +217,16 @@ func (m *members) start(hero types.NamespacedName, address string, pod types.UID
 	m.known[pod] = &followed{since: time.Now(), stop: stop}
 	m.group.Go("following "+address, func(context.Context) error {
 		defer stop()
-		set := func(status *client.Status) {
+		set := func(status *client.Status, failed error) {
 			m.mu.Lock()
 			held := m.known[pod]
 			news := held != nil && (held.status != nil || status != nil || !held.asked)
 			if held != nil {
 				held.status, held.asked = nil, true
 				if status != nil {
-					held.status = &memberReport{*status, m.lagOf(hero, *status)}
+					held.status, held.silent = &memberReport{*status, m.lagOf(hero, *status)}, silence{}
+				} else if held.silent.reason = failed; held.silent.since.IsZero() {
+					held.silent.since = time.Now()
 				}
 			}
 			m.mu.Unlock()
@@ -230,8 +241,8 @@ func (m *members) start(hero types.NamespacedName, address string, pod types.UID
 			if held == nil {
 				return nil // The hero is gone.
 			}
-			_ = held.client.Follow(ctx, address, func(status client.Status) { set(&status) })
-			set(nil)
+			err := held.client.Follow(ctx, address, func(status client.Status) { set(&status, nil) })
+			set(nil, err)
 			wait(ctx, again)
 		}
 		return nil

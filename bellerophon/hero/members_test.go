@@ -117,7 +117,7 @@ func TestAMemberIsFollowedWithTheNewestCertificate(t *testing.T) {
 		ticker, deadline := time.NewTicker(10*time.Millisecond), time.After(20*time.Second)
 		defer ticker.Stop()
 		for {
-			statuses, unasked := m.follow(hero, func(string) string { return "hero-0.svc:7070" }, pods)
+			statuses, _, unasked := m.follow(hero, func(string) string { return "hero-0.svc:7070" }, pods)
 			if holds(statuses["hero-0"], unasked == 0) {
 				return
 			}

@@ -9,8 +9,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/controller"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -73,6 +75,9 @@ func troubleOf(v *view, result error) (*problem, time.Duration) {
 		counts, left := pod.Problem.Counts(time.Now())
 		if counts {
 			message := pod.Problem.Message
+			if isDamaged(pod) {
+				message = fmt.Sprintf("the volume claim %s-%s of pod %s is damaged; see the log of the pod", volumeData, pod.Name, pod.Name)
+			}
 			if pod.Problem.HasNoNode() {
 				message += "; where it may run is decided by spec.affinity, spec.tolerations, spec.resources and spec.storage.className"
 			}
@@ -82,7 +87,46 @@ func troubleOf(v *view, result error) (*problem, time.Duration) {
 			recheck = left
 		}
 	}
-	return nil, recheck
+	trouble, left := v.membersTrouble()
+	if left > 0 && (recheck == 0 || left < recheck) {
+		recheck = left
+	}
+	return trouble, recheck
+}
+
+// silentAfter is how long the container of a member may run without an answer. A member that reads a large log takes seconds.
+const silentAfter = time.Minute
+
+// membersTrouble returns what members say or show of their own problems, or nil. left is the time after which a silence becomes one,
+// or 0.
+func (v *view) membersTrouble() (found *problem, left time.Duration) {
+	for _, pod := range v.pods {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		if status := v.statuses[pod.Name]; status != nil && status.Problem != "" {
+			return &problem{reason: "VolumeFailed", message: fmt.Sprintf("%s cannot write to its volume: %s; if it is full, set a larger spec.storage.size", pod.Name, status.Problem)}, 0
+		}
+		silent, is := v.silent[pod.Name]
+		if !is || !isRunning(pod) {
+			continue
+		}
+		rest := silentAfter - time.Since(silent.since)
+		if rest <= 0 {
+			return &problem{reason: "NoAnswer", message: fmt.Sprintf("%s runs, and the operator gets no answer: %v; see its log, and let NetworkPolicies admit the operator to port %d", pod.Name, silent.reason, port)}, 0
+		}
+		if left == 0 || rest < left {
+			left = rest
+		}
+	}
+	return nil, left
+}
+
+// isRunning reports whether the container of a pod runs.
+func isRunning(pod *owned.Pod) bool {
+	return slices.ContainsFunc(pod.Whole.Status.ContainerStatuses, func(container corev1.ContainerStatus) bool {
+		return container.Name == containerName && container.State.Running != nil
+	})
 }
 
 func setConditions(v *view, status *v1.BellerophonStatus, result error, trouble *problem) {

@@ -41,7 +41,7 @@ type step func(context.Context, *view) error
 
 // steps returns all steps, in order.
 func (r *reconciler) steps() []step {
-	return []step{r.keepChildren, r.renew, r.bootstrap, r.restore, r.removeLost, r.shrink, r.admit, r.grow, r.roll}
+	return []step{r.keepChildren, r.renew, r.bootstrap, r.restore, r.noteForeign, r.removeLost, r.replaceDamaged, r.shrink, r.admit, r.grow, r.roll}
 }
 
 // renew replaces pods of an old revision that do not run: all later steps wait for their members, and the new revision may
@@ -62,7 +62,7 @@ func (r *reconciler) renew(ctx context.Context, v *view) error {
 // between leads to a second cluster: members refuse a second name.
 func (r *reconciler) bootstrap(ctx context.Context, v *view) error {
 	if v.hero.Status.Bootstrapped {
-		return r.isNotLost(v)
+		return v.isNotLost()
 	}
 	found := map[string]string{}
 	for pod, status := range v.statuses {
@@ -105,23 +105,6 @@ func (r *reconciler) bootstrap(ctx context.Context, v *view) error {
 	return waiting("the first member makes the cluster")
 }
 
-// isNotLost returns a problem if all members have lost their volumes.
-func (r *reconciler) isNotLost(v *view) error {
-	empty := int32(0)
-	for _, status := range v.statuses {
-		if status.Cluster == v.hero.Status.Cluster {
-			return nil
-		}
-		if status.Cluster == "" {
-			empty++
-		}
-	}
-	if empty >= replicasOf(v.hero) {
-		return problem{reason: "DataLost", message: "all members have empty volumes; create a new hero that restores a backup"}
-	}
-	return waiting("no member of the cluster answers")
-}
-
 // record writes the name of the cluster to the status, before anything relies on it.
 func (r *reconciler) record(ctx context.Context, v *view, cluster string, made bool) error {
 	after := v.hero.DeepCopy()
@@ -134,33 +117,13 @@ func (r *reconciler) record(ctx context.Context, v *view, cluster string, made b
 	return nil
 }
 
-// removeLost removes members whose volume is gone: their pod has another member now.
-func (r *reconciler) removeLost(ctx context.Context, v *view) error {
-	if v.leader == nil {
-		return waiting("the cluster elects its leader")
-	}
-	for _, held := range v.leader.Members {
-		status := v.statuses[podOf(held.Address)]
-		if status == nil || status.ID == held.ID {
-			continue
-		}
-		if err := r.ask(ctx, v, func(ctx context.Context, client caller) error {
-			return client.Leave(ctx, v.leader.Address, held.ID)
-		}); err != nil {
-			return fmt.Errorf("removing the member %s, whose volume is gone: %w", held.ID, err)
-		}
-		return waiting(fmt.Sprintf("the lost member %s is removed", held.ID))
-	}
-	return nil
-}
-
 // admit lets new members join, one at a time, and lets them vote when they have caught up.
 func (r *reconciler) admit(ctx context.Context, v *view) error {
 	voters := votersOf(replicasOf(v.hero))
 	for ordinal := range min(replicasOf(v.hero), v.replicas()) {
 		pod := podName(v.hero, ordinal)
 		status := v.statuses[pod]
-		if status == nil {
+		if status == nil || v.isForeign(pod) {
 			continue
 		}
 		joining := client.Server{ID: status.ID, Address: addressOf(v.hero, pod)}
@@ -206,9 +169,7 @@ func (r *reconciler) shrink(ctx context.Context, v *view) error {
 		if left := r.outlives(ctx, v, held.ID); left != nil {
 			return left
 		}
-		if err := r.ask(ctx, v, func(ctx context.Context, client caller) error {
-			return client.Leave(ctx, v.leader.Address, held.ID)
-		}); err != nil {
+		if err := r.leave(ctx, v, held.ID); err != nil {
 			return fmt.Errorf("removing %s from the cluster: %w", last, err)
 		}
 		return waiting(fmt.Sprintf("%s leaves the cluster", last))

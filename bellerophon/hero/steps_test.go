@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
@@ -118,5 +119,28 @@ func TestARolloutAndTheStatusWaitUntilTheServiceSendsRequestsToAMember(t *testin
 	}
 	if status, _ := statusOf(v, nil); status.ReadyReplicas != 2 || status.Members[2].Ready || status.Phase != v1.PhaseUpdating {
 		t.Errorf("%d members are ready in the phase %s: %+v", status.ReadyReplicas, status.Phase, status.Members)
+	}
+}
+
+func TestAMemberThatRunsWithoutAnAnswerIsAProblemAfterAMinute(t *testing.T) {
+	v := runningHero()
+	v.statuses["hero-1"] = nil
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	v.pods[1].Whole.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, State: running}}
+	v.silent = map[string]silence{"hero-1": {since: time.Now().Add(-20 * time.Second), reason: errors.New("x509: unknown authority")}}
+	if found, left := v.membersTrouble(); found != nil || left < 30*time.Second || left > 40*time.Second {
+		t.Errorf("after 20 s: %v, and %v are left", found, left)
+	}
+	v.silent["hero-1"] = silence{since: time.Now().Add(-time.Hour), reason: errors.New("x509: unknown authority")}
+	if found, _ := v.membersTrouble(); found == nil || found.reason != "NoAnswer" || !strings.Contains(found.message, "hero-1 runs, and the operator gets no answer: x509: unknown authority") {
+		t.Errorf("after an hour: %v", found)
+	}
+	v.pods[1].Whole.Status.ContainerStatuses[0].State = corev1.ContainerState{} // Its pod says why it does not run.
+	if found, left := v.membersTrouble(); found != nil || left != 0 {
+		t.Errorf("without a process: %v, and %v are left", found, left)
+	}
+	v.statuses["hero-2"].Problem = "no space left on device"
+	if found, _ := v.membersTrouble(); found == nil || found.reason != "VolumeFailed" || !strings.Contains(found.message, "hero-2 cannot write to its volume: no space left on device") {
+		t.Errorf("with a full volume: %v", found)
 	}
 }

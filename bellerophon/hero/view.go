@@ -29,12 +29,20 @@ type view struct {
 	set      *appsv1.StatefulSet // nil if there is none
 	pods     []*owned.Pod        // of the StatefulSet, and pods that an earlier one left, ordered by ordinal
 	statuses map[string]*memberReport
-	unasked  time.Duration // how long members may take that have neither answered nor failed yet; 0 if there are none
-	leader   *memberReport // of the member that leads and is ready; nil if there is none
+	silent   map[string]silence // members that do not answer
+	unasked  time.Duration      // how long members may take that have neither answered nor failed yet; 0 if there are none
+	leader   *memberReport      // of the member that leads and is ready; nil if there is none
 	client   *client.Client
 
 	postponed problem            // a problem that no other step waits for; with an empty reason there is none
 	size      *resource.Quantity // of the volumes, if it is not the hero's: they cannot grow
+}
+
+// postpone notes a problem. The first one counts.
+func (v *view) postpone(found problem) {
+	if v.postponed.reason == "" {
+		v.postponed = found
+	}
 }
 
 func nameOf(hero *v1.Bellerophon) types.NamespacedName {
@@ -71,7 +79,7 @@ func (r *reconciler) look(ctx context.Context, hero *v1.Bellerophon) (*view, err
 	for _, pod := range v.pods {
 		whole = append(whole, pod.Whole)
 	}
-	v.statuses, v.unasked = r.members.follow(nameOf(hero), func(pod string) string { return addressOf(hero, pod) }, whole)
+	v.statuses, v.silent, v.unasked = r.members.follow(nameOf(hero), func(pod string) string { return addressOf(hero, pod) }, whole)
 	for _, status := range v.statuses {
 		if status.Role == client.Leader && status.Ready && (v.leader == nil || status.Term > v.leader.Term) {
 			v.leader = status

@@ -59,7 +59,7 @@ func (r *run) onHeroes(ctx context.Context, config *rest.Config, cluster *localc
 		if err != nil {
 			return err
 		}
-		r.screen.Println(r.screen.Paint(screen.Yellow, "!") + " pods are simulated here, so no member of a hero runs: its phase stays Bootstrapping")
+		r.screen.Println(r.screen.Paint(screen.Yellow, "!") + " pods are simulated here, so no member of a hero runs: its phase is Bootstrapping, and Degraded after a minute")
 		group.Go("the operator", manager.Run)
 	}
 	running := make(chan string, 1) // the leader of the first hero, once

@@ -22,6 +22,10 @@ var (
 	ErrNotEmpty = errors.New("the cluster has keys already; restore into a new one")
 )
 
+// ExitDamaged is the exit code of a member whose volume is damaged: EX_DATAERR of sysexits. A restart does not mend that. A member
+// of a cluster can begin with an empty volume instead, as a new one.
+const ExitDamaged = 65
+
 // Dialer connects to the address of a member, with TLS if members use it.
 type Dialer func(ctx context.Context, address string) (net.Conn, error)
 
@@ -72,6 +76,8 @@ type Status struct {
 	Revision  uint64   `json:"revision"`
 	Keys      int      `json:"keys"`
 	Bytes     int64    `json:"bytes"`
+	// Problem is why the last write to the volume failed, such as a full disk. It is empty if it succeeded.
+	Problem string `json:"problem,omitempty"`
 }
 
 // ClusterBody is the body of a request to make a cluster.

@@ -16,6 +16,8 @@ type timedLog struct {
 	synced func(time.Duration)
 	since  atomic.Int64 // when the write in flight began, in nanoseconds since 1970; 0 if there is none
 
+	failed atomic.Pointer[string] // why the last write failed; nil if it did not
+
 	bytes, entries atomic.Int64  // since the log was last compacted
 	full           chan struct{} // holds a token when the log is to be compacted
 }
@@ -34,8 +36,11 @@ func (t *timedLog) StoreLogs(entries []*raft.Log) error {
 		}
 	}()
 	if err := t.LogStore.StoreLogs(entries); err != nil {
+		said := err.Error()
+		t.failed.Store(&said)
 		return err
 	}
+	t.failed.Store(nil)
 	t.entries.Add(int64(len(entries)))
 	for _, entry := range entries {
 		t.bytes.Add(entryBytes + int64(len(entry.Data)))

@@ -31,15 +31,19 @@ func openIdentity(dir, name string) (*identity, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Join(dir, logFile)); err == nil {
-			return nil, fmt.Errorf("reading the identity of the member: %s is missing beside a log; restore it, or empty the volume", i.path)
+			return nil, fmt.Errorf("%w: %s is missing beside a log; restore it, or empty the volume", ErrDamaged, i.path)
 		}
 		i.held.ID = name + "." + strings.ToLower(rand.Text()[:8])
 		return i, i.write()
 	case err != nil:
 		return nil, fmt.Errorf("reading the identity of the member: %w", err)
 	}
-	if err := json.Unmarshal(content, &i.held); err != nil || i.held.ID == "" {
-		return nil, fmt.Errorf("reading the identity of the member: %s is damaged (%w); restore it, or empty the volume", i.path, err)
+	err = json.Unmarshal(content, &i.held)
+	if err == nil && i.held.ID == "" {
+		err = errors.New("it has no id")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: reading %s: %w; restore it, or empty the volume", ErrDamaged, i.path, err)
 	}
 	return i, nil
 }

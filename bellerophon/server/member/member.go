@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,9 +23,10 @@ import (
 	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
-const (
-	logFile = "raft.db"
-)
+const logFile = "raft.db"
+
+// ErrDamaged means that the content of a volume cannot be read, although the volume itself can. A restart does not mend that.
+var ErrDamaged = errors.New("the volume is damaged")
 
 // Options configures a member.
 type Options struct {
@@ -109,15 +111,8 @@ func (m *Member) openRaft() (err error) {
 	m.config.BatchApplyCh = false     // With a buffer, raft forgets the changes in it when it ends.
 	m.config.NoLegacyTelemetry = true
 	m.config.Logger = bridge(m.log)
-	m.bolt, err = raftboltdb.New(raftboltdb.Options{
-		Path: filepath.Join(m.options.Dir, logFile), MsgpackUseNewTimeFormat: true,
-		BoltOptions: &bbolt.Options{Timeout: 5 * time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType},
-	})
-	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return fmt.Errorf("the volume %s is in use by another process: %w", m.options.Dir, err)
-	}
-	if err != nil {
-		return fmt.Errorf("opening the log: %w", err)
+	if m.bolt, err = openLog(m.options.Dir); err != nil {
+		return err
 	}
 	m.disk = &timedLog{LogStore: m.bolt, synced: m.options.Synced, full: make(chan struct{}, 1)}
 	if m.snaps, err = raft.NewFileSnapshotStoreWithLogger(m.options.Dir, 2, m.config.Logger); err != nil {
@@ -133,7 +128,32 @@ func (m *Member) openRaft() (err error) {
 		return err
 	}
 	m.raft, err = raft.NewRaft(m.config, machine{m.store}, cached, m.bolt, m.snaps, m.carrier)
+	if err != nil && strings.Contains(err.Error(), "failed to load any existing snapshots") { // raft has no error of its own for it.
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	return err
+}
+
+// openLog opens the log of a volume. The error wraps [ErrDamaged] if the file is there, and is no log.
+func openLog(dir string) (log *raftboltdb.BoltStore, err error) {
+	defer func() { // bbolt panics at pages that contradict each other.
+		if found := recover(); found != nil {
+			err = fmt.Errorf("%w: opening the log: %v", ErrDamaged, found)
+		}
+	}()
+	log, err = raftboltdb.New(raftboltdb.Options{
+		Path: filepath.Join(dir, logFile), MsgpackUseNewTimeFormat: true,
+		BoltOptions: &bbolt.Options{Timeout: 5 * time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType},
+	})
+	switch {
+	case errors.Is(err, bbolterrors.ErrTimeout):
+		return nil, fmt.Errorf("the volume %s is in use by another process: %w", dir, err)
+	case errors.Is(err, bbolterrors.ErrInvalid), errors.Is(err, bbolterrors.ErrChecksum), errors.Is(err, bbolterrors.ErrVersionMismatch):
+		return nil, fmt.Errorf("%w: opening the log: %w", ErrDamaged, err)
+	case err != nil:
+		return nil, fmt.Errorf("opening the log: %w", err)
+	}
+	return log, nil
 }
 
 // Run watches the leadership until ctx ends. Then it closes the volume, and returns when all goroutines of the member have ended.

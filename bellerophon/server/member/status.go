@@ -17,6 +17,9 @@ func (m *Member) Status() client.Status {
 		Term: m.raft.CurrentTerm(), Committed: m.raft.CommitIndex(), Applied: m.raft.AppliedIndex(), Ready: m.IsReady(),
 		Revision: size.Revision, Keys: size.Keys, Bytes: size.Bytes,
 	}
+	if failed := m.disk.failed.Load(); failed != nil {
+		status.Problem = *failed
+	}
 	status.Role = client.Waiting
 	future := m.raft.GetConfiguration()
 	if future.Error() != nil {

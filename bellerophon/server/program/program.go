@@ -3,14 +3,16 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/server/settings"
-
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/server"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/client"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/member"
+	"github.com/bellerophon-io/bellerophon/bellerophon/server/settings"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -51,7 +53,11 @@ the operator makes it a cluster, or lets it join one. docs/server.md has the req
 				}
 			}
 			options.Quota, options.Log = allowed.Value(), log
-			return server.Run(command.Context(), options)
+			err = server.Run(command.Context(), options)
+			if errors.Is(err, member.ErrDamaged) {
+				return damagedError{err}
+			}
+			return err
 		},
 	}
 	flags := command.Flags()
@@ -79,6 +85,11 @@ the operator makes it a cluster, or lets it join one. docs/server.md has the req
 	command.AddCommand(newBackup(), newRestore())
 	return command
 }
+
+// damagedError is an error whose exit code says to the operator that the volume is damaged.
+type damagedError struct{ error }
+
+func (damagedError) ExitCode() int { return client.ExitDamaged }
 
 // addTLS adds the flags of a certificate.
 func addTLS(flags *pflag.FlagSet, files *server.Files) {

@@ -61,6 +61,7 @@ type BellerophonSpec struct {
 	// +optional
 	// +kubebuilder:default="bellerophon-io/bellerophon-server:v1"
 	// +kubebuilder:validation:XValidation:rule="size(self) >= 1 && size(self) <= 1024",message="image must have 1 to 1024 characters"
+	//
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\s\v\x{85}\p{Z}]')`,message="image must not contain white space"
 	Image string `json:"image,omitempty"`
 
@@ -98,6 +99,7 @@ type BellerophonSpec struct {
 
 	// Resources of each member's container.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources.requests must not exceed resources.limits"
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
 	// Where the members may run. The default spreads them over nodes where that is possible.
@@ -108,6 +110,16 @@ type BellerophonSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
+	//
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.operator) || t.operator in ['', 'Exists', 'Equal'])",message="tolerations operator must be Exists or Equal"
+	//
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.effect) || t.effect in ['', 'NoSchedule', 'PreferNoSchedule', 'NoExecute'])",message="tolerations effect must be NoSchedule, PreferNoSchedule or NoExecute"
+	//
+	// +kubebuilder:validation:XValidation:rule="self.all(t, (has(t.key) && t.key != '') || (has(t.operator) && t.operator == 'Exists'))",message="tolerations without a key need the operator Exists"
+	//
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.operator) || t.operator != 'Exists' || !has(t.value) || t.value == '')",message="tolerations with the operator Exists must have no value"
+	//
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.tolerationSeconds) || (has(t.effect) && t.effect == 'NoExecute'))",message="tolerations with tolerationSeconds need the effect NoExecute"
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// TLS between members, and for clients. Without it, everyone who reaches a member may read and write.
@@ -139,6 +151,8 @@ type Backup struct {
 	// request only. A request is a Job of the CronJob NAME-backup: kubectl create job NAME --from=cronjob/HERO-backup.
 	// +optional
 	// +kubebuilder:validation:MaxLength=100
+	//
+	// +kubebuilder:validation:XValidation:rule=`self == "" || self.matches(r"^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|(\*|\?|[0-5]?[0-9](-[0-5]?[0-9])?)(/[0-9]+)?(,(\*|\?|[0-5]?[0-9](-[0-5]?[0-9])?)(/[0-9]+)?)* +(\*|\?|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[0-9]+)?(,(\*|\?|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[0-9]+)?)* +(\*|\?|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[0-9]+)?(,(\*|\?|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[0-9]+)?)* +(\*|\?|(0?[1-9]|1[0-2]|[a-zA-Z]{3})(-(0?[1-9]|1[0-2]|[a-zA-Z]{3}))?)(/[0-9]+)?(,(\*|\?|(0?[1-9]|1[0-2]|[a-zA-Z]{3})(-(0?[1-9]|1[0-2]|[a-zA-Z]{3}))?)(/[0-9]+)?)* +(\*|\?|([0-6]|[a-zA-Z]{3})(-([0-6]|[a-zA-Z]{3}))?)(/[0-9]+)?(,(\*|\?|([0-6]|[a-zA-Z]{3})(-([0-6]|[a-zA-Z]{3}))?)(/[0-9]+)?)*)$")`,message="backup.schedule must have five fields, such as '0 3 * * *', or be @hourly, @daily, @weekly, @monthly or @yearly"
 	Schedule string `json:"schedule,omitempty"`
 
 	// How many backups are kept: 1 to 1000.
@@ -206,6 +220,7 @@ type Storage struct {
 	// +optional
 	// +kubebuilder:default="1Gi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Mi')) >= 0",message="storage.size must be at least 16Mi"
+	//
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="storage.size cannot shrink, because volumes cannot; create a new hero that restores a backup"
 	Size resource.Quantity `json:"size,omitzero"`
 
@@ -226,7 +241,7 @@ type Storage struct {
 // TLS names certificates.
 type TLS struct {
 	// Secret with tls.crt, tls.key and ca.crt. Its certificate must be valid for all members, *.NAME-members.NAMESPACE.svc,
-	// and for their Service, NAME.NAMESPACE.svc.
+	// and for their Service, NAME.NAMESPACE.svc. A member is a server and a client, so it needs both uses: server auth and client auth.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
