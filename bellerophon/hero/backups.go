@@ -65,6 +65,11 @@ func restoreOf(hero *v1.Bellerophon) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metaOf(hero, restoreName(hero)), Spec: jobOf(hero, from.VolumeClaimName, arguments...)}
 }
 
+// clientLabels returns the labels of pods that the chart's NetworkPolicy lets connect to members. They select no member.
+func clientLabels(hero *v1.Bellerophon) map[string]string {
+	return map[string]string{hero.Name + "-client": "true"}
+}
+
 // jobOf returns a Job that runs a command of the server with the folder of backups. Its pods have none of the labels by
 // which members are selected.
 func jobOf(hero *v1.Bellerophon, claim string, arguments ...string) batchv1.JobSpec {
@@ -87,7 +92,7 @@ func jobOf(hero *v1.Bellerophon, claim string, arguments ...string) batchv1.JobS
 	if hero.Spec.Affinity == nil {
 		pod.Spec.Affinity = nil
 	}
-	pod.ObjectMeta = metav1.ObjectMeta{}
+	pod.ObjectMeta = metav1.ObjectMeta{Labels: clientLabels(hero)}
 	return batchv1.JobSpec{BackoffLimit: &tries, Template: pod}
 }
 

@@ -12,24 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // TestTheChartRunsMembersAsAHeroDoes compares the pods of both. Only the first start differs: members of the chart
 // find each other.
 func TestTheChartRunsMembersAsAHeroDoes(t *testing.T) {
-	manifests, err := render.Server("store", "home", map[string]any{"tls": map[string]any{"secretName": "mine"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	chart := &appsv1.StatefulSet{}
-	for _, object := range manifests.Objects {
-		if object.GetKind() == "StatefulSet" {
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, chart); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	chart := rendered[appsv1.StatefulSet](t, "StatefulSet", map[string]any{"tls": map[string]any{"secretName": "mine"}})
 	hero := &v1.Bellerophon{ObjectMeta: metav1.ObjectMeta{Name: "store", Namespace: "home"}, Spec: v1.BellerophonSpec{
 		Image: "bellerophon-io/bellerophon-server:v1", TLS: &v1.TLS{SecretName: "mine"}, Storage: v1.Storage{Size: resource.MustParse("1Gi")},
 	}}
