@@ -65,6 +65,20 @@ func restoreOf(hero *v1.Bellerophon) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metaOf(hero, restoreName(hero)), Spec: jobOf(hero, from.VolumeClaimName, arguments...)}
 }
 
+// clientLabels returns the labels of pods that the chart's NetworkPolicy lets connect to members. They select no member.
+func clientLabels(hero *v1.Bellerophon) map[string]string {
+	return map[string]string{hero.Name + "-client": "true"}
+}
+
+// jobAffinity returns the rules of a hero about nodes, which volumes and architectures need. A rule about pods would keep
+// a Job pending while members are on all nodes.
+func jobAffinity(hero *v1.Bellerophon) *corev1.Affinity {
+	if hero.Spec.Affinity == nil || hero.Spec.Affinity.NodeAffinity == nil {
+		return nil
+	}
+	return &corev1.Affinity{NodeAffinity: hero.Spec.Affinity.NodeAffinity}
+}
+
 // jobOf returns a Job that runs a command of the server with the folder of backups. Its pods have none of the labels by
 // which members are selected.
 func jobOf(hero *v1.Bellerophon, claim string, arguments ...string) batchv1.JobSpec {
@@ -84,10 +98,8 @@ func jobOf(hero *v1.Bellerophon, claim string, arguments ...string) batchv1.JobS
 	container.Ports, container.LivenessProbe, container.ReadinessProbe = nil, nil, nil
 	container.Env, container.EnvFrom, container.VolumeMounts = nil, nil, mounts
 	pod.Spec.Volumes, pod.Spec.RestartPolicy = volumes, corev1.RestartPolicyNever
-	if hero.Spec.Affinity == nil {
-		pod.Spec.Affinity = nil
-	}
-	pod.ObjectMeta = metav1.ObjectMeta{}
+	pod.Spec.Affinity = jobAffinity(hero)
+	pod.ObjectMeta = metav1.ObjectMeta{Labels: clientLabels(hero)}
 	return batchv1.JobSpec{BackoffLimit: &tries, Template: pod}
 }
 

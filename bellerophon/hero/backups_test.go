@@ -2,6 +2,7 @@ package hero
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestBackupsAreACronJobThatIsSuspendedWithoutASchedule(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod := cron.Spec.JobTemplate.Spec.Template
-	if arguments := strings.Join(pod.Spec.Containers[0].Args, " "); !*cron.Spec.Suspend || !strings.Contains(arguments, "--keep=7") || len(pod.Labels) != 0 {
+	if arguments := strings.Join(pod.Spec.Containers[0].Args, " "); !*cron.Spec.Suspend || !strings.Contains(arguments, "--keep=7") || !maps.Equal(pod.Labels, map[string]string{"bellerophon-client": "true"}) {
 		t.Errorf("suspended is %v, the arguments are %q, and the labels %v", *cron.Spec.Suspend, arguments, pod.Labels)
 	}
 	w.change(`{"spec":{"backup":{"schedule":"0 3 * * *","keep":30}}}`)

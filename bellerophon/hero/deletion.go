@@ -31,6 +31,11 @@ func needsLastBackup(hero *v1.Bellerophon) bool {
 // lastBackupName returns the name of the Job that takes the last backup.
 func lastBackupName(hero *v1.Bellerophon) string { return hero.Name + "-last-backup" }
 
+// lastBackupOf returns the Job that takes the last backup.
+func lastBackupOf(hero *v1.Bellerophon) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metaOf(hero, lastBackupName(hero)), Spec: backupOf(hero)}
+}
+
 // finalize takes the last backup of a deleted hero, and then gives its volumes to the StatefulSet, which deletes them. The
 // garbage collector deletes the StatefulSet when the finalizer is removed.
 func (r *reconciler) finalize(ctx context.Context, hero *v1.Bellerophon) (time.Duration, error) {
@@ -47,7 +52,7 @@ func (r *reconciler) finalize(ctx context.Context, hero *v1.Bellerophon) (time.D
 
 // takeLastBackup returns nil when the last backup has been taken.
 func (r *reconciler) takeLastBackup(ctx context.Context, v *view) error {
-	wanted := &batchv1.Job{ObjectMeta: metaOf(v.hero, lastBackupName(v.hero)), Spec: backupOf(v.hero)}
+	wanted := lastBackupOf(v.hero)
 	job, err := r.heldJob(ctx, v, wanted.Name)
 	if err != nil {
 		return err

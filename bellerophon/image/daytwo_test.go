@@ -235,7 +235,7 @@ func TestDayTwoOnARealNode(t *testing.T) {
 	d := &dayTwo{realHero: newRealHero(t, cluster), transport: transport, address: cluster.AdminConfig().Host, ready: map[types.UID]bool{}}
 	helm(t, cluster.Kubeconfig(), "install", "bellerophon", filepath.Join("..", "..", "charts", "bellerophon-operator"), "--namespace="+d.namespace,
 		"--set=image.pullPolicy=Never", "--set=heroes.enabled=true", "--wait", "--timeout=2m")
-	d.removeDefinition(cluster)
+	removeDefinition(d.T, cluster)
 	group := lifecycle.New(t.Context())
 	group.Go("pods", d.follow)
 

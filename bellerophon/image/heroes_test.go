@@ -73,21 +73,29 @@ func newRealHero(t *testing.T, cluster *localcluster.Cluster) *realHero {
 	explainFailure(t, cluster, h.namespace)
 	h.kubectl = func(arguments ...string) {
 		t.Helper()
-		command := exec.CommandContext(t.Context(), cluster.Kubectl(), append([]string{"--kubeconfig=" + cluster.Kubeconfig(), "--namespace=" + h.namespace}, arguments...)...)
-		if said, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("kubectl %s: %v\n%s", strings.Join(arguments, " "), err, said)
-		}
+		kubectl(t, cluster, h.namespace, arguments...)
 	}
 	return h
 }
 
+// kubectl runs the real kubectl in a namespace, and returns what it prints.
+func kubectl(t *testing.T, cluster *localcluster.Cluster, namespace string, arguments ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), cluster.Kubectl(), append([]string{"--kubeconfig=" + cluster.Kubeconfig(), "--namespace=" + namespace}, arguments...)...)
+	said, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(arguments, " "), err, said)
+	}
+	return string(said)
+}
+
 // removeDefinition removes the kind when the test ends. The chart keeps it.
-func (h *realHero) removeDefinition(cluster *localcluster.Cluster) {
-	h.Helper()
-	h.Cleanup(func() {
+func removeDefinition(t *testing.T, cluster *localcluster.Cluster) {
+	t.Helper()
+	t.Cleanup(func() {
 		command := exec.Command(cluster.Kubectl(), "--kubeconfig="+cluster.Kubeconfig(), "delete", "crd", "heroes."+herov1.GroupVersion.Group)
 		if said, err := command.CombinedOutput(); err != nil {
-			h.Errorf("%v: %s", err, said)
+			t.Errorf("%v: %s", err, said)
 		}
 	})
 }
@@ -99,7 +107,7 @@ func TestAHeroOnARealNodeKeepsItsDataThroughADeadLeaderARolloutFewerMembersAndAR
 	h := newRealHero(t, cluster)
 	helm(t, cluster.Kubeconfig(), "install", "bellerophon", filepath.Join("..", "..", "charts", "bellerophon-operator"), "--namespace="+h.namespace,
 		"--set=image.pullPolicy=Never", "--set=webhooks.enabled=true", "--set=heroes.enabled=true", "--wait", "--timeout=2m")
-	h.removeDefinition(cluster)
+	removeDefinition(t, cluster)
 
 	// The manifest is of the first version, so the operator's webhooks convert it.
 	h.apply(`{"apiVersion":"stable.bellerophon.io/v1alpha0","kind":"Bellerophon","metadata":{"name":"example"},"spec":{"winged_horse_name":"pegasus","replicas":3}}`)

@@ -31,7 +31,8 @@ import (
 // serverImage is the default image of the servers of BellerophonSimple.
 const serverImage = "bellerophon-io/bellerophon-server:v1"
 
-// helm runs the real Helm, which the go command builds from tools/helm. Cleanups may call it, too.
+// helm runs the real Helm, which the go command builds from tools/helm. A warning of the API server fails the test.
+// Cleanups may call it, too.
 func helm(t *testing.T, kubeconfig string, arguments ...string) {
 	t.Helper()
 	module, err := filepath.Abs(filepath.Join("..", "..", "tools", "helm", "go.mod"))
@@ -42,8 +43,12 @@ func helm(t *testing.T, kubeconfig string, arguments ...string) {
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), "go", append([]string{"tool", "-modfile=" + module, "helm"}, arguments...)...)
 	command.Env = append(os.Environ(), "GOWORK=off", "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	began := time.Now()
-	if said, err := command.CombinedOutput(); err != nil {
+	said, err := command.CombinedOutput()
+	if err != nil {
 		t.Fatalf("helm %s: %v\n%s", strings.Join(arguments, " "), err, said)
+	}
+	if strings.Contains(strings.ToLower(string(said)), "warn") {
+		t.Errorf("helm %s warns:\n%s", strings.Join(arguments, " "), said)
 	}
 	t.Logf("helm %s took %v", arguments[0], time.Since(began))
 }
@@ -68,10 +73,11 @@ func explainFailure(t *testing.T, cluster *localcluster.Cluster, namespace strin
 	})
 }
 
-// restrict lets a namespace take only pods of the restricted Pod security standard.
+// restrict lets a namespace take only pods of the restricted Pod security standard. Of a workload whose pods it would
+// refuse, the API server warns.
 func restrict(t *testing.T, client kubernetes.Interface, namespace string) {
 	t.Helper()
-	label := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
+	label := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted","pod-security.kubernetes.io/warn":"restricted"}}}`
 	if _, err := client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

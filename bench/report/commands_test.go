@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
+	"github.com/bellerophon-io/bellerophon/internal/golden"
 	"github.com/spf13/cobra"
 )
 
@@ -32,7 +33,7 @@ func TestGoalsPrintsALineForEach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/goals.txt", out)
+	golden.Compare(t, "testdata/goals.txt", out)
 }
 
 func TestGoalsFailsOnRequestIfOneIsMissed(t *testing.T) {
@@ -71,7 +72,7 @@ func TestReportWithoutToolsWritesTextAndSaysWhatIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/report.md", string(markdown))
+	golden.Compare(t, "testdata/report.md", string(markdown))
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	if err != nil {
 		t.Fatal(err)

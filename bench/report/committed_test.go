@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bellerophon-io/bellerophon/internal/golden"
 )
 
 // TestCommittedReportsAreWhatTheirRoundsGive makes the report.md of each committed run again and
@@ -25,7 +27,7 @@ func TestCommittedReportsAreWhatTheirRoundsGive(t *testing.T) {
 			if err := Summarize(described, rounds).Markdown(&text); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join(dir, "report.md"), text.String())
+			golden.Compare(t, filepath.Join(dir, "report.md"), text.String())
 			if _, err := readSeries(dir, groupsOf(described, rounds)); err != nil {
 				t.Error(err)
 			}

@@ -28,6 +28,7 @@ var rank = map[string]int{
 	"charts":          0,
 	"internal/canary": 0,
 	"internal/goals":  0,
+	"internal/golden": 0,
 	"internal/slope":  0,
 	localcluster:      0,
 	"streams":         0,

@@ -10,6 +10,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{/* The label of pods that a NetworkPolicy of this chart lets connect to members. */}}
+{{- define "bellerophon.client" -}}
+{{ .Release.Name }}-client: "true"
+{{- end }}
+
 {{- define "bellerophon.image" -}}
 {{- $image := .Values.image }}
 {{- if $image.digest }}

@@ -102,11 +102,12 @@ type BellerophonSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources.requests must not exceed resources.limits"
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// Where the members may run. The default spreads them over nodes where that is possible.
+	// Where the members may run. The default spreads them over nodes where that is possible. Pods of backups and restores have
+	// its nodeAffinity only.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// Taints of nodes that the members tolerate.
+	// Taints of nodes that the members, and the pods of backups and restores, tolerate.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
