@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 )
 
@@ -26,8 +27,8 @@ func TestReplicasShareHeroesAndForgetThoseTheyGiveUp(t *testing.T) {
 	for i := range count {
 		w.create(fmt.Sprint("hero-", i), map[string]any{"replicas": int64(1)})
 	}
-	share := func(identity string) *shards.Options {
-		return &shards.Options{Group: "heroes", Namespace: w.namespace, Identity: identity}
+	share := func(identity string) controller.Options {
+		return controller.Options{Shards: &shards.Options{Group: "heroes", Namespace: w.namespace, Identity: identity}}
 	}
 	allRun := func(generation int64) error {
 		for i := range count {

@@ -45,30 +45,36 @@ weapons:
   explosive: greek fire
 `
 
-func TestOldManifestsApplyAsTheyAreAndAllVersionsShowThem(t *testing.T) {
-	w := newWorld(t)
-	w.stop()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+// serveWebhooks converts between the versions until the test ends.
+func (w *world) serveWebhooks() {
+	w.t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(w.ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
 	server, err := webhook.New(w.config, schemeOfTests(), webhook.Options{Address: address, URL: "https://127.0.0.1", Name: "heroes.test"})
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	if err := AddWebhooks(server, nil); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	group := lifecycle.New(context.Background())
 	group.Go("webhooks", server.Run)
-	defer func() {
+	w.t.Cleanup(func() {
 		group.Stop()
 		if err := group.Wait(); err != nil {
-			t.Error(err)
+			w.t.Error(err)
 		}
-	}()
+	})
+}
+
+func TestOldManifestsApplyAsTheyAreAndAllVersionsShowThem(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	w.serveWebhooks()
 	clients, err := dynamic.NewForConfig(w.config)
 	if err != nil {
 		t.Fatal(err)

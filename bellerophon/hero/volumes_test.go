@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/hero/v1"
+	"github.com/bellerophon-io/bellerophon/controller"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,7 +123,7 @@ func (w *world) growsWithoutASet(spec map[string]any, change string) (goOn func(
 	config := rest.CopyConfig(w.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noSet{next, closed} })
-	_, w.registry, w.stop = w.operator(config, nil)
+	_, w.registry, w.stop = w.operator(config, controller.Options{})
 	w.create(heroName, spec)
 	w.ready()
 	closed.Store(true)

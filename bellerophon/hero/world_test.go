@@ -16,7 +16,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/bellerophon/render"
 	"github.com/bellerophon-io/bellerophon/controller"
-	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/prometheus/client_golang/prometheus"
@@ -133,20 +132,19 @@ func (w *world) startOperator() {
 	w.t.Helper()
 	config := rest.CopyConfig(w.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
-	_, w.registry, w.stop = w.operator(config, nil)
+	_, w.registry, w.stop = w.operator(config, controller.Options{})
 }
 
-// operator starts an operator with a configuration. stop ends it.
-func (w *world) operator(config *rest.Config, share *shards.Options) (made *reconciler, registry *prometheus.Registry, stop func()) {
+// operator starts an operator with a configuration. The options that all tests share are filled in. stop ends it.
+func (w *world) operator(config *rest.Config, options controller.Options) (made *reconciler, registry *prometheus.Registry, stop func()) {
 	w.t.Helper()
 	var namespaces []string // All.
 	if w.namespace != "" {
 		namespaces = []string{w.namespace}
 	}
-	manager, err := controller.NewManager(config, schemeOfTests(), controller.Options{
-		DetectMutations: true, Namespaces: namespaces, Shards: share,
-		Logger: slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	options.DetectMutations, options.Namespaces = true, namespaces
+	options.Logger = slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	manager, err := controller.NewManager(config, schemeOfTests(), options)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,25 +11,9 @@ import (
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/charts"
+	"github.com/bellerophon-io/bellerophon/internal/promtool"
 	"sigs.k8s.io/yaml"
 )
-
-// promtool runs Prometheus' own checker in a folder.
-func promtool(t *testing.T, folder string, arguments ...string) {
-	t.Helper()
-	program, err := exec.LookPath("promtool")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("promtool is missing: %v", err)
-		}
-		t.Skip("promtool, of the Debian package prometheus, is missing")
-	}
-	command := exec.CommandContext(t.Context(), program, arguments...)
-	command.Dir = folder
-	if said, err := command.CombinedOutput(); err != nil {
-		t.Errorf("promtool %s: %v\n%s", strings.Join(arguments, " "), err, said)
-	}
-}
 
 func chartFile(t *testing.T, name string) []byte {
 	t.Helper()
@@ -59,8 +42,8 @@ func TestEachAlertFiresInItsCase(t *testing.T) {
 			t.Errorf("no case plays %s", alert[1])
 		}
 	}
-	promtool(t, folder, "check", "rules", "alerts.yaml")
-	promtool(t, folder, "test", "rules", "alerts-test.yaml")
+	promtool.Run(t, folder, "check", "rules", "alerts.yaml")
+	promtool.Run(t, folder, "test", "rules", "alerts-test.yaml")
 }
 
 func TestTheDashboardAndTheAlertsAskForMetricsThatThereAre(t *testing.T) {
@@ -118,7 +101,7 @@ func TestTheDashboardAndTheAlertsAskForMetricsThatThereAre(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "panels.yaml"), []byte(rules.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	promtool(t, folder, "check", "rules", "panels.yaml")
+	promtool.Run(t, folder, "check", "rules", "panels.yaml")
 }
 
 func TestMonitoringAndTheNetworkPolicyAreThereOnRequest(t *testing.T) {
