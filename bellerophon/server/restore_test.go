@@ -73,8 +73,8 @@ func TestARestoreForANewClusterIsRefusedWithKeysAndRepeatable(t *testing.T) {
 	w := newWorld(t, 3, true)
 	leader := w.formed()
 	mine, other := snapshotOf(t, 3, 'a'), snapshotOf(t, 3, 'b')
-	w.must(leader, "PUT", "/v1/snapshot", mine, 400, "If-None-Match", "no star")
-	w.must(leader, "PUT", "/v1/snapshot", mine, 400, "If-Match", `"7"`)
+	w.must(leader, "PUT", "/v1/snapshot", "refused before it is read", 400, "If-None-Match", "no star")
+	w.must(leader, "PUT", "/v1/snapshot", "refused before it is read", 400, "If-Match", `"7"`)
 	w.must(leader, "PUT", "/v1/snapshot", mine, 200, "If-None-Match", "*")
 	w.must(leader, "PUT", "/v1/keys/backup-000", "changed", 200)
 	for _, p := range w.members {

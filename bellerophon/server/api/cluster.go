@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -204,13 +203,21 @@ func (a *API) restore(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	defer func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }()
+	defer func() { _ = file.Close() }()
+	// The name goes now, so that a kill leaves nothing behind.
+	if err := os.Remove(file.Name()); err != nil {
+		fail(w, err)
+		return
+	}
 	snapshot, err := store.Read(io.TeeReader(r.Body, file))
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	body := func() (io.ReadCloser, error) { return os.Open(file.Name()) }
+	body := func() (io.ReadCloser, error) {
+		size, err := file.Seek(0, io.SeekEnd)
+		return io.NopCloser(io.NewSectionReader(file, 0, size)), err
+	}
 	a.onLeaderWithin(max(a.Patience, restorePatience), w, r, body, func(ctx context.Context) (any, error) {
 		if size := snapshot.Bytes(); size > a.Quota {
 			return nil, fmt.Errorf("%w: the snapshot has %d bytes, and allowed are %d; start the members with a larger --quota", errFull, size, a.Quota)
