@@ -112,6 +112,7 @@ func TestAHeroOnARealNodeKeepsItsDataThroughADeadLeaderARolloutFewerMembersAndAR
 	// The manifest is of the first version, so the operator's webhooks convert it.
 	h.apply(`{"apiVersion":"stable.bellerophon.io/v1alpha0","kind":"Bellerophon","metadata":{"name":"example"},"spec":{"winged_horse_name":"pegasus","replicas":3}}`)
 	running := h.until("three members are ready", isRunning(3))
+	h.askWhy(cluster.AdminConfig())
 	h.put("horse", "pegasus")
 
 	if err := h.core.CoreV1().Pods(h.namespace).Delete(t.Context(), running.Status.Leader, *metav1.NewDeleteOptions(0)); err != nil {

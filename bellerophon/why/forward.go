@@ -1,0 +1,132 @@
+package why
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/controller/history"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+)
+
+// Deployed is an operator whose pods run in a cluster.
+type Deployed struct {
+	Config    *rest.Config // of the cluster
+	Namespace string       // of the pods
+	Selector  string       // the labels of the pods
+}
+
+// portName is the name of the container's port at which the metrics are served.
+const portName = "metrics"
+
+// Ask forwards a port to the metrics server of each running pod of the operator, through the API server, and asks as Server.Ask
+// does. With several pods, the pod counts that has made the last attempt for the object. The token of the server is by default the
+// one of d.Config. The certificate of the server is not verified: the API server and the kubelet are.
+func (d Deployed) Ask(ctx context.Context, s Server, object, namespace string, follow bool, each func(history.Answer) error) error {
+	client, err := kubernetes.NewForConfig(d.Config)
+	if err != nil {
+		return err
+	}
+	pods, err := client.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: d.Selector, FieldSelector: "status.phase=Running"})
+	if err != nil {
+		return fmt.Errorf("listing the operator's pods: %w", err)
+	}
+	if len(pods.Items) == 0 {
+		return fmt.Errorf("no pod with the labels %s runs in the namespace %s; name another one with --operator-namespace or --operator-selector", d.Selector, d.Namespace)
+	}
+	if s.TokenFile == "" {
+		s.token, s.TokenFile = d.Config.BearerToken, d.Config.BearerTokenFile
+	}
+	s.Insecure = s.Authorities == ""
+	group := lifecycle.New(ctx)
+	defer func() {
+		group.Stop()
+		_ = group.Wait() // A forward that ends with its context has no news.
+	}()
+	var best Server
+	var answer history.Answer
+	var failed error
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		asked := s
+		if asked.URL, err = d.forward(ctx, group, client, pod); err == nil {
+			var got history.Answer
+			if err = asked.Ask(ctx, object, namespace, false, func(one history.Answer) error { got = one; return nil }); err == nil && (best.URL == "" || lastOf(got).After(lastOf(answer))) {
+				best, answer = asked, got
+			}
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("pod %s: %w", pod.Name, err))
+		}
+	}
+	if best.URL == "" {
+		return failed
+	}
+	if follow {
+		return best.Ask(ctx, object, namespace, true, each)
+	}
+	return each(answer)
+}
+
+// lastOf returns when the last attempt of an answer began.
+func lastOf(answer history.Answer) (last time.Time) {
+	for _, controller := range answer.Controllers {
+		if count := len(controller.Attempts); count > 0 && controller.Attempts[count-1].Started.After(last) {
+			last = controller.Attempts[count-1].Started
+		}
+	}
+	return last
+}
+
+// forward forwards a free local port to the metrics server of a pod until the group ends. It returns the server's URL.
+func (d Deployed) forward(ctx context.Context, group *lifecycle.Group, client kubernetes.Interface, pod *corev1.Pod) (string, error) {
+	port := int32(0)
+	for _, container := range pod.Spec.Containers {
+		for _, one := range container.Ports {
+			if one.Name == portName {
+				port = one.ContainerPort
+			}
+		}
+	}
+	if port == 0 {
+		return "", fmt.Errorf("it has no port with the name %s", portName)
+	}
+	address := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(d.Config)
+	if err != nil {
+		return "", err
+	}
+	var said bytes.Buffer
+	ready := make(chan struct{})
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, address)
+	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, group.Context().Done(), ready, nil, &said)
+	if err != nil {
+		return "", err
+	}
+	ended := make(chan error, 1)
+	group.Go("forwarding to "+pod.Name, func(context.Context) error {
+		ended <- forwarder.ForwardPorts()
+		return nil
+	})
+	select {
+	case <-ready:
+	case err := <-ended:
+		return "", fmt.Errorf("forwarding a port: %w", err)
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("https://127.0.0.1:%d", ports[0].Local), nil
+}
