@@ -341,12 +341,7 @@ func TestABackupSaysItsSum(t *testing.T) {
 
 func TestAFullStoreRefusesWritesAndTakesDeletionsAndSmallerValues(t *testing.T) {
 	w := newWorld(t, 0, true)
-	p := &process{options: Options{Name: "small", Listen: freeAddress(t), Dir: w.dir + "/small", Election: election, Quota: 1000}}
-	p.options.Address = p.options.Listen
-	p.options.Peers = []string{p.options.Address}
-	w.members = append(w.members, p)
-	w.start(p)
-	w.ready(p)
+	p := w.alone(w.dir+"/small", 1000)
 	w.must(p, "PUT", "/v1/keys/a", strings.Repeat("v", 900), 200)
 	refused := w.must(p, "PUT", "/v1/keys/b", strings.Repeat("v", 900), 507)
 	if !strings.Contains(refused.body, "901 of 1000 bytes") {

@@ -40,12 +40,7 @@ func TestAFullVolumeIsReportedAndMendedByMoreSpace(t *testing.T) {
 		t.Skipf("a file system of 2 MiB needs root: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-	p := &process{options: Options{Name: "small", Listen: freeAddress(t), Dir: dir, Election: election}}
-	p.options.Address = p.options.Listen
-	p.options.Peers = []string{p.options.Address}
-	w.members = append(w.members, p)
-	w.start(p)
-	w.ready(p)
+	p := w.alone(dir, 0)
 	w.must(p, "PUT", "/v1/keys/horse", "pegasus", 200)
 	filler := filepath.Join(dir, "filler")
 	if err := os.WriteFile(filler, make([]byte, 4<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {

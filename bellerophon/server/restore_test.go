@@ -97,12 +97,7 @@ func TestARestoreForANewClusterIsRefusedWithKeysAndRepeatable(t *testing.T) {
 
 func TestARestoreAboveTheQuotaIsRefused(t *testing.T) {
 	w := newWorld(t, 0, true)
-	p := &process{options: Options{Name: "small", Listen: freeAddress(t), Dir: w.dir + "/small", Election: election, Quota: 1000}}
-	p.options.Address = p.options.Listen
-	p.options.Peers = []string{p.options.Address}
-	w.members = append(w.members, p)
-	w.start(p)
-	w.ready(p)
+	p := w.alone(w.dir+"/small", 1000)
 	w.must(p, "PUT", "/v1/keys/a", "kept", 200)
 	if refused := w.must(p, "PUT", "/v1/snapshot", snapshotOf(t, 1, 'a'), 507); !strings.Contains(refused.body, "allowed are 1000") {
 		t.Errorf("the refusal is %s", refused.body)

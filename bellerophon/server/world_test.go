@@ -125,6 +125,18 @@ func (w *world) start(p *process) {
 	})
 }
 
+// alone starts a member that is a cluster by itself, with a volume and a quota; 0 is the default quota.
+func (w *world) alone(dir string, quota int64) *process {
+	w.t.Helper()
+	p := &process{options: Options{Name: "alone", Listen: freeAddress(w.t), Dir: dir, Election: election, Quota: quota}}
+	p.options.Address = p.options.Listen
+	p.options.Peers = []string{p.options.Address}
+	w.members = append(w.members, p)
+	w.start(p)
+	w.ready(p)
+	return p
+}
+
 // kill ends a member without a chance to do anything.
 func (w *world) kill(p *process) { w.signal(p, syscall.SIGKILL) }
 
