@@ -157,6 +157,7 @@ func (m *Manager) meetDemand(now time.Time) (due time.Time) {
 			demand.since = time.Time{}
 		case wanted:
 			demand.met = true
+			m.tape.watched(watched.kind.GroupKind(), false)
 			if m.acquire(watched, m.cache.AddOptional) {
 				m.startWatch(watched)
 			}
@@ -181,6 +182,7 @@ func (m *Manager) endDemand(watched *watched) {
 	if watched.demand.met {
 		watched.demand.met = false
 		m.release(watched)
+		m.tape.watched(watched.kind.GroupKind(), true)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 )
@@ -28,6 +29,7 @@ type Manager struct {
 	log     *slog.Logger
 	metrics *metrics
 	history *history.History // nil without one
+	tape    *tape            // nil unless the inputs are recorded
 	guard   *guard           // nil if the HTTP servers are open
 
 	access
@@ -113,6 +115,9 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	if m.history, err = newHistory(m); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
+	if m.tape, err = newTape(m.options.Recording); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
 	if m.pipeline, err = m.assemble(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
@@ -126,6 +131,11 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	}
 	if m.metrics, err = newMetrics(m); err != nil {
 		return nil, fmt.Errorf("registering metrics; give each manager a Registry of its own: %w", err)
+	}
+	if m.tape != nil {
+		m.http = over(m.http, func(next http.RoundTripper) http.RoundTripper {
+			return exchanges{next, m.tape, serializer.NewCodecFactory(scheme).UniversalDeserializer()}
+		})
 	}
 	if err := m.leader.connect(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
@@ -152,6 +162,10 @@ func (m *Manager) assemble() (*pipeline.Pipeline, error) {
 	if m.history != nil {
 		changed = m.history.OnChanges
 	}
+	var applying func([]streams.Event, func())
+	if m.tape != nil {
+		applying = m.tape.apply
+	}
 	return pipeline.New(m.inputs.Stream(), pipeline.Options{
 		Cache:       m.cache,
 		Rules:       m.rules,
@@ -160,6 +174,7 @@ func (m *Manager) assemble() (*pipeline.Pipeline, error) {
 		Burst:       operators.DefaultBurst,
 		Stages:      m.options.Stages,
 		Changed:     changed,
+		Applying:    applying,
 		Reconcile: operators.ReconcileOptions{
 			Workers: m.options.Workers,
 			Backoff: m.options.Backoff,
@@ -251,6 +266,9 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 		group.Go("shards", m.share.member.Run)
 	}
 	m.beforeSync.start(group, now)
+	if m.tape != nil {
+		group.Go("recording", func(ctx context.Context) error { return m.tape.run(ctx, now) })
+	}
 	group.Go("settle", m.pipeline.TrackQuiet)
 	group.Go("demand", m.followDemand)
 	group.Go("events", m.record)

@@ -44,6 +44,7 @@ type member struct {
 	uses         []*used                   // the kinds that it names with Uses, each once
 	fieldManager string                    // of its writes; empty for the manager's
 	rules        []operators.Rule
+	reconcile    operators.Reconciler // the reconciler with its finalizers and pauses, which a replay calls
 	controller   operators.Controller
 	attempts     *attempts
 	feeds        []feed
@@ -177,6 +178,7 @@ func (m *Manager) startWatch(watched *watched) {
 	options := watched.options
 	options.Transform = m.client.keepingManaged(watched)
 	options.Begin = m.beforeSync.over
+	options.OnObject = m.tape.object(watched.kind.GroupKind(), transforming(watched.options))
 	options.OnFirst = func(objects []streams.Object) { m.beforeSync.found(m.present.Load(), watched, objects) }
 	watched.stop = m.inputs.Add(sources.Watch(watched.client, watched.kind, options))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
@@ -90,6 +91,11 @@ type Options struct {
 	// object over. That holds for all requests with the context of the reconcile, also for requests of other
 	// clients over [Manager.Connection].
 	Shards *shards.Options
+
+	// Recording, if set, records the inputs of the manager into files: the events, and the answers to the requests of
+	// reconcilers. A replay gives them to the same reconcilers again. The types of objects that are kept must be in
+	// the API's form, or projected from it. Default none.
+	Recording *recording.Options
 
 	Registry *prometheus.Registry // where metrics are registered; default a new one
 

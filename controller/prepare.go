@@ -84,6 +84,8 @@ func (m *Manager) prepare(name string, reconciler operators.Reconciler, definiti
 		}
 		reconciler = pausing(reconciled, definition.pausedBy, reconciler)
 	}
+	made.reconcile = reconciler
+	reconciler = m.tape.attempt(reconciler)
 	if m.options.DetectMutations {
 		reconciler = detecting(m.cache, reconciler)
 	}

@@ -36,7 +36,14 @@ func Get[T streams.Object](ctx context.Context, c *Client, name types.Namespaced
 		return none, fmt.Errorf("cannot get %s: %w", streams.Key{GroupKind: form.as.GroupKind(), NamespacedName: name}, err)
 	}
 	if store := form.store(); store != nil {
-		if held, found := store.Get(name); found {
+		var held streams.Object
+		found := false
+		if c.manager.tape == nil {
+			held, found = store.Get(name)
+		} else {
+			c.manager.tape.read(ctx, func() { held, found = store.Get(name) })
+		}
+		if found {
 			return held.(T), nil
 		}
 	}
@@ -71,7 +78,8 @@ func List[T streams.Object](ctx context.Context, c *Client, options ...ReadOptio
 	if store == nil {
 		return nil, nil
 	}
-	held, err := wanted.from(store)
+	var held []streams.Object
+	c.manager.tape.read(ctx, func() { held, err = wanted.from(store) })
 	if err != nil {
 		return nil, fmt.Errorf("cannot list %v: %w", form.as.GroupKind(), err)
 	}

@@ -214,3 +214,12 @@ func missing(name string) Reconciler {
 		return 0, Terminal(fmt.Errorf("no controller is named %q; set it with Controllers.Set", name))
 	}
 }
+
+// MakeAttempt makes one attempt outside of [Reconcile], which a replay of recorded requests does. It calls the
+// reconciler of a controller once, in the goroutine of the caller, with the timeout of the controller.
+func MakeAttempt(ctx context.Context, of Controller, request Request) Result {
+	now := time.Now()
+	made := newAttempt(ctx, &task{controller: &of, request: request, queuedAt: now}, either(of.Timeout, DefaultTimeout), now)
+	result, _ := made.conclude(made.call())
+	return result
+}

@@ -154,6 +154,11 @@ func (k Kind) listed(ctx context.Context, request *rest.Request) (runtime.Object
 // of its own, so that a kept object does not keep the others alive. EachItem fails if the list holds
 // an object of another kind.
 func (k Kind) EachItem(list runtime.Object, visit func(streams.Object) error) error {
+	return k.eachItem(list, nil, visit)
+}
+
+// eachItem does what EachItem does. It calls arrived, unless that is nil, with each object as the API server sent it.
+func (k *Kind) eachItem(list runtime.Object, arrived func(streams.Object), visit func(streams.Object) error) error {
 	return eachOf(list, func(item runtime.Object) error {
 		object, isObject := item.(streams.Object)
 		if !isObject {
@@ -165,7 +170,10 @@ func (k Kind) EachItem(list runtime.Object, visit func(streams.Object) error) er
 		if reflect.TypeOf(object) != reflect.TypeFor[*unstructured.Unstructured]() { // Some lists set it on each item; events do not.
 			object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		}
-		kept, err := k.Projected(object)
+		if arrived != nil {
+			arrived(object)
+		}
+		kept, err := k.projected(object)
 		if err != nil {
 			return err
 		}
@@ -187,7 +195,7 @@ func (w *watcher) kept(list runtime.Object) (*internalversion.List, error) {
 		w.status.ServerSelects.Store(sharded.GetShardInfo() != nil)
 	}
 	keep, selection := w.options.keep(), w.options.Selecting.current()
-	err = w.kind.EachItem(list, func(kept streams.Object) error {
+	err = w.kind.eachItem(list, w.options.OnObject, func(kept streams.Object) error {
 		if keep(kept); !selection.Has(kept) {
 			return nil
 		}

@@ -58,6 +58,10 @@ type WatchOptions struct {
 	// form.
 	Transform func(object streams.Object)
 
+	// OnObject, if set, is called with each object from the API server, before it is converted to the form that is kept. It
+	// must neither keep nor change the object. It is called from the goroutines of the watch.
+	OnObject func(object streams.Object)
+
 	// Selecting, if set, restricts the watch to a selection of the objects, which may change. The source
 	// emits nothing before the first selection. It may emit objects outside of the selection: the cache
 	// drops them.

@@ -30,7 +30,16 @@ func (s *sink) Resync() error           { return nil } // Never requested: it wo
 func (s *sink) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		s.watcher.fresh.alive()
+		s.arrived(object)
 		return s.kept(object)
+	}
+}
+
+// arrived reports an object as the API server sent it. The objects of Replace were reported before: page by page, or by
+// the Transformer.
+func (s *sink) arrived(object any) {
+	if given, is := object.(streams.Object); is && s.watcher.options.OnObject != nil {
+		s.watcher.options.OnObject(given)
 	}
 }
 
@@ -94,6 +103,7 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 }
 
 func (s *sink) put(kind streams.EventType, object any) error {
+	s.arrived(object)
 	event, err := s.of(kind, object)
 	if err != nil {
 		return err

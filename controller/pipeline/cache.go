@@ -26,7 +26,12 @@ func (p *Pipeline) applyToCache(events streams.Stream[streams.Event]) streams.St
 		if p.events.Observed() {
 			p.events.Send(batch)
 		}
-		changes := p.options.Cache.Apply(batch) // It marks the cache active before readers see the changes.
+		var changes []streams.Change
+		if p.options.Applying == nil {
+			changes = p.options.Cache.Apply(batch) // It marks the cache active before readers see the changes.
+		} else {
+			p.options.Applying(batch, func() { changes = p.options.Cache.Apply(batch) })
+		}
 		out.Add(int64(len(changes)))
 		if p.options.Changed != nil {
 			p.options.Changed(changes)

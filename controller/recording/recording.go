@@ -1,0 +1,109 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// Recording is a recording in memory. Its records are sorted by their positions.
+type Recording struct {
+	Version     string // of the program that was recorded
+	Controllers []string
+	Records     []*Record
+	IsCut       bool // records before the first attempt are left out: the ring was full
+	IsWhole     bool // the last file was complete
+}
+
+// Open reads a recording: a folder that a [Writer] writes or has written, or a file of [Recording.Save].
+func Open(path string) (*Recording, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the recording: %w", err)
+	}
+	files := []string{path}
+	if info.IsDir() {
+		if files, err = segmentsOf(path); err != nil {
+			return nil, err
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("opening the recording: %s has no files of a recording; run the operator with --record", path)
+		}
+	}
+	made := &Recording{IsWhole: true}
+	for _, file := range files {
+		whole, err := readFile(file, made.take)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("%w; the operator that records has removed it meanwhile, so try again", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		made.IsWhole = whole
+	}
+	made.sort()
+	return made, nil
+}
+
+func (r *Recording) take(record *Record) error {
+	if header := record.Header; header != nil {
+		r.Version, r.Controllers = header.Version, header.Controllers
+		r.IsCut = r.IsCut || header.IsBase
+		return nil
+	}
+	r.Records = append(r.Records, record)
+	return nil
+}
+
+// sort sorts the records by position. At one position, the cache changes first, and the others keep their order. A record
+// is made after the position was read, so the order of the files is not exact.
+func (r *Recording) sort() {
+	slices.SortStableFunc(r.Records, func(a, b *Record) int {
+		switch {
+		case a.Position < b.Position:
+			return -1
+		case a.Position > b.Position:
+			return 1
+		case a.changesCache() && !b.changesCache():
+			return -1
+		case b.changesCache() && !a.changesCache():
+			return 1
+		}
+		return 0
+	})
+}
+
+// changesCache reports whether the record comes before the attempts at its position.
+func (r *Record) changesCache() bool {
+	return r.Object != nil || r.Served != nil || r.Watch != nil || len(r.Events) > 0
+}
+
+// Save writes the recording into one file.
+func (r *Recording) Save(path string) error {
+	made, err := create(path, Header{Format: format, Version: r.Version, Controllers: r.Controllers, IsBase: r.IsCut})
+	if err != nil {
+		return err
+	}
+	for _, record := range r.Records {
+		if err := made.add(record); err != nil {
+			return errors.Join(err, made.close())
+		}
+	}
+	return made.close()
+}
+
+// Span returns when the first and the last record were made.
+func (r *Recording) Span() (first, last time.Time) {
+	for i, record := range r.Records {
+		at := record.Time()
+		if i == 0 || at.Before(first) {
+			first = at
+		}
+		if i == 0 || at.After(last) {
+			last = at
+		}
+	}
+	return first, last
+}

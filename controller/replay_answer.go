@@ -1,0 +1,191 @@
+package controller
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// replayTransport answers requests with what a recording has.
+type replayTransport struct{ replay *replay }
+
+// errNotRecorded is the error of a request that belongs to no attempt.
+var errNotRecorded = errors.New("the request belongs to no attempt, and a replay sends none")
+
+// RoundTrip answers a request of an attempt when its answer is due. A request that the recording does not have is a
+// difference. A write of this kind is answered as by a server that accepts it.
+func (t replayTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet && aboutResources.MatchString(request.URL.Path) {
+		if answer := t.replay.served[request.URL.Path]; answer != nil {
+			return answered(request, http.StatusOK, runtime.ContentTypeJSON, answer), nil
+		}
+		return notFoundAnswer(request), nil
+	}
+	ctx := request.Context()
+	attempt, _ := ctx.Value(replayedKey{}).(*replayedAttempt)
+	if attempt == nil {
+		return nil, errNotRecorded
+	}
+	body, err := bodyOf(request)
+	if err != nil {
+		return nil, err
+	}
+	of := t.replay.match(attempt, request, body)
+	if of == nil {
+		return t.replay.invent(request, body), nil
+	}
+	select {
+	case <-of.due:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if of.Code == 0 {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, errors.New(of.Err)
+	}
+	t.replay.learn(request.URL.Path, of.Answer, of.AnswerType, of.Code)
+	made := answered(request, of.Code, of.AnswerType, of.Answer)
+	if of.RetryAfter != "" {
+		made.Header.Set("Retry-After", of.RetryAfter)
+	}
+	return made, nil
+}
+
+func answered(request *http.Request, code int, contentType string, body []byte) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: request,
+	}
+}
+
+func notFoundAnswer(request *http.Request) *http.Response {
+	status, _ := json.Marshal(metav1.Status{ // A status is always valid.
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: http.StatusNotFound,
+		Reason: metav1.StatusReasonNotFound, Message: request.URL.Path + " is not in the recording",
+	})
+	return answered(request, http.StatusNotFound, runtime.ContentTypeJSON, status)
+}
+
+// match returns the recorded request that an attempt makes again, or nil. Requests of one attempt may be concurrent, so
+// their order is not compared; requests with one method and URL keep theirs.
+func (r *replay) match(attempt *replayedAttempt, request *http.Request, body []byte) *replayedExchange {
+	attempt.mu.Lock()
+	defer attempt.mu.Unlock()
+	for _, known := range attempt.exchanges {
+		if known.sent || known.Method != request.Method || known.URL != request.URL.RequestURI() {
+			continue
+		}
+		known.sent = true
+		wanted, _ := asJSON(known.Body, known.ContentType, r.codec)
+		given, _ := asJSON(body, request.Header.Get("Content-Type"), r.codec)
+		if lines := differ(wanted, given, concernsSecrets(known.URL)); len(lines) > 0 {
+			attempt.differences = append(attempt.differences, request.Method+" "+known.URL)
+			attempt.differences = append(attempt.differences, lines...)
+		}
+		return known
+	}
+	attempt.differences = append(attempt.differences, "+ "+describeRequest(request.Method, request.URL.RequestURI(), body))
+	return nil
+}
+
+// describeRequest describes a request in one line.
+func describeRequest(method, url string, body []byte) string {
+	const most = 300
+	text := method + " " + url
+	if len(body) > 0 && json.Valid(body) && !concernsSecrets(url) {
+		text += " " + string(body)
+	}
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return text
+}
+
+// learn remembers the object of an answer.
+func (r *replay) learn(path string, answer []byte, contentType string, code int) {
+	if code < 200 || code > 299 {
+		return
+	}
+	if encoded, _ := asJSON(answer, contentType, r.codec); encoded != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.latest[objectPath(path)] = encoded
+	}
+}
+
+// objectPath returns the path of an object, without a subresource of its status or scale.
+func objectPath(path string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(path, "/status"), "/scale")
+}
+
+// invent answers a request that is not in the recording, as a server would that accepts every write.
+func (r *replay) invent(request *http.Request, body []byte) *http.Response {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	path := objectPath(request.URL.Path)
+	known := r.latest[path]
+	given, _ := asJSON(body, request.Header.Get("Content-Type"), r.codec)
+	switch request.Method {
+	case http.MethodDelete:
+		delete(r.latest, path)
+		return answered(request, http.StatusOK, runtime.ContentTypeJSON, []byte(`{"kind":"Status","apiVersion":"v1","status":"Success"}`))
+	case http.MethodGet:
+		if known == nil {
+			return notFoundAnswer(request)
+		}
+		return answered(request, http.StatusOK, runtime.ContentTypeJSON, known)
+	case http.MethodPatch:
+		if known == nil {
+			known = []byte(`{}`)
+		}
+		if merged, err := jsonpatch.MergePatch(known, given); err == nil {
+			given = merged
+		}
+	}
+	var object map[string]any
+	if json.Unmarshal(given, &object) != nil {
+		return notFoundAnswer(request)
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		object["metadata"] = metadata
+	}
+	if metadata["name"] == nil && request.Method != http.MethodPost {
+		metadata["name"] = path[strings.LastIndex(path, "/")+1:]
+	}
+	metadata["resourceVersion"] = fmt.Sprint(nextVersion(metadata["resourceVersion"]))
+	if metadata["uid"] == nil {
+		metadata["uid"] = "replay-" + fmt.Sprint(metadata["name"])
+	}
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		return notFoundAnswer(request)
+	}
+	if name, named := metadata["name"].(string); named && request.Method == http.MethodPost {
+		path += "/" + name
+	}
+	r.latest[path] = encoded
+	code := http.StatusOK
+	if request.Method == http.MethodPost {
+		code = http.StatusCreated
+	}
+	return answered(request, code, runtime.ContentTypeJSON, encoded)
+}
+
+// nextVersion returns the version after one.
+func nextVersion(of any) int64 {
+	var version int64
+	_, _ = fmt.Sscan(fmt.Sprint(of), &version) // An object without a version gets the first one.
+	return version + 1
+}

@@ -1,0 +1,200 @@
+package controller
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/controller/recording"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Replayed is the outcome of a [Replay].
+type Replayed struct {
+	Attempts    int          // that were made again and compared
+	Skipped     int          // attempts that could not be compared: cut off by the end of the recording or of the program
+	Cut         bool         // the recording begins in the middle, so that reconcilers may have known more
+	Differences []Difference // attempts that decided otherwise, in the order in which they ended
+	Failures    []Failure    // attempts that failed in the replay
+}
+
+// Difference is an attempt that decided otherwise than in the recording. Its lines say how. A line with "-" is only in
+// the recording, and one with "+" only in the replay.
+type Difference struct {
+	Controller string
+	Object     types.NamespacedName
+	ID         string // the reconcileID of the recording
+	At         time.Time
+	Lines      []string
+}
+
+// Failure is an attempt that failed, in the replay.
+type Failure struct {
+	Controller string
+	Object     types.NamespacedName
+	ID         string
+	Err        error
+}
+
+// conclude compares an attempt with the recording. An attempt that goes on is ended.
+func (r *replay) conclude(attempt *replayedAttempt, recorded *recording.End) {
+	r.wait()
+	attempt.concluded = true
+	var lines []string
+	select {
+	case <-attempt.ended:
+	default:
+		if recorded.Cancelled {
+			break
+		}
+		lines = append(lines, "+ it still runs at the time at which it ended in the recording")
+	}
+	attempt.cancel()
+	<-attempt.ended
+	if recorded.Cancelled {
+		r.result.Skipped++
+		return
+	}
+	r.result.Attempts++
+	attempt.mu.Lock()
+	defer attempt.mu.Unlock()
+	lines = append(lines, attempt.differences...)
+	for _, known := range attempt.exchanges {
+		if !known.sent {
+			body, _ := asJSON(known.Body, known.ContentType, r.codec)
+			lines = append(lines, "- "+describeRequest(known.Method, known.URL, body))
+		}
+	}
+	lines = append(lines, differOutcome(recorded, &attempt.result)...)
+	of := attempt.start
+	if len(lines) > 0 {
+		r.result.Differences = append(r.result.Differences, Difference{of.Request.Controller, of.Name(), of.ID, time.Now(), lines})
+	}
+	if attempt.result.Err != nil {
+		r.result.Failures = append(r.result.Failures, Failure{of.Request.Controller, of.Name(), of.ID, attempt.result.Err})
+	}
+}
+
+// differOutcome returns how the outcome of an attempt differs from the recording.
+func differOutcome(recorded *recording.End, now *operators.Result) (lines []string) {
+	was, is := "succeeded", "succeeded"
+	switch {
+	case recorded.Panicked:
+		was = "panicked"
+	case recorded.Err != "":
+		was = "failed: " + recorded.Err
+	}
+	var panicked *lifecycle.PanicError
+	switch {
+	case errors.As(now.Err, &panicked):
+		is = "panicked"
+	case now.Err != nil:
+		is = "failed: " + strings.TrimPrefix(now.Err.Error(), operators.ErrTimeout.Error()+" after ")
+	}
+	if was != is && !(recorded.Err != "" && now.Err != nil && strings.Contains(now.Err.Error(), recorded.Err)) {
+		lines = append(lines, "- "+was, "+ "+is)
+	}
+	if recorded.Err == "" && now.Err == nil && !recorded.Panicked && !isSameWait(recorded.Again, now.RequeueAfter) {
+		lines = append(lines, fmt.Sprintf("- another attempt after %v", recorded.Again), fmt.Sprintf("+ another attempt after %v", now.RequeueAfter))
+	}
+	return lines
+}
+
+// isSameWait reports whether two waits are the same decision. A reconciler computes most waits from the time, and code
+// takes no time in a replay.
+func isSameWait(one, other time.Duration) bool {
+	return (one > 0) == (other > 0) && (one-other).Abs() <= max(50*time.Millisecond, one/10)
+}
+
+// differ returns how two JSON documents differ, a line for each field. It does not compare values of Secrets that
+// the recording hides.
+func differ(recorded, now []byte, secret bool) []string {
+	if bytes.Equal(recorded, now) {
+		return nil
+	}
+	var was, is any
+	if len(recorded) > 0 && json.Unmarshal(recorded, &was) != nil || len(now) > 0 && json.Unmarshal(now, &is) != nil {
+		return []string{"  the bodies differ"}
+	}
+	var lines []string
+	differFields("", was, is, secret, &lines)
+	return lines
+}
+
+func differFields(path string, was, is any, secret bool, lines *[]string) {
+	wasMap, isMap := nodesOf(was), nodesOf(is)
+	if wasMap == nil || isMap == nil {
+		if secret && isHidden(was) {
+			return
+		}
+		if old, new := encoded(was), encoded(is); old != new {
+			*lines = append(*lines, fmt.Sprintf("  - %s: %s", cmp.Or(path, "body"), old), fmt.Sprintf("  + %s: %s", cmp.Or(path, "body"), new))
+		}
+		return
+	}
+	names := slices.Collect(maps.Keys(wasMap))
+	for name := range isMap {
+		if _, known := wasMap[name]; !known {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		old, had := wasMap[name]
+		new, has := isMap[name]
+		at := strings.TrimPrefix(path+"."+name, ".")
+		switch {
+		case !has:
+			*lines = append(*lines, fmt.Sprintf("  - %s: %s", at, encoded(old)))
+		case !had:
+			*lines = append(*lines, fmt.Sprintf("  + %s: %s", at, encoded(new)))
+		default:
+			differFields(at, old, new, secret, lines)
+		}
+	}
+}
+
+// nodesOf returns the fields of an object, or the items of a list by their numbers; nil for any other value.
+func nodesOf(value any) map[string]any {
+	switch value := value.(type) {
+	case map[string]any:
+		return value
+	case []any:
+		fields := map[string]any{}
+		for i, item := range value {
+			fields[fmt.Sprint(i)] = item
+		}
+		return fields
+	}
+	return nil
+}
+
+// isHidden reports whether a value is the hash of a value of a Secret.
+func isHidden(value any) bool {
+	text, is := value.(string)
+	if decoded, err := base64.StdEncoding.DecodeString(text); is && err == nil && recording.IsHidden(string(decoded)) {
+		return true
+	}
+	return is && recording.IsHidden(text)
+}
+
+func encoded(value any) string {
+	const most = 200
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	if len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return string(text)
+}

@@ -1,0 +1,214 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/controller/recording"
+	"github.com/bellerophon-io/bellerophon/operators"
+	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// tape records the inputs of a manager: see Options.Recording. Its methods do nothing for a nil tape.
+type tape struct {
+	writer *recording.Writer
+
+	// visible is held while a batch of events changes what readers see, and shared while an attempt reads. So the
+	// position of a read is exact.
+	visible  sync.RWMutex
+	position uint64
+
+	attempts atomic.Uint64
+
+	replay *replay // nil unless the manager is in a replay; then there is no writer
+}
+
+// newTape creates the tape of a manager, or nil if nothing is recorded.
+func newTape(options *recording.Options) (*tape, error) {
+	if options == nil {
+		return nil, nil
+	}
+	writer, err := recording.NewWriter(*options)
+	if err != nil {
+		return nil, err
+	}
+	return &tape{writer: writer}, nil
+}
+
+// run writes the recording until ctx ends.
+func (t *tape) run(ctx context.Context, now *present) error {
+	return t.writer.Run(ctx, slices.Sorted(maps.Keys(now.members)))
+}
+
+// put adds a record that is complete.
+func (t *tape) put(record recording.Record, size int) {
+	if t.writer == nil {
+		return
+	}
+	record.At = time.Now().UnixNano()
+	t.writer.Put(recording.Pending{Record: record}, size)
+}
+
+// mark adds a note.
+func (t *tape) mark(text string) {
+	if t != nil {
+		t.put(recording.Record{Position: t.now(), Mark: text}, len(text))
+	}
+}
+
+// now returns the position.
+func (t *tape) now() uint64 {
+	t.visible.RLock()
+	defer t.visible.RUnlock()
+	return t.position
+}
+
+// apply calls a function that applies a batch of events to the cache, and records the batch.
+func (t *tape) apply(events []streams.Event, apply func()) {
+	recorded := make([]recording.Event, len(events))
+	for i := range events {
+		event := &events[i]
+		recorded[i] = recording.Event{
+			Type: event.Type, Reset: event.Reset, Source: event.Source, Key: event.Key, ResourceVersion: event.ResourceVersion,
+			HasObject: event.Object != nil, Received: event.Received.UnixNano(), Coalesced: event.Coalesced,
+		}
+	}
+	t.visible.Lock()
+	defer t.visible.Unlock()
+	t.position++
+	t.put(recording.Record{Position: t.position, Events: recorded}, len(events)*int(reflect.TypeFor[recording.Event]().Size()))
+	apply()
+}
+
+// watched records that the watch of a kind on demand begins or ends.
+func (t *tape) watched(kind schema.GroupKind, ended bool) {
+	if t == nil {
+		return
+	}
+	t.visible.Lock()
+	defer t.visible.Unlock()
+	t.position++
+	t.put(recording.Record{Position: t.position, Watch: &recording.Watch{Kind: kind, Ended: ended}}, 0)
+}
+
+// object records an object of a watch. It is called before the object is converted to the form that the cache keeps.
+func (t *tape) object(kind schema.GroupKind, transforms bool) func(object streams.Object) {
+	if t == nil {
+		return nil
+	}
+	return func(object streams.Object) {
+		held := held(object, transforms)
+		record := recording.Record{At: time.Now().UnixNano(), Position: t.now()}
+		record.Object = &recording.Object{Key: streams.KeyOf(kind, object), ResourceVersion: object.GetResourceVersion()}
+		t.writer.Put(recording.Pending{Record: record, Encode: func(record *recording.Record, redact *recording.Redactor) error {
+			return encodeObject(record.Object, held, redact)
+		}}, objectSize)
+	}
+}
+
+// objectSize is a guess for the bytes of an object that waits for the writer.
+const objectSize = 4 << 10
+
+// held returns a copy of an object that nothing changes. A watch drops the managed fields of its object, and a Transform
+// of the user may change anything.
+func held(object streams.Object, transforms bool) streams.Object {
+	_, isMap := object.(*unstructured.Unstructured)
+	if value := reflect.ValueOf(object); !transforms && !isMap && value.Kind() == reflect.Pointer {
+		copied := reflect.New(value.Type().Elem())
+		copied.Elem().Set(value.Elem())
+		return copied.Interface().(streams.Object)
+	}
+	return object.DeepCopyObject().(streams.Object)
+}
+
+// encodeObject sets the body of a record. Protobuf takes a fifth of the time of JSON, and not all types have it.
+func encodeObject(record *recording.Object, object streams.Object, redact *recording.Redactor) (err error) {
+	if proto, has := object.(interface{ Marshal() ([]byte, error) }); has && !recording.IsSecret(record.Key.GroupKind) {
+		record.IsProto = true
+		record.Body, err = proto.Marshal()
+		return err
+	}
+	if record.Body, err = json.Marshal(object); err == nil && recording.IsSecret(record.Key.GroupKind) {
+		record.Body, err = redact.Object(record.Body)
+	}
+	return err
+}
+
+type tapedKey struct{}
+
+// taped is an attempt that is recorded.
+type taped struct {
+	number uint64
+
+	mu    sync.Mutex
+	reads int
+	at    uint64 // the position of its last record
+}
+
+// tapedOf returns the recorded attempt that ctx belongs to, or nil.
+func tapedOf(ctx context.Context) *taped {
+	found, _ := ctx.Value(tapedKey{}).(*taped)
+	return found
+}
+
+// attempt returns a reconciler whose attempts are recorded.
+func (t *tape) attempt(reconcile operators.Reconciler) operators.Reconciler {
+	if t == nil {
+		return reconcile
+	}
+	return func(ctx context.Context, request operators.Request) (again time.Duration, err error) {
+		begun := &taped{number: t.attempts.Add(1), at: t.now()}
+		start := &recording.Start{Attempt: begun.number, Request: request}
+		if _, started, within := operators.AttemptOf(ctx); within {
+			start.ID = operators.AttemptID(request.Controller, request.NamespacedName, started)
+		}
+		t.put(recording.Record{Position: begun.at, Start: start}, 256)
+		end := &recording.End{Attempt: begun.number, Panicked: true}
+		defer func() {
+			end.Cancelled = context.Cause(ctx) != nil
+			t.put(recording.Record{Position: t.now(), End: end}, 128)
+		}()
+		again, err = reconcile(context.WithValue(ctx, tapedKey{}, begun), request)
+		end.Panicked, end.Again = false, again
+		if err != nil {
+			end.Err, end.Terminal = err.Error(), operators.IsTerminal(err)
+		}
+		return again, err
+	}
+}
+
+// read calls a function that reads the cache. It records the position, if that is not the one of the attempt's last
+// record.
+func (t *tape) read(ctx context.Context, read func()) {
+	if t != nil && t.replay != nil {
+		t.replay.read(ctx)
+	}
+	of := tapedOf(ctx)
+	if t == nil || of == nil {
+		read()
+		return
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.reads++
+	t.visible.RLock()
+	read()
+	at := t.position
+	t.visible.RUnlock()
+	if at != of.at {
+		of.at = at
+		t.put(recording.Record{Position: at, Read: &recording.Read{Attempt: of.number, Number: of.reads}}, 64)
+	}
+}
+
+// transforming reports whether the user changes the objects of a watch.
+func transforming(options sources.WatchOptions) bool { return options.Transform != nil }

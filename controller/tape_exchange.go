@@ -1,0 +1,167 @@
+package controller
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bellerophon-io/bellerophon/controller/recording"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// exchanges is a transport that records the requests of attempts with their answers, and the answers about resources.
+type exchanges struct {
+	next  http.RoundTripper
+	tape  *tape
+	codec runtime.Decoder
+}
+
+var _ utilnet.RoundTripperWrapper = exchanges{}
+
+// WrappedRoundTripper returns the transport behind this one.
+func (e exchanges) WrappedRoundTripper() http.RoundTripper { return e.next }
+
+// aboutResources matches the paths at which an API server describes the resources of a group.
+var aboutResources = regexp.MustCompile(`^/(api|apis/[^/]+)/[^/]+$`)
+
+// RoundTrip sends a request. It is recorded when its answer was read.
+func (e exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
+	of := tapedOf(request.Context())
+	isAboutResources := request.Method == http.MethodGet && aboutResources.MatchString(request.URL.Path)
+	if of == nil && !isAboutResources || request.URL.Query().Get("watch") != "" {
+		return e.next.RoundTrip(request)
+	}
+	made := &recording.Exchange{Method: request.Method, URL: request.URL.RequestURI(), ContentType: request.Header.Get("Content-Type"), Sent: time.Now().UnixNano()}
+	if of != nil {
+		made.Attempt = of.number
+	}
+	var err error
+	if made.Body, err = bodyOf(request); err != nil {
+		return nil, err
+	}
+	response, err := e.next.RoundTrip(request)
+	if err != nil {
+		made.Err = err.Error()
+		e.record(of, made)
+		return response, err
+	}
+	made.Code, made.AnswerType, made.RetryAfter = response.StatusCode, response.Header.Get("Content-Type"), response.Header.Get("Retry-After")
+	response.Body = &answerBody{ReadCloser: response.Body, ended: func(answer []byte, err error) {
+		if made.Answer = answer; err != nil {
+			made.Err = err.Error()
+		}
+		if of == nil || isAboutResources {
+			e.served(request.URL.Path, made)
+			return
+		}
+		e.record(of, made)
+	}}
+	return response, nil
+}
+
+// bodyOf returns the body of a request, which stays as it is.
+func bodyOf(request *http.Request) ([]byte, error) {
+	if request.Body == nil || request.Body == http.NoBody {
+		return nil, nil
+	}
+	if request.GetBody != nil {
+		again, err := request.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = again.Close() }() // It only was read.
+		return io.ReadAll(again)
+	}
+	read, err := io.ReadAll(request.Body)
+	if err == nil {
+		err = request.Body.Close()
+	}
+	request.Body = io.NopCloser(bytes.NewReader(read))
+	return read, err
+}
+
+// record adds an exchange to the recording.
+func (e exchanges) record(of *taped, made *recording.Exchange) {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.at = e.tape.now()
+	record := recording.Record{At: time.Now().UnixNano(), Position: of.at, Exchange: made}
+	e.tape.writer.Put(recording.Pending{Record: record, Encode: func(record *recording.Record, redact *recording.Redactor) error {
+		return hideSecrets(record.Exchange, e.codec, redact)
+	}}, 256+len(made.Body)+len(made.Answer))
+}
+
+// served adds what the API server serves.
+func (e exchanges) served(path string, made *recording.Exchange) {
+	if made.Code == http.StatusOK && made.Err == "" {
+		e.tape.put(recording.Record{Served: &recording.Served{Path: path, Answer: made.Answer}}, len(made.Answer))
+	}
+}
+
+// answerBody passes an answer on, and keeps it.
+type answerBody struct {
+	io.ReadCloser
+	read  bytes.Buffer
+	once  sync.Once
+	ended func(answer []byte, err error)
+}
+
+func (b *answerBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	b.read.Write(into[:n])
+	if err != nil {
+		b.once.Do(func() {
+			if errors.Is(err, io.EOF) {
+				b.ended(b.read.Bytes(), nil)
+				return
+			}
+			b.ended(b.read.Bytes(), err)
+		})
+	}
+	return n, err
+}
+
+func (b *answerBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.once.Do(func() { b.ended(b.read.Bytes(), nil) })
+	return err
+}
+
+// concernsSecrets reports whether a request may carry values that are hidden: of a Secret, or a token.
+func concernsSecrets(url string) bool {
+	path, _, _ := strings.Cut(url, "?")
+	return strings.HasPrefix(path, "/api/v1/") && (strings.Contains(path+"/", "/secrets/") || strings.HasSuffix(path, "/token"))
+}
+
+// hideSecrets replaces the values of Secrets in an exchange.
+func hideSecrets(of *recording.Exchange, codec runtime.Decoder, redact *recording.Redactor) (err error) {
+	if !concernsSecrets(of.URL) {
+		return nil
+	}
+	if of.Body, of.ContentType, err = hiddenBody(of.Body, of.ContentType, codec, redact); err == nil {
+		of.Answer, of.AnswerType, err = hiddenBody(of.Answer, of.AnswerType, codec, redact)
+	}
+	return err
+}
+
+// hiddenBody returns a body without the values of Secrets. Protobuf becomes JSON. A body that cannot be read is left out.
+func hiddenBody(body []byte, contentType string, codec runtime.Decoder, redact *recording.Redactor) ([]byte, string, error) {
+	if len(body) == 0 {
+		return nil, contentType, nil
+	}
+	encoded, contentType := asJSON(body, contentType, codec)
+	if encoded == nil {
+		return nil, contentType, nil
+	}
+	hidden, err := redact.Object(encoded)
+	if err != nil {
+		return nil, contentType, nil // Nothing is known of it, so it may hold anything.
+	}
+	return hidden, contentType, nil
+}
