@@ -102,8 +102,8 @@ type replayedAttempt struct {
 	reads       int
 	gates       map[int]chan struct{} // of the reads that wait for a position
 	exchanges   []*replayedExchange   // as they were recorded
+	requests    []string              // that were sent
 	differences []string
-	unknown     int // values of Secrets that cannot be compared
 }
 
 // replayedExchange is a request of the recording.

@@ -81,6 +81,7 @@ func notFoundAnswer(request *http.Request) *http.Response {
 func (r *replay) match(attempt *replayedAttempt, request *http.Request, body []byte) *replayedExchange {
 	attempt.mu.Lock()
 	defer attempt.mu.Unlock()
+	attempt.requests = append(attempt.requests, request.Method+" "+request.URL.RequestURI())
 	for _, known := range attempt.exchanges {
 		if known.sent || known.Method != request.Method || known.URL != request.URL.RequestURI() {
 			continue

@@ -24,7 +24,7 @@ type Replayed struct {
 	Skipped     int          // attempts that could not be compared: cut off by the end of the recording or of the program
 	Cut         bool         // the recording begins in the middle, so that reconcilers may have known more
 	Differences []Difference // attempts that decided otherwise, in the order in which they ended
-	Failures    []Failure    // attempts that failed in the replay
+	Made        []Made       // all attempts that were compared, in the same order
 }
 
 // Difference is an attempt that decided otherwise than in the recording. Its lines say how. A line with "-" is only in
@@ -37,12 +37,13 @@ type Difference struct {
 	Lines      []string
 }
 
-// Failure is an attempt that failed, in the replay.
-type Failure struct {
+// Made is an attempt as it was made in the replay.
+type Made struct {
 	Controller string
 	Object     types.NamespacedName
-	ID         string
+	ID         string // the reconcileID of the recording
 	Err        error
+	Requests   []string // method and URL, in the order in which they were sent
 }
 
 // conclude compares an attempt with the recording. An attempt that goes on is ended.
@@ -79,9 +80,7 @@ func (r *replay) conclude(attempt *replayedAttempt, recorded *recording.End) {
 	if len(lines) > 0 {
 		r.result.Differences = append(r.result.Differences, Difference{of.Request.Controller, of.Name(), of.ID, time.Now(), lines})
 	}
-	if attempt.result.Err != nil {
-		r.result.Failures = append(r.result.Failures, Failure{of.Request.Controller, of.Name(), of.ID, attempt.result.Err})
-	}
+	r.result.Made = append(r.result.Made, Made{of.Request.Controller, of.Name(), of.ID, attempt.result.Err, attempt.requests})
 }
 
 // differOutcome returns how the outcome of an attempt differs from the recording.

@@ -18,11 +18,16 @@ import (
 func Replay(t *testing.T, of *recording.Recording, setup controller.Setup) *controller.Replayed {
 	t.Helper()
 	var made *controller.Replayed
-	synctest.Test(t, func(t *testing.T) {
-		var err error
-		if made, err = controller.Replay(t.Context(), of, setup, synctest.Wait); err != nil {
-			t.Fatal(err)
-		}
-	})
+	var err error
+	inBubble(t, func(t *testing.T, wait func()) { made, err = controller.Replay(t.Context(), of, setup, wait) })
+	if err != nil {
+		t.Fatal(err)
+	}
 	return made
+}
+
+// inBubble calls a function in virtual time.
+func inBubble(t *testing.T, run func(t *testing.T, wait func())) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { run(t, synctest.Wait) })
 }

@@ -127,8 +127,9 @@ func open(t *testing.T, path string) *recording.Recording {
 
 func TestAReplayDecidesAsTheRecordingEachTime(t *testing.T) {
 	recorded := open(t, record(t, recording.Options{}, 400))
-	for range 20 {
+	for range 100 {
 		replayed := replaytest.Replay(t, recorded, stable("!"))
+		t.Log(replayed.Attempts, replayed.Skipped)
 		if replayed.Attempts < 300 {
 			t.Fatalf("only %d attempts were compared", replayed.Attempts)
 		}
@@ -150,4 +151,46 @@ func TestAReplayOfAChangedReconcilerShowsEachDifference(t *testing.T) {
 	t.Log(replayed.Differences[0].Lines)
 }
 
-var _ = types.NamespacedName{}
+func TestAnIncidentIsShrunkToWhatItNeeds(t *testing.T) {
+	recorded := open(t, record(t, recording.Options{}, 300))
+	var unlucky types.NamespacedName
+	for _, made := range replaytest.Replay(t, recorded, stable("!")).Made {
+		if errors.Is(made.Err, errUnlucky) {
+			unlucky = made.Object
+		}
+	}
+	incident, err := replaytest.FindIncident(recorded, "stable", unlucky)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shrunk, err := replaytest.Shrink(t, recorded, stable("!"), incident)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, attempts := 0, 0
+	for _, record := range shrunk.Records {
+		if record.Object != nil {
+			objects++
+		}
+		if record.Start != nil {
+			attempts++
+		}
+	}
+	if objects != 1 || attempts != 1 {
+		t.Errorf("%d versions of objects and %d attempts are left; one of each suffices", objects, attempts)
+	}
+	path := t.TempDir() + "/incident.recording"
+	if err := shrunk.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(incident, len(recorded.Records), len(shrunk.Records))
+	mended := func(config *rest.Config, options controller.Options) (*controller.Manager, error) {
+		manager, err := controller.NewManager(config, scheme.Scheme, options)
+		if err != nil {
+			return nil, err
+		}
+		return manager, manager.Add("stable", func(context.Context, operators.Request) (time.Duration, error) { return 0, nil },
+			controller.For(&corev1.ConfigMap{}), controller.Owns(&corev1.Secret{}))
+	}
+	replaytest.DoesNotHappen(t, path, mended, incident)
+}

@@ -1,0 +1,96 @@
+package replaytest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Incident is an attempt that did something wrong: it failed, or it sent a write.
+type Incident struct {
+	Controller string
+	Object     types.NamespacedName
+	ID         string // the reconcileID of the attempt
+
+	// Write is the method and the path of the write. It is empty for an attempt that failed.
+	Write string
+}
+
+// String describes what must not happen.
+func (i Incident) String() string {
+	if i.Write != "" {
+		return fmt.Sprintf("the attempt %s of %s for %s sends %s", i.ID, i.Controller, i.Object, i.Write)
+	}
+	return fmt.Sprintf("the attempt %s of %s for %s fails", i.ID, i.Controller, i.Object)
+}
+
+// FindIncident returns what a recording has of an object: the last attempt that failed or, without one, the last write
+// of the last attempt that wrote. An empty controller stands for any.
+func FindIncident(of *recording.Recording, name string, object types.NamespacedName) (Incident, error) {
+	started := map[uint64]*recording.Start{}
+	var failed, wrote *Incident
+	attempts := 0
+	for _, record := range of.Records {
+		if start := record.Start; start != nil && start.Name() == object && (name == "" || start.Request.Controller == name) {
+			started[start.Attempt] = start
+			attempts++
+		}
+		start := started[record.Attempt()]
+		if start == nil {
+			continue
+		}
+		incident := Incident{Controller: start.Request.Controller, Object: object, ID: start.ID}
+		switch {
+		case record.End != nil && !record.End.Cancelled && (record.End.Err != "" || record.End.Panicked):
+			failed = &incident
+		case record.Exchange != nil && record.Exchange.Method != "GET":
+			path, _, _ := strings.Cut(record.Exchange.URL, "?")
+			incident.Write = record.Exchange.Method + " " + path
+			wrote = &incident
+		}
+	}
+	switch {
+	case failed != nil:
+		return *failed, nil
+	case wrote != nil:
+		return *wrote, nil
+	case attempts > 0:
+		return Incident{}, fmt.Errorf("finding an incident: the %d attempts for %s neither failed nor wrote anything", attempts, object)
+	}
+	return Incident{}, fmt.Errorf("finding an incident: the recording has no attempt for %s", object)
+}
+
+// happens returns how the incident happens in a replay, or an empty text.
+func (i Incident) happens(replayed *controller.Replayed) string {
+	for _, made := range replayed.Made {
+		if made.ID != i.ID {
+			continue
+		}
+		if i.Write == "" && made.Err != nil {
+			return "it failed: " + made.Err.Error()
+		}
+		for _, request := range made.Requests {
+			if path, _, _ := strings.Cut(request, "?"); i.Write != "" && path == i.Write {
+				return "it sent " + request
+			}
+		}
+	}
+	return ""
+}
+
+// DoesNotHappen replays a recording, and fails the test if the incident happens.
+func DoesNotHappen(t *testing.T, path string, setup controller.Setup, incident Incident) {
+	t.Helper()
+	of, err := recording.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replayed := Replay(t, of, setup)
+	if how := incident.happens(replayed); how != "" {
+		t.Errorf("%v: %s", incident, how)
+	}
+}
