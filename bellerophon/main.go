@@ -24,10 +24,11 @@ a headless Service and a ConfigMap in the desired state.
   bellerophon up         starts a local cluster, the operator and samples
   bellerophon operator   runs the operator on your own cluster
   bellerophon why        asks a running operator why it reconciled an object
+  bellerophon replay     replays what an operator recorded
   bellerophon server     runs a member of the replicated key-value store
   bellerophon cluster    runs only the local cluster
   bellerophon image      makes the operator's container image`,
 	}
-	root.AddCommand(newUp(), command.NewOperator(), newWhy(), program.NewCommand(), newCluster(), newImage(), command.NewVersion())
+	root.AddCommand(newUp(), command.NewOperator(), newWhy(), newReplay(), program.NewCommand(), newCluster(), newImage(), command.NewVersion())
 	return root
 }

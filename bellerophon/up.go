@@ -53,6 +53,7 @@ With --kubeconfig it uses your own cluster, and leaves only the resource definit
 	flags.StringVar(&options.Image, "image", "", "image of the samples' servers; pulling from a host that ends with .invalid fails")
 	flags.BoolVar(&options.Keep, "keep", false, "with --kubeconfig: leave samples and permissions in the cluster")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", "127.0.0.1:0", "where the operator serves /metrics; port 0 means any free port")
+	flags.StringVar(&options.Record, "record", "", "record the operator's inputs into files of this folder: see bellerophon replay")
 	flags.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logging.Levels, cobra.ShellCompDirectiveNoFileComp))

@@ -90,8 +90,8 @@ func bodyOf(request *http.Request) ([]byte, error) {
 func (e exchanges) record(of *taped, made *recording.Exchange) {
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	of.at = e.tape.now()
-	record := recording.Record{At: time.Now().UnixNano(), Position: of.at, Exchange: made}
+	of.at, of.last = e.tape.now(), time.Now()
+	record := recording.Record{At: of.last.UnixNano(), Position: of.at, Exchange: made}
 	e.tape.writer.Put(recording.Pending{Record: record, Encode: func(record *recording.Record, redact *recording.Redactor) error {
 		return hideSecrets(record.Exchange, e.codec, redact)
 	}}, 256+len(made.Body)+len(made.Answer))

@@ -14,6 +14,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
 	"github.com/bellerophon-io/bellerophon/bellerophon/processors"
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/spf13/cobra"
 )
@@ -24,6 +25,7 @@ func NewOperator() *cobra.Command {
 	var options controller.Options
 	var hooks webhooks
 	var further operator.Kinds
+	var tape recording.Options
 	command := &cobra.Command{
 		Use:   "operator",
 		Short: "Run the operator on your own cluster",
@@ -62,7 +64,10 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 					options.Shards.Identity = fmt.Sprintf("pid-%d", os.Getpid())
 				}
 			}
-			options.Logger = log
+			if options.Logger = log; tape.Dir != "" {
+				tape.Logger, tape.Version = log, version()
+				options.Recording = &tape
+			}
 			options.OnListen = func(server string, address net.Addr) {
 				log.Info("listening", "server", server, "address", address.String())
 			}
@@ -96,6 +101,9 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 	flags.StringVar(&options.ClientAuthorities, "client-authorities", "", "file of authorities whose certificates clients of protected servers may present instead of a token; default none")
 	flags.StringVar(&options.LeaderElection.Lease, "lease", os.Getenv("BELLEROPHON_LEASE"), "elect one of several replicas by this Lease, as namespace/name; default $BELLEROPHON_LEASE, or no election")
 	flags.DurationVar(&options.LeaderElection.LeaseDuration, "lease-duration", 0, "how long other replicas wait for one that has died: whole seconds, 1s to 1h; default 15s")
+	flags.StringVar(&tape.Dir, "record", "", "record events, and the requests of reconcilers with their answers, into files of this folder: see bellerophon replay")
+	flags.Int64Var(&tape.Bytes, "record-bytes", 0, "with --record: most bytes of the files; default 268435456")
+	flags.DurationVar(&tape.Age, "record-age", 0, "with --record: how long records are kept, 1m to 720h; default 1h")
 	hooks.addTo(command)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&format, "log-format", "text", "text or json")

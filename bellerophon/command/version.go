@@ -15,18 +15,23 @@ func NewVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		Run: func(command *cobra.Command, _ []string) {
-			version, revision := "devel", ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				if info.Main.Version != "" && info.Main.Version != "(devel)" {
-					version = info.Main.Version
-				}
-				for _, setting := range info.Settings {
-					if setting.Key == "vcs.revision" {
-						revision = " " + setting.Value
-					}
-				}
-			}
-			fmt.Fprintf(command.OutOrStdout(), "bellerophon %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintf(command.OutOrStdout(), "bellerophon %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
 	}
+}
+
+// version returns the version of the program and, if it is known, the revision of its source.
+func version() string {
+	version, revision := "devel", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if info.Main.Version != "" && info.Main.Version != "(devel)" {
+			version = info.Main.Version
+		}
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				revision = " " + setting.Value
+			}
+		}
+	}
+	return version + revision
 }

@@ -23,6 +23,7 @@ type Options struct {
 	Namespace      string        // of the samples
 	Image          string        // of the samples' servers; empty means the default of the definition
 	MetricsAddress string        // host:port
+	Record         string        // a folder for a recording of the operator; empty for none
 	Keep           bool          // leave everything that Run created in the user's own cluster
 
 	Stdout, Stderr *os.File
@@ -42,6 +43,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("--replicas is %d; allowed is 1 to 20", o.Replicas)
 	case o.Replicas > 1 && (o.UntilSettled || o.JSON):
 		return errors.New("--replicas goes with neither --until-settled nor --output json: no process sees the whole cache")
+	case o.Record != "" && (o.Replicas > 1 || o.Heroes > 0):
+		return errors.New("--record goes with neither --replicas nor --heroes; run the operator by itself, with its own --record")
 	case o.Timeout < time.Second || o.Timeout > 24*time.Hour:
 		return fmt.Errorf("--timeout is %v; allowed is 1s to 24h", o.Timeout)
 	case o.Namespace == "":

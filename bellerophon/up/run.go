@@ -14,6 +14,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 	"k8s.io/client-go/rest"
@@ -219,7 +220,12 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 
 // newManager creates the operator, which runs as its ServiceAccount.
 func (r *run) newManager(account *rest.Config, namespaces []string) (*controller.Manager, error) {
+	var tape *recording.Options
+	if r.options.Record != "" {
+		tape = &recording.Options{Dir: r.options.Record, Version: "bellerophon up", Logger: r.log}
+	}
 	return operator.New(account, controller.Options{
+		Recording:      tape,
 		Namespaces:     namespaces,
 		MetricsAddress: r.options.MetricsAddress,
 		Logger:         r.log,

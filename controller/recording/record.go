@@ -94,7 +94,7 @@ type Start struct {
 // Name returns the name of the object that the attempt reconciles.
 func (s *Start) Name() types.NamespacedName { return s.Request.NamespacedName }
 
-// Read says that an attempt read the cache at a later position than its other records say.
+// Read says that an attempt read the cache at a later position, or at a later time, than its other records say.
 type Read struct {
 	Attempt uint64
 	Number  int // of the reads of the attempt, from 1
