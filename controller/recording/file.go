@@ -73,7 +73,7 @@ func (f *file) flush() error {
 }
 
 func (f *file) close() error {
-	if err := errors.Join(f.packed.Close(), f.out.Close()); err != nil {
+	if err := errors.Join(f.add(&Record{Closed: true}), f.packed.Close(), f.out.Close()); err != nil {
 		return fmt.Errorf("closing %s: %w", f.path, err)
 	}
 	return nil
@@ -101,10 +101,10 @@ func read(path string, from io.Reader, each func(*Record) error) (whole bool, er
 		switch {
 		case first && (err != nil || record.Header == nil || record.Header.Format != format):
 			return false, fmt.Errorf("reading %s: %w", path, errOtherFormat)
-		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-			return true, nil
 		case err != nil:
 			return false, nil
+		case record.Closed:
+			return true, nil
 		}
 		if err := each(&record); err != nil {
 			return false, err

@@ -23,6 +23,7 @@ type Record struct {
 	Read     *Read
 	Exchange *Exchange
 	End      *End
+	Closed   bool   // the file is complete, and this is its last record
 	Mark     string // what else happened, such as a change of the leader
 }
 

@@ -2,10 +2,12 @@ package replaytest_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,4 +195,29 @@ func TestAnIncidentIsShrunkToWhatItNeeds(t *testing.T) {
 			controller.For(&corev1.ConfigMap{}), controller.Owns(&corev1.Secret{}))
 	}
 	replaytest.DoesNotHappen(t, path, mended, incident)
+}
+
+func TestNoValueOfASecretIsInARecording(t *testing.T) {
+	recorded := open(t, record(t, recording.Options{}, 100))
+	secrets := 0
+	for _, record := range recorded.Records {
+		shown := fmt.Sprintf("%+v", record)
+		if record.Object != nil {
+			shown += string(record.Object.Body)
+			if record.Object.Key.Kind == "Secret" {
+				secrets++
+			}
+		}
+		if record.Exchange != nil {
+			shown += string(record.Exchange.Body) + string(record.Exchange.Answer)
+		}
+		for _, canary := range []string{"canary-in-a-secret", base64.StdEncoding.EncodeToString([]byte("canary-in-a-secret"))} {
+			if strings.Contains(shown, canary) {
+				t.Fatalf("a record has a value of a Secret: %s", shown)
+			}
+		}
+	}
+	if secrets == 0 {
+		t.Error("the recording has no Secret")
+	}
 }
