@@ -37,40 +37,78 @@ type Setup func(config *rest.Config, options Options) (*Manager, error)
 // that begins in the middle cannot restore what it remembered. The attempts of one controller that share such a state
 // may race as they did when they were recorded.
 func Replay(ctx context.Context, of *recording.Recording, setup Setup, wait func()) (*Replayed, error) {
-	r := &replay{wait: wait, attempts: map[uint64]*replayedAttempt{}, objects: map[streams.Key][]*recording.Object{}, served: map[string][]byte{}, latest: map[string][]byte{}}
+	r := newReplay(wait)
+	r.result.Cut = of.IsCut
 	r.collect(of.Records)
 	first, _ := of.Span()
 	r.until(first)
+	err := r.within(ctx, setup, func() error { return r.playAll(of.Records) })
+	return &r.result, err
+}
+
+// Shadow gives the reconcilers of a manager what another operator records at the same time, as [Replay] does. It returns
+// when batches is closed. It calls each with every attempt that was compared: with nil, or with how it differs.
+// batches must be made outside of the bubble, so that virtual time waits for it.
+func Shadow(ctx context.Context, batches <-chan recording.Batch, setup Setup, wait func(), each func(Made, *Difference)) error {
+	r := newReplay(wait)
+	r.each = each
+	first, open := <-batches
+	if !open {
+		return nil
+	}
+	for _, record := range first.Arrived[:min(1, len(first.Arrived))] {
+		r.until(record.Time())
+	}
+	return r.within(ctx, setup, func() error {
+		for batch := first; open; batch, open = <-batches {
+			r.collect(batch.Arrived)
+			if err := r.playAll(batch.Ready); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func newReplay(wait func()) *replay {
+	return &replay{wait: wait, attempts: map[uint64]*replayedAttempt{}, objects: map[streams.Key][]*recording.Object{}, served: map[string][]byte{}, latest: map[string][]byte{}}
+}
+
+// within sets up the manager, calls play, and ends what goes on after it.
+func (r *replay) within(ctx context.Context, setup Setup, play func() error) error {
 	made, err := setup(&rest.Config{Host: "http://recording", Transport: replayTransport{r}}, Options{
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), UserAgent: "bellerophon",
 	})
 	if err != nil {
-		return nil, fmt.Errorf("replay: setting up the controllers: %w", err)
+		return fmt.Errorf("replay: setting up the controllers: %w", err)
 	}
 	r.manager, r.codec = made, serializer.NewCodecFactory(made.scheme).UniversalDeserializer()
 	made.tape = &tape{replay: r}
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, managerKey{}, made))
 	defer cancel()
 	r.group = lifecycle.New(ctx)
-	r.result.Cut = of.IsCut
-	for _, record := range of.Records {
-		r.until(record.Time())
-		if err := r.play(record); err != nil {
-			cancel()
-			_ = r.group.Wait() // The first error says more.
-			return nil, err
-		}
-	}
+	err = play()
 	for _, attempt := range r.attempts {
-		if attempt.begun && !attempt.concluded {
+		if attempt.begun {
 			r.result.Skipped++ // The recording ends within it.
 		}
 	}
 	cancel()
-	if err := r.group.Wait(); err != nil {
-		return nil, fmt.Errorf("replay: %w", err)
+	if ended := r.group.Wait(); err == nil && ended != nil {
+		err = fmt.Errorf("replay: %w", ended)
 	}
-	return &r.result, nil
+	return err
+}
+
+// playAll plays records, each at its time.
+func (r *replay) playAll(records []*recording.Record) error {
+	for _, record := range records {
+		r.until(record.Time())
+		if err := r.play(record); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replay is one run of Replay. One goroutine plays the records. Attempts run in goroutines of their own, and wait for
@@ -81,6 +119,7 @@ type replay struct {
 	wait    func()
 	group   *lifecycle.Group
 	result  Replayed
+	each    func(Made, *Difference) // of Shadow; nil otherwise
 
 	attempts map[uint64]*replayedAttempt
 	objects  map[streams.Key][]*recording.Object // versions that no event has applied yet, oldest first
@@ -92,11 +131,11 @@ type replay struct {
 
 // replayedAttempt is an attempt of the recording that is made again.
 type replayedAttempt struct {
-	begun, concluded bool // only the goroutine of Replay uses these
-	start            *recording.Start
-	cancel           func()
-	ended            chan struct{}
-	result           operators.Result // once ended is closed
+	begun  bool // only the goroutine of Replay uses it
+	start  *recording.Start
+	cancel func()
+	ended  chan struct{}
+	result operators.Result // once ended is closed
 
 	mu          sync.Mutex
 	reads       int
@@ -163,11 +202,14 @@ func (r *replay) play(record *recording.Record) error {
 	}
 	attempt := r.attempts[record.Attempt()]
 	switch {
-	case attempt == nil || attempt.start == nil: // It began before the recording.
+	case attempt == nil:
 		return nil
 	case record.Start != nil:
 		r.begin(attempt)
-	case !attempt.begun:
+	case !attempt.begun: // It began before the recording, or its controller is another one.
+		if record.End != nil {
+			delete(r.attempts, record.End.Attempt)
+		}
 		return nil
 	case record.Read != nil:
 		close(attempt.gates[record.Read.Number])

@@ -49,7 +49,7 @@ type Made struct {
 // conclude compares an attempt with the recording. An attempt that goes on is ended.
 func (r *replay) conclude(attempt *replayedAttempt, recorded *recording.End) {
 	r.wait()
-	attempt.concluded = true
+	delete(r.attempts, recorded.Attempt)
 	var lines []string
 	select {
 	case <-attempt.ended:
@@ -77,10 +77,19 @@ func (r *replay) conclude(attempt *replayedAttempt, recorded *recording.End) {
 	}
 	lines = append(lines, differOutcome(recorded, &attempt.result)...)
 	of := attempt.start
+	made := Made{of.Request.Controller, of.Name(), of.ID, attempt.result.Err, attempt.requests}
+	var difference *Difference
 	if len(lines) > 0 {
-		r.result.Differences = append(r.result.Differences, Difference{of.Request.Controller, of.Name(), of.ID, time.Now(), lines})
+		difference = &Difference{of.Request.Controller, of.Name(), of.ID, time.Now(), lines}
 	}
-	r.result.Made = append(r.result.Made, Made{of.Request.Controller, of.Name(), of.ID, attempt.result.Err, attempt.requests})
+	if r.each != nil { // It goes on for long, so nothing is kept.
+		r.each(made, difference)
+		return
+	}
+	if difference != nil {
+		r.result.Differences = append(r.result.Differences, *difference)
+	}
+	r.result.Made = append(r.result.Made, made)
 }
 
 // differOutcome returns how the outcome of an attempt differs from the recording.

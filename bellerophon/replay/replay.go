@@ -93,7 +93,7 @@ func Run(ctx context.Context, options Options, to *screen.Screen) error {
 		if report.Seconds = time.Since(began).Seconds(); err != nil {
 			return
 		}
-		report.take(replayed, object)
+		report.add(replayed, object)
 		if options.ToTest != "" {
 			err = report.writeTest(t, of, object, options.ToTest)
 		}
@@ -129,12 +129,30 @@ func parseObject(text string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-func (r *Report) take(replayed *controller.Replayed, object types.NamespacedName) {
+func (r *Report) add(replayed *controller.Replayed, object types.NamespacedName) {
 	r.Attempts, r.Skipped, r.Cut = replayed.Attempts, replayed.Skipped, replayed.Cut
 	for _, difference := range replayed.Differences {
 		if object.Name == "" || difference.Object == object {
-			r.Differences = append(r.Differences, Difference{difference.At, difference.Controller, difference.Object.String(), difference.ID, difference.Lines})
+			r.Differences = append(r.Differences, differenceOf(&difference))
 		}
+	}
+}
+
+func differenceOf(of *controller.Difference) Difference {
+	return Difference{of.At, of.Controller, of.Object.String(), of.ID, of.Lines}
+}
+
+func (d Difference) print(to *screen.Screen) {
+	to.Println(fmt.Sprintf("%s  %s %s  %s", d.At.Local().Format("15:04:05.000"), d.Controller, to.Paint(screen.Bold, d.Object), to.Paint(screen.Dim, d.ID)))
+	for _, line := range d.Lines {
+		colour := screen.Bold
+		switch strings.TrimSpace(line)[0] {
+		case '-':
+			colour = screen.Red
+		case '+':
+			colour = screen.Green
+		}
+		to.Println("  " + to.Paint(colour, line))
 	}
 }
 
@@ -151,17 +169,7 @@ func head(to *screen.Screen, of *recording.Recording, report Report) {
 
 func (r *Report) print(to *screen.Screen) {
 	for _, difference := range r.Differences {
-		to.Println(fmt.Sprintf("%s  %s %s  %s", difference.At.Local().Format("15:04:05.000"), difference.Controller, to.Paint(screen.Bold, difference.Object), to.Paint(screen.Dim, difference.ID)))
-		for _, line := range difference.Lines {
-			colour := screen.Bold
-			switch strings.TrimSpace(line)[0] {
-			case '-':
-				colour = screen.Red
-			case '+':
-				colour = screen.Green
-			}
-			to.Println("  " + to.Paint(colour, line))
-		}
+		difference.print(to)
 	}
 	verdict := to.Paint(screen.Green, "all decided as in the recording")
 	if len(r.Differences) > 0 {

@@ -43,7 +43,7 @@ func Open(path string) (*Recording, error) {
 		}
 		made.IsWhole = whole
 	}
-	made.sort()
+	sortRecords(made.Records)
 	return made, nil
 }
 
@@ -57,10 +57,10 @@ func (r *Recording) take(record *Record) error {
 	return nil
 }
 
-// sort sorts the records by position. At one position, the cache changes first, and the others keep their order. A record
-// is made after the position was read, so the order of the files is not exact.
-func (r *Recording) sort() {
-	slices.SortStableFunc(r.Records, func(a, b *Record) int {
+// sortRecords sorts records by position. At one position, the cache changes first, and the others keep their order. A
+// record is made after the position was read, so the order of the files is not exact.
+func sortRecords(records []*Record) {
+	slices.SortStableFunc(records, func(a, b *Record) int {
 		switch {
 		case a.Position < b.Position:
 			return -1

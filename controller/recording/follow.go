@@ -1,0 +1,196 @@
+package recording
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// settled is how old a record must be before it counts as sorted. Records are made within milliseconds of their
+// positions, unless the machine is busy.
+const settled = time.Second
+
+// Batch is a part of a recording that is being written.
+type Batch struct {
+	Header  *Header
+	Arrived []*Record // in the order of the files
+	Ready   []*Record // sorted by position; each attempt that begins in them has ended, and its records have arrived
+}
+
+// Follow reads the recording in a folder, and goes on with what its writer adds. It calls each with batches until ctx
+// ends. It returns nil when the writer has ended.
+func Follow(ctx context.Context, dir string, each func(Batch) error) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("following the recording: %w", err)
+	}
+	defer func() { _ = watcher.Close() }()
+	if err := watcher.Add(dir); err != nil {
+		return fmt.Errorf("following the recording in %s: %w", dir, err)
+	}
+	files, err := segmentsOf(dir)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("following the recording: %s has no files of a recording; run the operator with --record", dir)
+	}
+	f := &following{ctx: ctx, watcher: watcher, each: each, ended: map[uint64]bool{}}
+	for _, path := range files {
+		if err := f.read(path); err != nil || filepath.Base(path) == baseName {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		f.last = path
+	}
+	for {
+		next, err := f.next(dir)
+		if err != nil || next == "" {
+			return errors.Join(err, f.flush(true))
+		}
+		if err := f.read(next); err != nil {
+			return err
+		}
+		f.last = next
+	}
+}
+
+// following is the state of Follow.
+type following struct {
+	ctx     context.Context // of Follow; a reader has no other way to know it
+	watcher *fsnotify.Watcher
+	each    func(Batch) error
+	last    string // the file that was read last
+	closed  bool   // that file is complete
+	over    bool   // the writer has ended
+
+	batch Batch
+	held  []*Record       // that arrived and were not ready
+	ended map[uint64]bool // attempts in held whose end has arrived
+}
+
+// read reads a file to its end, and waits for more if it is not complete.
+func (f *following) read(path string) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("following the recording: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	f.closed, err = read(path, bufio.NewReaderSize(growing{f, in}, 4096), f.take)
+	return err
+}
+
+// growing reads a file that grows. At its end, it hands over what is ready, and waits.
+type growing struct {
+	of *following
+	in *os.File
+}
+
+func (g growing) Read(into []byte) (int, error) {
+	for {
+		n, err := g.in.Read(into)
+		if n > 0 || err != io.EOF {
+			return n, err
+		}
+		if err := g.of.flush(false); err != nil {
+			return 0, err
+		}
+		if !g.of.wait() {
+			return 0, io.EOF
+		}
+	}
+}
+
+// wait waits until a file has changed. It returns false if ctx has ended, or another process records into the folder.
+func (f *following) wait() bool {
+	for {
+		select {
+		case <-f.ctx.Done():
+			return false
+		case <-time.After(settled): // What was too young may be ready.
+			return true
+		case event, open := <-f.watcher.Events:
+			switch {
+			case !open || event.Has(fsnotify.Create) && filepath.Base(event.Name) == earlierName:
+				f.over = true
+				return false
+			case event.Has(fsnotify.Write) || event.Has(fsnotify.Create):
+				return true
+			}
+		}
+	}
+}
+
+// next returns the file after the last one, or an empty name if there is none.
+func (f *following) next(dir string) (string, error) {
+	for f.ctx.Err() == nil && !f.over {
+		files, err := segmentsOf(dir)
+		if err != nil {
+			return "", err
+		}
+		for _, path := range files {
+			if filepath.Base(path) != baseName && path > f.last {
+				return path, nil
+			}
+		}
+		if err := f.flush(false); err != nil {
+			return "", err
+		}
+		if !f.wait() {
+			break
+		}
+	}
+	return "", nil
+}
+
+// take takes in a record.
+func (f *following) take(record *Record) error {
+	if record.Header != nil {
+		f.batch.Header = record.Header
+		return nil
+	}
+	if record.End != nil {
+		f.ended[record.End.Attempt] = true
+	}
+	f.batch.Arrived = append(f.batch.Arrived, record)
+	f.held = append(f.held, record)
+	return nil
+}
+
+// flush hands over what is ready: the records before the first attempt that has not ended, and that are old enough.
+func (f *following) flush(all bool) error {
+	sortRecords(f.held)
+	before := time.Now().Add(-settled)
+	ready := len(f.held)
+	if !all {
+		ready = slices.IndexFunc(f.held, func(record *Record) bool {
+			return record.Start != nil && !f.ended[record.Start.Attempt] || record.Time().After(before)
+		})
+		if ready < 0 {
+			ready = len(f.held)
+		}
+	}
+	f.batch.Ready = slices.Clone(f.held[:ready])
+	f.held = slices.Delete(f.held, 0, ready)
+	for _, record := range f.batch.Ready {
+		if record.End != nil {
+			delete(f.ended, record.End.Attempt)
+		}
+	}
+	if len(f.batch.Arrived) == 0 && len(f.batch.Ready) == 0 {
+		return nil
+	}
+	made := f.batch
+	f.batch = Batch{Header: made.Header}
+	return f.each(made)
+}
