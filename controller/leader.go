@@ -50,6 +50,7 @@ func newLeader(m *Manager, config *rest.Config, client *http.Client) (*leader, *
 		OnAcquired: func() {
 			made.acquired.Add(1)
 			log.Info("this replica leads")
+			m.tape.mark("this replica leads")
 			m.cache.MarkActive()
 			made.record(func(on *coordinationv1.Lease) {
 				m.recorder.Normal(on, "LeaderElected", "Elect", options.Identity+" leads")
@@ -59,6 +60,7 @@ func newLeader(m *Manager, config *rest.Config, client *http.Client) (*leader, *
 			made.lost.Add(1)
 			log.Warn("this replica has lost the Lease, ends its reconciles and stands by", "error", cause)
 			m.cache.MarkActive()
+			m.tape.mark("this replica has lost the Lease")
 			made.record(func(on *coordinationv1.Lease) {
 				m.recorder.Warning(on, "LeaderLost", "Elect", options.Identity+" no longer leads: "+cause.Error())
 			})

@@ -115,7 +115,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	if m.history, err = newHistory(m); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	if m.tape, err = newTape(m.options.Recording); err != nil {
+	if m.tape, err = newTape(m.options.Recording, m.options.Registry); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	if m.pipeline, err = m.assemble(); err != nil {

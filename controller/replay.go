@@ -27,7 +27,7 @@ import (
 type Setup func(config *rest.Config, options Options) (*Manager, error)
 
 // Replay gives the reconcilers of a manager what a recording holds: the events in the cache, the requests to reconcile,
-// and the answers of the API server, each at the position and the time of the recording. It sends nothing to any
+// and the answers of the API server. Each comes at its position and its time. Replay sends nothing to any
 // server. It returns where the reconcilers decided otherwise than in the recording.
 //
 // The time is virtual: Replay must be called in a bubble of [testing/synctest], and wait must be [synctest.Wait].

@@ -14,6 +14,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -33,13 +34,30 @@ type tape struct {
 }
 
 // newTape creates the tape of a manager, or nil if nothing is recorded.
-func newTape(options *recording.Options) (*tape, error) {
+func newTape(options *recording.Options, registry *prometheus.Registry) (*tape, error) {
 	if options == nil {
 		return nil, nil
 	}
 	writer, err := recording.NewWriter(*options)
 	if err != nil {
 		return nil, err
+	}
+	for _, metric := range []prometheus.Collector{
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "bellerophon_recording_records_total", Help: "Records that were written."},
+			func() float64 { records, _ := writer.Written(); return float64(records) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bellerophon_recording_bytes", Help: "Bytes of the files of the recording."},
+			func() float64 { _, bytes := writer.Written(); return float64(bytes) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bellerophon_recording_up", Help: "Whether the recording goes on."},
+			func() float64 {
+				if writer.Err() != nil {
+					return 0
+				}
+				return 1
+			}),
+	} {
+		if err := registry.Register(metric); err != nil {
+			return nil, err
+		}
 	}
 	return &tape{writer: writer}, nil
 }

@@ -161,7 +161,7 @@ func hiddenBody(body []byte, contentType string, codec runtime.Decoder, redact *
 	}
 	hidden, err := redact.Object(encoded)
 	if err != nil {
-		return nil, contentType, nil // Nothing is known of it, so it may hold anything.
+		return nil, contentType, nil // It may be a value in any form.
 	}
 	return hidden, contentType, nil
 }

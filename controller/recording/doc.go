@@ -8,8 +8,8 @@
 // folded into a base file: the objects that existed when the next file began. [Open] reads such a folder, or
 // a single file of [Recording.Save].
 //
-// The files have no values of Secrets. A value is replaced by a hash with a key that exists only in the memory of the
-// writer, so equal values stay equal in one recording. The other kinds are whole, so keep a recording as
+// The files have no values of Secrets. A value is replaced by a hash, so equal values stay equal in one recording. The key of the
+// hash exists only in the memory of the writer. The other kinds are whole, so keep a recording as
 // confidential as the cluster's objects.
 //
 // The files are gob streams, compressed by S2. Only the version of the program that wrote a recording is certain to read

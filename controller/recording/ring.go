@@ -56,8 +56,8 @@ func (r *ring) next() (err error) {
 	return err
 }
 
-// flush makes the records so far readable. It ends the current file if it is large or old, and folds the oldest files
-// if the ring has become too large or too old.
+// flush makes the records so far readable. It ends the current file if that is large or old. It folds the oldest
+// files if the ring has become too large or too old.
 func (r *ring) flush() error {
 	if r.current == nil {
 		return nil

@@ -78,8 +78,8 @@ func (c *cluster) next() (records []*Record) {
 	return append(records, batch)
 }
 
-// state returns the objects that exist after the records of a recording, by the events alone, and fails the test if an event
-// has no object.
+// state returns the objects that exist after the records of a recording, by the events alone. It fails the test if
+// an event has no object.
 func state(t *testing.T, of *Recording) map[streams.Key]string {
 	t.Helper()
 	live, known := map[streams.Key]string{}, map[string]bool{}

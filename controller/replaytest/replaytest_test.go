@@ -5,10 +5,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller"
@@ -16,122 +15,16 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller/replaytest"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
-	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
-var errUnlucky = errors.New("the horse has an unlucky name")
-
-// stable is a controller that copies ConfigMaps into Secrets, counts what it has seen, and sometimes fails.
-func stable(horse string) controller.Setup {
-	return func(config *rest.Config, options controller.Options) (*controller.Manager, error) {
-		manager, err := controller.NewManager(config, scheme.Scheme, options)
-		if err != nil {
-			return nil, err
-		}
-		client := manager.Client()
-		return manager, manager.Add("stable", func(ctx context.Context, request operators.Request) (time.Duration, error) {
-			object, err := controller.Get[*corev1.ConfigMap](ctx, client, request.NamespacedName)
-			if err != nil {
-				return 0, controller.IgnoreNotFound(err)
-			}
-			if object.Data["horse"] == "unlucky" {
-				return 0, errUnlucky
-			}
-			secret, err := controller.Get[*corev1.Secret](ctx, client, request.NamespacedName)
-			switch wanted := object.Data["horse"] + horse; {
-			case apierrors.IsNotFound(err):
-				made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}, Data: map[string][]byte{"horse": []byte(wanted), "constant": []byte("canary-in-a-secret")}}
-				made.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(object, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
-				if _, err := controller.Create(ctx, client, made); err != nil {
-					return 0, err
-				}
-			case err != nil:
-				return 0, err
-			case secret.Labels["horse"] != wanted:
-				changed := secret.DeepCopy()
-				changed.Labels = map[string]string{"horse": wanted}
-				changed.Data = map[string][]byte{"horse": []byte(wanted)}
-				if _, err := controller.Update(ctx, client, changed); err != nil {
-					return 0, err
-				}
-			}
-			all, err := controller.List[*corev1.Secret](ctx, client, controller.InNamespace(object.Namespace))
-			if err != nil {
-				return 0, err
-			}
-			if object.Annotations["seen"] != fmt.Sprint(len(all)) {
-				changed := object.DeepCopy()
-				changed.Annotations = map[string]string{"seen": fmt.Sprint(len(all))}
-				if _, err := controller.Patch(ctx, client, changed, controller.MergeFrom(object)); err != nil {
-					return 0, err
-				}
-			}
-			return time.Duration(len(object.Data["horse"])) * 50 * time.Millisecond, nil
-		}, controller.For(&corev1.ConfigMap{}), controller.Owns(&corev1.Secret{}))
-	}
-}
-
-// record runs the controller among foreign writes, and returns the folder of the recording.
-func record(t *testing.T, options recording.Options, writes int) string {
-	t.Helper()
-	server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.Dir = t.TempDir()
-	manager, err := stable("!")(server.Config(), controller.Options{Logger: slog.New(slog.DiscardHandler), Recording: &options, Backoff: operators.Backoff{First: 10 * time.Millisecond, Max: 100 * time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	group := lifecycle.New(t.Context())
-	group.Go("manager", manager.Run)
-	random := rand.New(rand.NewPCG(1, 2))
-	horses := []string{"arion", "balius", "xanthus", "unlucky", "areion"}
-	for range writes {
-		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("hero-%d", random.IntN(20))}}
-		switch err := server.Get(object); {
-		case err != nil:
-			object.Data = map[string]string{"horse": horses[random.IntN(len(horses))]}
-			err = server.Create(object)
-			if err != nil {
-				t.Fatal(err)
-			}
-		case random.IntN(10) == 0:
-			_ = server.Delete(object) // The garbage collector may be faster.
-		default:
-			object.Data = map[string]string{"horse": horses[random.IntN(len(horses))]}
-			_ = server.Update(object) // The controller may have been faster, which is a conflict.
-		}
-		<-time.After(time.Duration(random.IntN(4)) * time.Millisecond)
-	}
-	<-time.After(300 * time.Millisecond)
-	group.Stop()
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	return options.Dir
-}
-
-func open(t *testing.T, path string) *recording.Recording {
-	t.Helper()
-	opened, err := recording.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return opened
-}
-
 func TestAReplayDecidesAsTheRecordingEachTime(t *testing.T) {
 	recorded := open(t, record(t, recording.Options{}, 400))
 	for range 100 {
 		replayed := replaytest.Replay(t, recorded, stable("!"))
-		t.Log(replayed.Attempts, replayed.Skipped)
 		if replayed.Attempts < 300 {
 			t.Fatalf("only %d attempts were compared", replayed.Attempts)
 		}
@@ -145,12 +38,96 @@ func TestAReplayDecidesAsTheRecordingEachTime(t *testing.T) {
 }
 
 func TestAReplayOfAChangedReconcilerShowsEachDifference(t *testing.T) {
-	recorded := open(t, record(t, recording.Options{}, 50))
-	replayed := replaytest.Replay(t, recorded, stable("?"))
-	if len(replayed.Differences) == 0 {
-		t.Fatal("there is no difference")
+	recorded := open(t, record(t, recording.Options{}, 100))
+	for name, test := range map[string]struct {
+		of   variant
+		want []string // lines of some attempt, in this order
+	}{
+		"another value":         {variant{horse: "?"}, []string{"PUT /api/v1/namespaces/default/secrets/hero-", "  - metadata.labels.horse: \"", "  + metadata.labels.horse: \""}},
+		"another field":         {variant{horse: "!", label: "steed"}, []string{"  - metadata.labels.horse: \"", "  + metadata.labels.steed: \""}},
+		"a further field":       {variant{horse: "!", extraData: "x"}, []string{"PUT /api/v1/namespaces/default/secrets/hero-", "  + data.extra: \""}},
+		"a list read otherwise": {variant{horse: "!", seen: func(secrets int) int { return secrets / 2 }}, []string{"PATCH /api/v1/namespaces/default/configmaps/hero-", "  - metadata.annotations.seen: \"", "  + metadata.annotations.seen: \""}},
+		"another wait":          {variant{horse: "!", again: time.Second}, []string{"- another attempt after ", "+ another attempt after "}},
+		"a failure":             {variant{horse: "!", fails: true}, []string{"- POST /api/v1/namespaces/default/secrets", "- succeeded", "+ failed: seeded"}},
+		"a panic":               {variant{horse: "!", panics: true}, []string{"- succeeded", "+ panicked"}},
+		"no write":              {variant{horse: "!", neverWrites: true}, []string{"- PATCH /api/v1/namespaces/default/configmaps/hero-"}},
+		"a deletion":            {variant{horse: "!", deletes: true}, []string{"+ DELETE /api/v1/namespaces/default/configmaps/hero-"}},
+		"no failure":            {variant{horse: "!", forgivesAll: true}, []string{"- failed: " + errUnlucky.Error(), "+ succeeded"}},
+		"a further read":        {variant{horse: "!", readsLive: true}, []string{"+ GET /api/v1/namespaces/default/configmaps/hero-"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			replayed := replaytest.Replay(t, recorded, stableAs(test.of))
+			for _, difference := range replayed.Differences {
+				wanted := test.want
+				for _, line := range difference.Lines {
+					if len(wanted) > 0 && strings.HasPrefix(line, wanted[0]) {
+						wanted = wanted[1:]
+					}
+				}
+				if len(wanted) == 0 {
+					return
+				}
+			}
+			t.Errorf("none of the %d differences has the lines %q; the first is %+v", len(replayed.Differences), test.want, replayed.Differences[:min(1, len(replayed.Differences))])
+		})
 	}
-	t.Log(replayed.Differences[0].Lines)
+}
+
+// shadow runs a version of the controller beside one that is recorded, and returns its differences and the number of attempts.
+func shadow(t *testing.T, of variant) (differences []controller.Difference, attempts int) {
+	t.Helper()
+	dir := t.TempDir()
+	started := make(chan struct{})
+	group := lifecycle.New(t.Context())
+	group.Go("recorded", func(context.Context) error {
+		recordInto(t, recording.Options{Dir: dir}, 100, started)
+		return nil
+	})
+	<-started
+	batches := make(chan recording.Batch)
+	follow, cancel := context.WithCancel(t.Context())
+	group.Go("follow", func(context.Context) error {
+		defer close(batches)
+		return recording.Follow(follow, dir, func(batch recording.Batch) error {
+			batches <- batch
+			return nil
+		})
+	})
+	group.Go("enough", func(context.Context) error {
+		<-time.After(5 * time.Second) // The recording has ended long before.
+		cancel()
+		return nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		if err := controller.Shadow(t.Context(), batches, stableAs(of), synctest.Wait, func(_ controller.Made, difference *controller.Difference) {
+			attempts++
+			if difference != nil {
+				differences = append(differences, *difference)
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	return differences, attempts
+}
+
+func TestAShadowOfTheSameVersionIsSilentAndOfAnotherOneExact(t *testing.T) {
+	t.Parallel()
+	if differences, attempts := shadow(t, variant{horse: "!"}); len(differences) > 0 || attempts < 50 {
+		t.Errorf("%d attempts, and the differences %+v", attempts, differences)
+	}
+	differences, _ := shadow(t, variant{horse: "!", extraData: "x"})
+	for _, difference := range differences {
+		if len(difference.Lines) != 2 || !strings.HasPrefix(difference.Lines[1], "  + data.extra: ") {
+			t.Errorf("%s: %q", difference.Object, difference.Lines)
+		}
+	}
+	if len(differences) == 0 {
+		t.Error("no difference was found")
+	}
 }
 
 func TestAnIncidentIsShrunkToWhatItNeeds(t *testing.T) {
@@ -185,7 +162,6 @@ func TestAnIncidentIsShrunkToWhatItNeeds(t *testing.T) {
 	if err := shrunk.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	t.Log(incident, len(recorded.Records), len(shrunk.Records))
 	mended := func(config *rest.Config, options controller.Options) (*controller.Manager, error) {
 		manager, err := controller.NewManager(config, scheme.Scheme, options)
 		if err != nil {
