@@ -41,7 +41,12 @@ func Get[T streams.Object](ctx context.Context, c *Client, name types.Namespaced
 		if c.manager.tape == nil {
 			held, found = store.Get(name)
 		} else {
-			c.manager.tape.read(ctx, func() { held, found = store.Get(name) })
+			c.manager.tape.read(ctx, func() []streams.Object {
+				if held, found = store.Get(name); !found {
+					return nil
+				}
+				return []streams.Object{held}
+			})
 		}
 		if found {
 			return held.(T), nil
@@ -79,7 +84,14 @@ func List[T streams.Object](ctx context.Context, c *Client, options ...ReadOptio
 		return nil, nil
 	}
 	var held []streams.Object
-	c.manager.tape.read(ctx, func() { held, err = wanted.from(store) })
+	if c.manager.tape == nil {
+		held, err = wanted.from(store)
+	} else {
+		c.manager.tape.read(ctx, func() []streams.Object {
+			held, err = wanted.from(store)
+			return held
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list %v: %w", form.as.GroupKind(), err)
 	}

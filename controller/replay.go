@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,6 +140,7 @@ type replayedAttempt struct {
 
 	mu          sync.Mutex
 	reads       int
+	read        []string              // the versions of the objects of each read that was done
 	gates       map[int]chan struct{} // of the reads that wait for a position
 	exchanges   []*replayedExchange   // as they were recorded
 	requests    []string              // that were sent
@@ -324,23 +326,30 @@ func (r *replay) begin(attempt *replayedAttempt) {
 	})
 }
 
-// read waits until an attempt may read the cache.
-func (r *replay) read(ctx context.Context) {
+// read waits until an attempt may read the cache, reads it, and notes what it has read.
+func (r *replay) read(ctx context.Context, read func() []streams.Object) {
 	attempt, _ := ctx.Value(replayedKey{}).(*replayedAttempt)
 	if attempt == nil {
+		read()
 		return
 	}
 	attempt.mu.Lock()
 	attempt.reads++
 	gate := attempt.gates[attempt.reads]
 	attempt.mu.Unlock()
-	if gate == nil {
-		return
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
 	}
-	select {
-	case <-gate:
-	case <-ctx.Done():
+	var versions []string
+	for _, object := range read() {
+		versions = append(versions, fmt.Sprintf("%T %s/%s@%s", object, object.GetNamespace(), object.GetName(), object.GetResourceVersion()))
 	}
+	attempt.mu.Lock()
+	defer attempt.mu.Unlock()
+	attempt.read = append(attempt.read, strings.Join(versions, " "))
 }
 
 var _ http.RoundTripper = replayTransport{}

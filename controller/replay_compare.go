@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,7 @@ type Made struct {
 	ID         string // the reconcileID of the recording
 	Err        error
 	Requests   []string // method and URL, in the order in which they were sent
+	Reads      []string // of the cache: the objects with their versions that each read has found
 }
 
 // conclude compares an attempt with the recording. An attempt that goes on is ended.
@@ -77,7 +79,7 @@ func (r *replay) conclude(attempt *replayedAttempt, recorded *recording.End) {
 	}
 	lines = append(lines, differOutcome(recorded, &attempt.result)...)
 	of := attempt.start
-	made := Made{of.Request.Controller, of.Name(), of.ID, attempt.result.Err, attempt.requests}
+	made := Made{of.Request.Controller, of.Name(), of.ID, attempt.result.Err, attempt.requests, attempt.read}
 	var difference *Difference
 	if len(lines) > 0 {
 		difference = &Difference{of.Request.Controller, of.Name(), of.ID, time.Now(), lines}
@@ -99,16 +101,16 @@ func differOutcome(recorded *recording.End, now *operators.Result) (lines []stri
 	case recorded.Panicked:
 		was = "panicked"
 	case recorded.Err != "":
-		was = "failed: " + recorded.Err
+		was = "failed: " + withoutHost(recorded.Err)
 	}
 	var panicked *lifecycle.PanicError
 	switch {
 	case errors.As(now.Err, &panicked):
 		is = "panicked"
 	case now.Err != nil:
-		is = "failed: " + strings.TrimPrefix(now.Err.Error(), operators.ErrTimeout.Error()+" after ")
+		is = "failed: " + withoutHost(now.Err.Error())
 	}
-	if was != is && !(recorded.Err != "" && now.Err != nil && strings.Contains(now.Err.Error(), recorded.Err)) {
+	if timedOut := errors.Is(now.Err, operators.ErrTimeout) && strings.HasSuffix(is, strings.TrimPrefix(was, "failed: ")); was != is && !timedOut {
 		lines = append(lines, "- "+was, "+ "+is)
 	}
 	if recorded.Err == "" && now.Err == nil && !recorded.Panicked && !isSameWait(recorded.Again, now.RequeueAfter) {
@@ -116,6 +118,11 @@ func differOutcome(recorded *recording.End, now *operators.Result) (lines []stri
 	}
 	return lines
 }
+
+// host matches the host in the URL of an error, which is another one in a replay.
+var host = regexp.MustCompile(`https?://[^/" ]+`)
+
+func withoutHost(text string) string { return host.ReplaceAllString(text, "") }
 
 // isSameWait reports whether two waits are the same decision. Reconcilers compute waits from the time. Code takes no time
 // in a replay, and on a busy machine it was paused between any two records: for 150 ms in bursts of 300 objects.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -197,7 +198,7 @@ func (t *tape) attempt(reconcile operators.Reconciler) operators.Reconciler {
 		t.put(recording.Record{Position: begun.at, Start: start}, 256)
 		end := &recording.End{Attempt: begun.number, Panicked: true}
 		defer func() {
-			end.Cancelled = context.Cause(ctx) != nil
+			end.Cancelled = errors.Is(ctx.Err(), context.Canceled) // A timeout is an outcome of the attempt itself.
 			t.put(recording.Record{Position: t.now(), End: end}, 128)
 		}()
 		again, err = reconcile(context.WithValue(ctx, tapedKey{}, begun), request)
@@ -209,14 +210,15 @@ func (t *tape) attempt(reconcile operators.Reconciler) operators.Reconciler {
 	}
 }
 
-// read calls a function that reads the cache. It records the position, if that is not the one of the attempt's last
-// record.
-func (t *tape) read(ctx context.Context, read func()) {
-	if t != nil && t.replay != nil {
-		t.replay.read(ctx)
+// read calls a function that reads the cache and returns what it has read. It records the position, if that is not the
+// one of the attempt's last record.
+func (t *tape) read(ctx context.Context, read func() []streams.Object) {
+	if t.replay != nil {
+		t.replay.read(ctx, read)
+		return
 	}
 	of := tapedOf(ctx)
-	if t == nil || of == nil {
+	if of == nil {
 		read()
 		return
 	}

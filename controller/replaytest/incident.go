@@ -64,6 +64,16 @@ func FindIncident(of *recording.Recording, name string, object types.NamespacedN
 	return Incident{}, fmt.Errorf("finding an incident: the recording has no attempt for %s", object)
 }
 
+// reads returns what the attempt has read in a replay.
+func (i Incident) reads(replayed *controller.Replayed) []string {
+	for _, made := range replayed.Made {
+		if made.ID == i.ID {
+			return made.Reads
+		}
+	}
+	return nil
+}
+
 // happens returns how the incident happens in a replay, or an empty text.
 func (i Incident) happens(replayed *controller.Replayed) string {
 	for _, made := range replayed.Made {
@@ -89,8 +99,13 @@ func DoesNotHappen(t *testing.T, path string, setup controller.Setup, incident I
 	if err != nil {
 		t.Fatal(err)
 	}
-	replayed := Replay(t, of, setup)
-	if how := incident.happens(replayed); how != "" {
+	if how := Happens(t, of, setup, incident); how != "" {
 		t.Errorf("%v: %s", incident, how)
 	}
+}
+
+// Happens replays a recording, and returns how the incident happens, or an empty text.
+func Happens(t *testing.T, of *recording.Recording, setup controller.Setup, incident Incident) string {
+	t.Helper()
+	return incident.happens(Replay(t, of, setup))
 }

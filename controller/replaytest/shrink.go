@@ -2,6 +2,7 @@ package replaytest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/controller"
@@ -13,16 +14,24 @@ import (
 var errGone = errors.New("the incident does not happen in a replay of the whole recording; the reconciler is another one, or depends on what a recording does not have: see docs/replay.md")
 
 // Shrink returns a smaller recording in which an incident still happens. It leaves out attempts, then objects, and then
-// events, as long as the incident happens without them. That takes a replay for each try.
+// events, as long as the incident happens without them, and its attempt reads the same. Otherwise the same write could
+// have another reason. Shrink takes a replay for each try.
 func Shrink(t *testing.T, of *recording.Recording, setup controller.Setup, incident Incident) (*recording.Recording, error) {
 	t.Helper()
+	var reads []string // of the incident's attempt
 	happens := func(records []*recording.Record) bool {
 		tried := *of
 		tried.Records = records
 		var replayed *controller.Replayed
 		var err error
 		inBubble(t, func(t *testing.T, wait func()) { replayed, err = controller.Replay(t.Context(), &tried, setup, wait) })
-		return err == nil && incident.happens(replayed) != ""
+		if err != nil || incident.happens(replayed) == "" {
+			return false
+		}
+		if reads == nil {
+			reads = incident.reads(replayed)
+		}
+		return slices.Equal(reads, incident.reads(replayed))
 	}
 	records := until(of.Records, incident)
 	if !happens(records) {
