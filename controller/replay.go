@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"log/slog"
 	"net/http"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func Shadow(ctx context.Context, batches <-chan recording.Batch, setup Setup, wa
 }
 
 func newReplay(wait func()) *replay {
-	return &replay{wait: wait, attempts: map[uint64]*replayedAttempt{}, objects: map[streams.Key][]*recording.Object{}, served: map[string][]byte{}, latest: map[string][]byte{}}
+	return &replay{wait: wait, attempts: map[uint64]*replayedAttempt{}, objects: map[streams.Key][]*recording.Object{}, served: map[string][]byte{}, latest: map[string]latest{}}
 }
 
 // within sets up the manager, calls play, and ends what goes on after it.
@@ -127,7 +128,7 @@ type replay struct {
 	served   map[string][]byte                   // what the API server serves, by path
 
 	mu     sync.Mutex
-	latest map[string][]byte // the JSON of objects in answers, by the path of the object
+	latest map[string]latest // the objects in answers, by the path of the object
 }
 
 // replayedAttempt is an attempt of the recording that is made again.
@@ -140,7 +141,7 @@ type replayedAttempt struct {
 
 	mu          sync.Mutex
 	reads       int
-	read        []string              // the versions of the objects of each read that was done
+	read        []uint64              // hashes of the versions of the objects of each read that was done
 	gates       map[int]chan struct{} // of the reads that wait for a position
 	exchanges   []*replayedExchange   // as they were recorded
 	requests    []string              // that were sent
@@ -343,13 +344,13 @@ func (r *replay) read(ctx context.Context, read func() []streams.Object) {
 		case <-ctx.Done():
 		}
 	}
-	var versions []string
+	sum := fnv.New64a()
 	for _, object := range read() {
-		versions = append(versions, fmt.Sprintf("%T %s/%s@%s", object, object.GetNamespace(), object.GetName(), object.GetResourceVersion()))
+		_, _ = io.WriteString(sum, object.GetNamespace()+"/"+object.GetName()+"@"+object.GetResourceVersion()+" ") // A hash never fails.
 	}
 	attempt.mu.Lock()
 	defer attempt.mu.Unlock()
-	attempt.read = append(attempt.read, strings.Join(versions, " "))
+	attempt.read = append(attempt.read, sum.Sum64())
 }
 
 var _ http.RoundTripper = replayTransport{}

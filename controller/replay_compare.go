@@ -45,7 +45,7 @@ type Made struct {
 	ID         string // the reconcileID of the recording
 	Err        error
 	Requests   []string // method and URL, in the order in which they were sent
-	Reads      []string // of the cache: the objects with their versions that each read has found
+	Reads      []uint64 // of the cache: hashes of the objects with their versions that each read has found
 }
 
 // conclude compares an attempt with the recording. An attempt that goes on is ended.

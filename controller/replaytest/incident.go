@@ -65,7 +65,7 @@ func FindIncident(of *recording.Recording, name string, object types.NamespacedN
 }
 
 // reads returns what the attempt has read in a replay.
-func (i Incident) reads(replayed *controller.Replayed) []string {
+func (i Incident) reads(replayed *controller.Replayed) []uint64 {
 	for _, made := range replayed.Made {
 		if made.ID == i.ID {
 			return made.Reads

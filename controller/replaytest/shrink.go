@@ -18,7 +18,7 @@ var errGone = errors.New("the incident does not happen in a replay of the whole 
 // have another reason. Shrink takes a replay for each try.
 func Shrink(t *testing.T, of *recording.Recording, setup controller.Setup, incident Incident) (*recording.Recording, error) {
 	t.Helper()
-	var reads []string // of the incident's attempt
+	var reads []uint64 // of the incident's attempt
 	happens := func(records []*recording.Record) bool {
 		tried := *of
 		tried.Records = records
