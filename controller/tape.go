@@ -16,6 +16,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -151,6 +152,11 @@ func held(object streams.Object, transforms bool) streams.Object {
 
 // encodeObject sets the body of a record. Protobuf takes a fifth of the time of JSON, and not all types have it.
 func encodeObject(record *recording.Object, object streams.Object, redact *recording.Redactor) (err error) {
+	if secret, is := object.(*corev1.Secret); is {
+		record.IsProto = true
+		record.Body, err = redact.Secret(secret).Marshal()
+		return err
+	}
 	if proto, has := object.(interface{ Marshal() ([]byte, error) }); has && !recording.IsSecret(record.Key.GroupKind) {
 		record.IsProto = true
 		record.Body, err = proto.Marshal()

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// asJSON returns a body of a request or an answer as JSON, and the content type of that. It returns nil for a body that
-// cannot be read.
+// asJSON returns a body of a request or an answer as JSON, and the content type of that. It returns nil for protobuf or
+// YAML that cannot be read, and does not check JSON.
 func asJSON(body []byte, contentType string, codec runtime.Decoder) ([]byte, string) {
 	media, _, _ := mime.ParseMediaType(contentType)
 	switch {
@@ -30,9 +30,6 @@ func asJSON(body []byte, contentType string, codec runtime.Decoder) ([]byte, str
 			return nil, contentType
 		}
 		return encoded, contentType // A JSON document is YAML, too, so the content type of an apply stays.
-	}
-	if !json.Valid(body) {
-		return nil, contentType
 	}
 	return body, contentType
 }

@@ -4,9 +4,11 @@ package replay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -73,11 +75,14 @@ func hasHeroes(of *recording.Recording) bool { return slices.Contains(of.Control
 // Run replays a recording, prints the outcome, and returns ErrDiffers if there are differences. It may be called
 // once in a process.
 func Run(ctx context.Context, options Options, to *screen.Screen) error {
-	of, err := recording.Open(options.Path)
+	object, err := parseObject(options.Object)
 	if err != nil {
 		return err
 	}
-	object, err := parseObject(options.Object)
+	if options.ToTest != "" && object.Name == "" {
+		return errors.New("--to-test needs --object: the object whose last failure or last write must not happen")
+	}
+	of, err := recording.Open(options.Path)
 	if err != nil {
 		return err
 	}
@@ -86,6 +91,7 @@ func Run(ctx context.Context, options Options, to *screen.Screen) error {
 	if !options.JSON {
 		head(to, of, report)
 	}
+	debug.SetGCPercent(400) // A replay allocates much in little time, and this process does nothing else.
 	inTest(ctx, func(t *testing.T) {
 		began := time.Now()
 		var replayed *controller.Replayed
@@ -187,9 +193,6 @@ func (r *Report) print(to *screen.Screen) {
 
 // writeTest writes a test of an object's incident, and the recording that it needs.
 func (r *Report) writeTest(t *testing.T, of *recording.Recording, object types.NamespacedName, dir string) error {
-	if object.Name == "" {
-		return fmt.Errorf("--to-test needs --object: the object whose last failure or last write must not happen")
-	}
 	incident, err := replaytest.FindIncident(of, "", object)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -50,6 +51,21 @@ func (r *Redactor) Object(encoded []byte) ([]byte, error) {
 	return made, nil
 }
 
+// Secret returns a Secret with hashes for its values. It does for the type what Object does for JSON.
+func (r *Redactor) Secret(of *corev1.Secret) *corev1.Secret {
+	made := of.DeepCopy()
+	for name, value := range made.Data {
+		made.Data[name] = []byte(r.hash(string(value), false))
+	}
+	for name, value := range made.StringData {
+		made.StringData[name] = r.hash(value, false)
+	}
+	if text, has := made.Annotations[corev1.LastAppliedConfigAnnotation]; has {
+		made.Annotations[corev1.LastAppliedConfigAnnotation] = r.hash(text, false)
+	}
+	return made
+}
+
 // walk replaces the values in an object, a list of objects, or a list of the operations of a JSON patch.
 func (r *Redactor) walk(node any, field string) any {
 	switch node := node.(type) {
@@ -66,7 +82,7 @@ func (r *Redactor) walk(node any, field string) any {
 				node[name] = r.hide(value, true)
 			case "stringData", "token":
 				node[name] = r.hide(value, false)
-			case "kubectl.kubernetes.io/last-applied-configuration":
+			case corev1.LastAppliedConfigAnnotation:
 				node[name] = r.hide(value, false)
 			case "message":
 				if _, isText := value.(string); isText && !isQuotable(node["reason"]) {
