@@ -124,7 +124,7 @@ func (f *form) recordDeletions(ctx context.Context, store *cache.Store, before m
 			continue
 		}
 		operators.RecordWrite(ctx, operators.Write{Verb: "delete", Key: streams.Key{GroupKind: f.as.GroupKind(), NamespacedName: name}, Asked: asked})
-		store.RecordDeletion(name, deleted.GetUID(), causedAt(ctx))
+		f.gone(ctx, store, name, deleted.GetUID())
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (f *form) recordDeletion(ctx context.Context, name types.NamespacedName, ui
 			uid = status.Details.UID
 		}
 		if uid != "" {
-			store.RecordDeletion(name, uid, causedAt(ctx))
+			f.gone(ctx, store, name, uid)
 		}
 		return nil
 	}
@@ -203,7 +203,7 @@ func (f *form) recordDeletion(ctx context.Context, name types.NamespacedName, ui
 	case !is || object.GetName() == "":
 		return fmt.Errorf("cannot delete %s: %w", key, errNoObject)
 	case isGone(object):
-		store.RecordDeletion(name, object.GetUID(), causedAt(ctx))
+		f.gone(ctx, store, name, object.GetUID())
 		return nil
 	}
 	return f.show(ctx, object)

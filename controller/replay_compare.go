@@ -151,8 +151,8 @@ func differFields(path string, was, is any, secret bool, lines *[]string) {
 		if secret && isHidden(was) || isSameTime(was, is) {
 			return
 		}
-		if old, new := encoded(was), encoded(is); old != new {
-			*lines = append(*lines, fmt.Sprintf("  - %s: %s", cmp.Or(path, "body"), old), fmt.Sprintf("  + %s: %s", cmp.Or(path, "body"), new))
+		if before, after := encoded(was), encoded(is); before != after {
+			*lines = append(*lines, fmt.Sprintf("  - %s: %s", cmp.Or(path, "body"), before), fmt.Sprintf("  + %s: %s", cmp.Or(path, "body"), after))
 		}
 		return
 	}
@@ -164,16 +164,16 @@ func differFields(path string, was, is any, secret bool, lines *[]string) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		old, had := wasMap[name]
-		new, has := isMap[name]
+		before, had := wasMap[name]
+		after, has := isMap[name]
 		at := strings.TrimPrefix(path+"."+name, ".")
 		switch {
 		case !has:
-			*lines = append(*lines, fmt.Sprintf("  - %s: %s", at, encoded(old)))
+			*lines = append(*lines, fmt.Sprintf("  - %s: %s", at, encoded(before)))
 		case !had:
-			*lines = append(*lines, fmt.Sprintf("  + %s: %s", at, encoded(new)))
+			*lines = append(*lines, fmt.Sprintf("  + %s: %s", at, encoded(after)))
 		default:
-			differFields(at, old, new, secret, lines)
+			differFields(at, before, after, secret, lines)
 		}
 	}
 }

@@ -241,5 +241,30 @@ func (t *tape) read(ctx context.Context, read func() []streams.Object) {
 	}
 }
 
+// write calls a function that makes an own write visible to readers of the cache. The write has a position of its own.
+func (t *tape) write(ctx context.Context, write func()) {
+	if t != nil && t.replay != nil {
+		t.replay.read(ctx, func() []streams.Object {
+			write()
+			return nil
+		})
+		return
+	}
+	of := tapedOf(ctx)
+	if t == nil || of == nil {
+		write()
+		return
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.reads++
+	t.visible.Lock()
+	defer t.visible.Unlock()
+	t.position++
+	of.at, of.last = t.position, time.Now()
+	t.put(recording.Record{Position: of.at, Read: &recording.Read{Attempt: of.number, Number: of.reads, Writes: true}}, 64)
+	write()
+}
+
 // transforming reports whether the user changes the objects of a watch.
 func transforming(options sources.WatchOptions) bool { return options.Transform != nil }

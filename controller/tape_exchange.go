@@ -93,7 +93,8 @@ func (e exchanges) record(of *taped, made *recording.Exchange) {
 	of.at, of.last = e.tape.now(), time.Now()
 	record := recording.Record{At: of.last.UnixNano(), Position: of.at, Exchange: made}
 	e.tape.writer.Put(recording.Pending{Record: record, Encode: func(record *recording.Record, redact *recording.Redactor) error {
-		return hideSecrets(record.Exchange, e.codec, redact)
+		hideSecrets(record.Exchange, e.codec, redact)
+		return nil
 	}}, 256+len(made.Body)+len(made.Answer))
 }
 
@@ -140,28 +141,23 @@ func concernsSecrets(url string) bool {
 }
 
 // hideSecrets replaces the values of Secrets in an exchange.
-func hideSecrets(of *recording.Exchange, codec runtime.Decoder, redact *recording.Redactor) (err error) {
+func hideSecrets(of *recording.Exchange, codec runtime.Decoder, redact *recording.Redactor) {
 	if !concernsSecrets(of.URL) {
-		return nil
+		return
 	}
-	if of.Body, of.ContentType, err = hiddenBody(of.Body, of.ContentType, codec, redact); err == nil {
-		of.Answer, of.AnswerType, err = hiddenBody(of.Answer, of.AnswerType, codec, redact)
-	}
-	return err
+	of.Body, of.ContentType = hiddenBody(of.Body, of.ContentType, codec, redact)
+	of.Answer, of.AnswerType = hiddenBody(of.Answer, of.AnswerType, codec, redact)
 }
 
 // hiddenBody returns a body without the values of Secrets. Protobuf becomes JSON. A body that cannot be read is left out.
-func hiddenBody(body []byte, contentType string, codec runtime.Decoder, redact *recording.Redactor) ([]byte, string, error) {
+func hiddenBody(body []byte, contentType string, codec runtime.Decoder, redact *recording.Redactor) ([]byte, string) {
 	if len(body) == 0 {
-		return nil, contentType, nil
+		return nil, contentType
 	}
 	encoded, contentType := asJSON(body, contentType, codec)
-	if encoded == nil {
-		return nil, contentType, nil
-	}
 	hidden, err := redact.Object(encoded)
 	if err != nil {
-		return nil, contentType, nil // It may be a value in any form.
+		return nil, contentType // It may be a value in any form.
 	}
-	return hidden, contentType, nil
+	return hidden, contentType
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -118,7 +119,7 @@ func (f *form) record(ctx context.Context, verb string, sole bool, answer stream
 	}
 	if isFinished(answer) {
 		if store := by.store(); store != nil {
-			store.RecordDeletion(nameOf(answer), answer.GetUID(), causedAt(ctx))
+			f.gone(ctx, store, nameOf(answer), answer.GetUID())
 		}
 		return f.as.Projected(answer)
 	}
@@ -131,7 +132,7 @@ func (f *form) record(ctx context.Context, verb string, sole bool, answer stream
 	if err != nil {
 		return nil, fmt.Errorf("%s was written, but cannot enter the cache: %w", key, err)
 	}
-	made := recordAnswer(by, answer, kept, causedAt(ctx), asked, reported, f.keptBy(by))
+	made := f.recordAnswer(ctx, by, answer, kept, asked, reported, f.keptBy(by))
 	if f.watched == nil {
 		return f.as.Projected(made)
 	}
@@ -156,7 +157,7 @@ func causedAt(ctx context.Context) time.Time {
 // recordAnswer adds kept, the form of an answer that the cache keeps, to the cache. whole reports whether
 // that is the form of the answer. It returns the object for the caller of the write. The two objects share nothing, because the caller may change its
 // object. The smaller one is copied. An object that the watch does not report stays out of the cache.
-func recordAnswer(by *watched, answer, kept streams.Object, since, asked time.Time, reported, whole bool) streams.Object {
+func (f *form) recordAnswer(ctx context.Context, by *watched, answer, kept streams.Object, asked time.Time, reported, whole bool) streams.Object {
 	store := by.store()
 	if whole {
 		answer = kept
@@ -168,11 +169,19 @@ func recordAnswer(by *watched, answer, kept streams.Object, since, asked time.Ti
 		kept = kept.DeepCopyObject().(streams.Object)
 	}
 	by.options.Status.RecordWrite(kept.GetNamespace(), kept.GetResourceVersion())
-	passed := !reported || store.RecordWrite(kept, since, asked)
+	passed := true
+	if reported {
+		f.client.manager.tape.write(ctx, func() { passed = store.RecordWrite(kept, causedAt(ctx), asked) })
+	}
 	if whole && !passed {
 		return answer.DeepCopyObject().(streams.Object)
 	}
 	return answer
+}
+
+// gone records in the cache that an object is deleted.
+func (f *form) gone(ctx context.Context, store *cache.Store, name types.NamespacedName, uid types.UID) {
+	f.client.manager.tape.write(ctx, func() { store.RecordDeletion(name, uid, causedAt(ctx)) })
 }
 
 // refresh reads an object from the API server into the cache, after a write whose answer was not the
@@ -184,7 +193,7 @@ func (f *form) refresh(ctx context.Context, name types.NamespacedName, uid types
 	}
 	object, err := f.get(ctx, name)
 	if apierrors.IsNotFound(err) || err == nil && uid != "" && object.GetUID() != uid {
-		store.RecordDeletion(name, uid, causedAt(ctx))
+		f.gone(ctx, store, name, uid)
 	}
 	if err != nil {
 		return IgnoreNotFound(err)
@@ -203,6 +212,6 @@ func (f *form) show(ctx context.Context, object streams.Object) error {
 	if err != nil {
 		return err
 	}
-	recordAnswer(by, object, kept, causedAt(ctx), time.Time{}, reported, f.keptBy(by))
+	f.recordAnswer(ctx, by, object, kept, time.Time{}, reported, f.keptBy(by))
 	return nil
 }

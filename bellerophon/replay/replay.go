@@ -240,4 +240,3 @@ func packageOf(dir string) string {
 	}
 	return name + "_test"
 }
-

@@ -2,7 +2,7 @@
 //
 // A recording is a sequence of records: the objects that watches brought, the events that the cache applied, the
 // attempts of reconcilers, and their requests with the answers. Each record has a position. The position counts
-// the batches of events that the cache had applied, so it says what a reader of the cache could see.
+// the batches of events and the own writes that the cache showed, so it says what a reader could see.
 //
 // A [Writer] writes the records into a ring of files in a folder. The oldest file goes first. What it leaves behind is
 // folded into a base file: the objects that existed when the next file began. [Open] reads such a folder, or

@@ -23,7 +23,6 @@ type folding struct {
 	versions map[covered]string // of the last list, bookmark or event
 	listing  map[covered]map[streams.Key]version
 	waiting  map[streams.Key][]version // versions that no event has applied yet, oldest first
-	ended    map[schema.GroupKind]bool // watches on demand that have ended
 	watched  map[schema.GroupKind]bool // watches on demand
 	position uint64
 	at       int64

@@ -12,7 +12,7 @@ import (
 // Record is one entry of a recording. One of its pointers is set, or Events.
 type Record struct {
 	At       int64  // nanoseconds since 1970, by the system clock
-	Position uint64 // the number of batches that the cache had applied
+	Position uint64 // the number of batches, and of own writes, that the cache showed
 
 	Header   *Header
 	Served   *Served
@@ -95,10 +95,12 @@ type Start struct {
 // Name returns the name of the object that the attempt reconciles.
 func (s *Start) Name() types.NamespacedName { return s.Request.NamespacedName }
 
-// Read says that an attempt read the cache at a later position, or at a later time, than its other records say.
+// Read says that an attempt read the cache at a later position, or at a later time, than its other records say. Or an
+// own write of the attempt became visible, which has a position of its own.
 type Read struct {
 	Attempt uint64
-	Number  int // of the reads of the attempt, from 1
+	Number  int // of the reads and writes of the attempt, from 1
+	Writes  bool
 }
 
 // Exchange is a request of an attempt to the API server, and the answer. Its record has the position at which the

@@ -44,7 +44,7 @@ func (r *Redactor) Object(encoded []byte) ([]byte, error) {
 	if err := json.Unmarshal(encoded, &object); err != nil {
 		return nil, fmt.Errorf("recording: reading a Secret: %w", err)
 	}
-	made, err := json.Marshal(r.walk(object, ""))
+	made, err := json.Marshal(r.walk(object))
 	if err != nil {
 		return nil, fmt.Errorf("recording: writing a Secret: %w", err)
 	}
@@ -67,7 +67,7 @@ func (r *Redactor) Secret(of *corev1.Secret) *corev1.Secret {
 }
 
 // walk replaces the values in an object, a list of objects, or a list of the operations of a JSON patch.
-func (r *Redactor) walk(node any, field string) any {
+func (r *Redactor) walk(node any) any {
 	switch node := node.(type) {
 	case map[string]any:
 		if _, isOperation := node["op"]; isOperation && node["path"] != nil {
@@ -89,12 +89,12 @@ func (r *Redactor) walk(node any, field string) any {
 					node[name] = r.hide(value, false)
 				}
 			default:
-				node[name] = r.walk(value, name)
+				node[name] = r.walk(value)
 			}
 		}
 	case []any:
 		for i := range node {
-			node[i] = r.walk(node[i], field)
+			node[i] = r.walk(node[i])
 		}
 	}
 	return node

@@ -60,19 +60,19 @@ func (r riding) setup(namespaces ...string) controller.Setup {
 			if err != nil {
 				return 0, controller.IgnoreNotFound(err)
 			}
-			after, err := r.reconcile(ctx, client, horse)
+			err = r.reconcile(ctx, client, horse)
 			if r.waitsForTheServer && errors.Is(err, context.DeadlineExceeded) {
 				return time.Second, nil
 			}
-			return after, err
+			return 0, err
 		}, controller.For(&corev1.ConfigMap{}, controller.LabelSelector("rides=yes")), controller.Owns(&appsv1.Deployment{}), controller.ReconcileTimeout(2*time.Second))
 	}
 }
 
-func (r riding) reconcile(ctx context.Context, client *controller.Client, horse *corev1.ConfigMap) (time.Duration, error) {
+func (r riding) reconcile(ctx context.Context, client *controller.Client, horse *corev1.ConfigMap) error {
 	held, err := controller.Get[*appsv1.Deployment](ctx, client, types.NamespacedName{Namespace: horse.Namespace, Name: horse.Name})
 	if controller.IgnoreNotFound(err) != nil {
-		return 0, err
+		return err
 	}
 	if err != nil || held.Spec.Template.Spec.Containers[0].Image != ourImage && !r.acceptsOtherImages {
 		labels := map[string]string{"horse": horse.Name}
@@ -84,16 +84,16 @@ func (r riding) reconcile(ctx context.Context, client *controller.Client, horse 
 			}},
 		}
 		if _, err := controller.Apply[*appsv1.Deployment](ctx, client, controller.ApplyConfigurationOf(wanted), controller.Force()); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if r.counts {
 		changed := horse.DeepCopy()
 		changed.Data = map[string]string{"count": horse.Data["count"] + "I"}
 		_, err = controller.Patch(ctx, client, changed, controller.MergeFrom(horse))
-		return 0, err
+		return err
 	}
-	return 0, nil
+	return nil
 }
 
 // incident is a running controller on the real API server.
@@ -114,9 +114,10 @@ func newIncident(t *testing.T, of riding, through func(*rest.Config) *rest.Confi
 		t.Fatal(err)
 	}
 	made := &incident{t: t, core: core, namespace: clustertest.Namespace(t), dir: t.TempDir()}
+	listening := make(chan string, 1)
 	manager, err := of.setup(made.namespace)(through(config), controller.Options{
 		Logger: slog.New(slog.DiscardHandler), MetricsAddress: "127.0.0.1:0", Recording: &recording.Options{Dir: made.dir, Logger: slog.New(slog.DiscardHandler)},
-		OnListen: func(_ string, address net.Addr) { made.metrics = "http://" + address.String() },
+		OnListen: func(_ string, address net.Addr) { listening <- "http://" + address.String() },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +136,7 @@ func newIncident(t *testing.T, of riding, through func(*rest.Config) *rest.Confi
 		}
 	}
 	t.Cleanup(made.stop)
+	made.metrics = <-listening
 	horse := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "pegasus", Labels: map[string]string{"rides": "yes"}}}
 	if _, err := core.CoreV1().ConfigMaps(made.namespace).Create(t.Context(), horse, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

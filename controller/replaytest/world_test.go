@@ -35,7 +35,7 @@ type variant struct {
 }
 
 // stable is a controller that copies ConfigMaps into Secrets, counts what it has seen, and sometimes fails.
-func stable(horse string) controller.Setup { return stableAs(variant{horse: horse}) }
+func stable() controller.Setup { return stableAs(variant{horse: "!"}) }
 
 func stableAs(of variant) controller.Setup {
 	horse := of.horse
@@ -114,9 +114,9 @@ func stableAs(of variant) controller.Setup {
 }
 
 // record runs the controller among foreign writes, and returns the folder of the recording.
-func record(t *testing.T, options recording.Options, writes int) string {
+func record(t *testing.T, writes int) string {
 	t.Helper()
-	options.Dir = t.TempDir()
+	options := recording.Options{Dir: t.TempDir()}
 	recordInto(t, options, writes, make(chan struct{}))
 	return options.Dir
 }
@@ -128,7 +128,7 @@ func recordInto(t *testing.T, options recording.Options, writes int, started cha
 	if err != nil {
 		t.Fatal(err)
 	}
-	manager, err := stable("!")(server.Config(), controller.Options{Logger: slog.New(slog.DiscardHandler), Recording: &options, Backoff: operators.Backoff{First: 10 * time.Millisecond, Max: 100 * time.Millisecond}})
+	manager, err := stable()(server.Config(), controller.Options{Logger: slog.New(slog.DiscardHandler), Recording: &options, Backoff: operators.Backoff{First: 10 * time.Millisecond, Max: 100 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
