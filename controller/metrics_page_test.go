@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/bellerophon-io/bellerophon/controller"
+	tapes "github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -36,7 +37,7 @@ func TestThePageOfMetricsHasEachMetric(t *testing.T) {
 		run(t, controller.Options{Registry: registry}, 1, patchesStatus, func() {
 			served := servedMetrics(t, registry)
 			elected := prometheus.NewRegistry()
-			add(t, manager(t, silent, controller.Options{Registry: elected, MetricsAddress: "127.0.0.1:0", LeaderElection: controller.LeaderElection{Lease: "system/operator"}}), nothing)
+			add(t, manager(t, silent, controller.Options{Registry: elected, MetricsAddress: "127.0.0.1:0", Recording: &tapes.Options{Dir: t.TempDir()}, LeaderElection: controller.LeaderElection{Lease: "system/operator"}}), nothing)
 			maps.Copy(served, servedMetrics(t, elected))
 			maps.Copy(served, shardMetrics(t))
 			for _, name := range slices.Sorted(maps.Keys(served)) {
