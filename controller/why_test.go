@@ -86,7 +86,13 @@ func runToTheEnd(t *testing.T, manager *Manager) {
 // why asks about an object, and returns the answer as it comes.
 func (w *whyWorld) why(query string) (code int, body io.ReadCloser) {
 	w.t.Helper()
-	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.address+"/debug/why?"+query, nil)
+	return w.get("/debug/why?" + query)
+}
+
+// get asks the metrics server, and returns the answer as it comes.
+func (w *whyWorld) get(path string) (code int, body io.ReadCloser) {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.address+path, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
