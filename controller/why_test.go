@@ -71,7 +71,7 @@ func newWhyWorld(t *testing.T, options Options) *whyWorld {
 }
 
 // runToTheEnd runs a manager until the test ends.
-func runToTheEnd(t *testing.T, manager *Manager) {
+func runToTheEnd(t testing.TB, manager *Manager) {
 	t.Helper()
 	group := lifecycle.New(context.Background())
 	group.Go("manager", manager.Run)

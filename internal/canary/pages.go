@@ -14,7 +14,7 @@ import (
 // "profile server". Two of them serve /debug/manager, with and without a query. Packed profiles are unpacked. further has paths of the metrics server with a query.
 func Pages(ctx context.Context, addresses map[string]string, further ...string) (map[string]string, error) {
 	paths := map[string][]string{
-		"metrics server": append([]string{"/metrics", "/debug/manager?follow=false"}, further...),
+		"metrics server": append([]string{"/metrics", "/debug/manager?follow=false", "/debug/tree"}, further...),
 		"health server":  {"/healthz", "/readyz", "/readyz?level=Converged"},
 		"profile server": {"/debug/manager", "/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1"},
 	}

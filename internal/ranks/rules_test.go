@@ -131,6 +131,7 @@ var wallTimes = map[string]string{
 	"controller/history/explain.go":           "shown to people",
 	"controller/history/fields.go":            "shown to people",
 	"controller/why.go":                       "shown to people",
+	"controller/tree.go":                      "shown to people",
 	"operators/attempt_id.go":                 "a part of the identifier of an attempt",
 	"controller/conditions.go":                "the transition time of a condition",
 	"controller/dependents/deadline.go":       "stored in a status, so that a deadline outlasts the process",
