@@ -1,11 +1,8 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bellerophon/why"
 	"github.com/bellerophon-io/bellerophon/controller/history"
@@ -13,9 +10,8 @@ import (
 )
 
 func newWhy() *cobra.Command {
-	var server why.Server
-	var deployed why.Deployed
-	var namespace, output, kubeconfig string
+	var of asked
+	var namespace string
 	var follow bool
 	command := &cobra.Command{
 		Use:   "why RESOURCE/NAME",
@@ -34,42 +30,15 @@ in a cluster. The user of the token must be allowed to get /debug/why: see docs/
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
-			stdout := screen.New(os.Stdout)
-			printer := why.NewPrinter(stdout)
-			tell := func(answer history.Answer) error {
+			printer := why.NewPrinter(screen.New(os.Stdout))
+			return answers(command.Context(), &of, why.Question(args[0], namespace, follow), why.IsNewer, func(answer history.Answer) error {
 				printer.Print(answer, args[0], namespace, follow)
 				return nil
-			}
-			switch output {
-			case "text":
-			case "json":
-				encoder := json.NewEncoder(stdout)
-				tell = func(answer history.Answer) error { return encoder.Encode(answer) }
-			default:
-				return fmt.Errorf("--output is %q; allowed are text and json", output)
-			}
-			if deployed.Namespace == "" {
-				return server.Ask(command.Context(), args[0], namespace, follow, tell)
-			}
-			var err error
-			if deployed.Config, err = connect.Config(kubeconfig); err != nil {
-				return err
-			}
-			return deployed.Ask(command.Context(), server, args[0], namespace, follow, tell)
+			})
 		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&server.URL, "server", "http://127.0.0.1:8080", "the URL of the operator's metrics server")
-	flags.StringVar(&server.TokenFile, "token-file", "", "a file with a bearer token for the server")
-	flags.StringVar(&server.Authorities, "certificate-authority", "", "a file with the authority of the server's certificate; default the authorities of the system")
-	flags.BoolVar(&server.Insecure, "insecure-skip-tls-verify", false, "do not verify the server's certificate, which it signs itself by default")
-	flags.StringVar(&deployed.Namespace, "operator-namespace", "", "forward a port to the operator's pods in this namespace, and ask there")
-	flags.StringVar(&deployed.Selector, "operator-selector", "app.kubernetes.io/name=bellerophon-operator", "with --operator-namespace: the labels of the pods")
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "with --operator-namespace: the kubeconfig file; default as kubectl")
-	flags.StringVarP(&namespace, "namespace", "n", "default", "the namespace of the object")
-	flags.BoolVarP(&follow, "follow", "f", false, "go on with further attempts until Ctrl-C")
-	flags.StringVarP(&output, "output", "o", "text", "text or json")
-	command.MarkFlagsMutuallyExclusive("server", "operator-namespace")
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	of.addFlags(command)
+	command.Flags().StringVarP(&namespace, "namespace", "n", "default", "the namespace of the object")
+	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on with further attempts until Ctrl-C")
 	return command
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/introspection"
 	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,8 @@ type attempts struct {
 	mu        sync.Mutex
 	started   map[*operators.Request]time.Time // when each running attempt began
 	unhandled int                              // attempts that began and whose result is not handled yet
+	ended     int64                            // attempts whose result is handled
+	failed    int64                            // some of them: they failed
 	moved     time.Time                        // when an attempt last began or ended
 	closed    bool                             // no further attempt begins
 	idle      chan struct{}                    // closed once closed is set and unhandled is 0
@@ -75,10 +78,14 @@ func (a *attempts) stuck(still time.Duration) (request *operators.Request, since
 	return request, since, true
 }
 
-// handled records that the result of an attempt was handled. Attempts that did not begin do not count.
-func (a *attempts) handled() {
+// handled records that the result of an attempt was handled, which failed or not. Attempts that did not begin do not count.
+func (a *attempts) handled(failed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.ended++
+	if failed {
+		a.failed++
+	}
 	a.unhandled--
 	a.closeIdle()
 }
@@ -107,14 +114,21 @@ func (a *attempts) inFlight() int {
 	return a.unhandled
 }
 
+// counts returns the number of attempts whose result is handled, and of the ones among them that failed.
+func (a *attempts) counts() (ended, failed int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ended, a.failed
+}
+
 // list returns the attempts that are running, the longest first.
-func (a *attempts) list() (running []introspectedAttempt) {
+func (a *attempts) list() (running []introspection.Attempt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for request, started := range a.started {
-		running = append(running, introspectedAttempt{request.NamespacedName.String(), started.UTC()})
+		running = append(running, introspection.Attempt{Key: request.NamespacedName.String(), Since: started.UTC()})
 	}
-	slices.SortFunc(running, func(one, other introspectedAttempt) int {
+	slices.SortFunc(running, func(one, other introspection.Attempt) int {
 		return cmp.Or(one.Since.Compare(other.Since), strings.Compare(one.Key, other.Key))
 	})
 	return running

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -10,119 +11,153 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/history"
+	"github.com/bellerophon-io/bellerophon/controller/introspection"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/sources"
+	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // mostFailures bounds the keys of a controller that an introspection lists. Their number is always there.
 const mostFailures = 100
 
-// introspection is the answer of /debug/manager. It has names and numbers, and nothing else of objects.
-type introspection struct {
-	Time        time.Time                `json:"time"`
-	Level       cache.Level              `json:"level"`
-	Next        *nextLevel               `json:"next,omitempty"` // missing at the highest level
-	Notes       []string                 `json:"notes,omitempty"`
-	Controllers []introspectedController `json:"controllers"`
-	Kinds       []introspectedKind       `json:"kinds"`
-}
+// mostSlow bounds the keys of a controller that an introspection lists by the durations of their last attempts.
+const mostSlow = 10
 
-// nextLevel is the level above the one that is reached, and what it waits for.
-type nextLevel struct {
-	Level   cache.Level `json:"level"`
-	Missing []string    `json:"missing"`
-}
+// The times of an introspection that follows.
+const (
+	followPause    = 250 * time.Millisecond // between two answers
+	followAlive    = 5 * time.Second        // until an answer comes even if nothing has changed
+	followPatience = 10 * time.Second       // with a client that does not read
+)
 
-type introspectedController struct {
-	Name       string                `json:"name"`
-	State      string                `json:"state"` // standing by, waiting for kinds, joining, working
-	Level      cache.Level           `json:"level"`
-	Next       *nextLevel            `json:"next,omitempty"`
-	WaitsFor   []string              `json:"waitsFor,omitempty"` // kinds that the server does not serve or forbids
-	Queued     int64                 `json:"queued"`             // keys that are queued, or soon due again
-	Held       int64                 `json:"held"`               // some of the queued keys: they wait until the kinds are current
-	InFlight   []introspectedAttempt `json:"inFlight"`
-	Unfinished int                   `json:"unfinished"` // keys that are due again, or have failed for good
-	Failing    int                   `json:"failing"`    // some of the unfinished: failed three times in a row or more
-	Terminal   int                   `json:"terminal"`   // some of the unfinished: failed for good
-	Backoffs   []introspectedFailure `json:"backoffs"`   // the first keys whose last attempt failed
-}
-
-type introspectedAttempt struct {
-	Key   string    `json:"key"`
-	Since time.Time `json:"since"`
-}
-
-type introspectedFailure struct {
-	Key      string     `json:"key"`
-	Failures int        `json:"failures"` // in a row
-	Reason   string     `json:"reason"`   // without the message of the error
-	Terminal bool       `json:"terminal,omitempty"`
-	Due      *time.Time `json:"due,omitempty"` // when the next attempt is due
-}
-
-type introspectedKind struct {
-	Kind        string      `json:"kind"`
-	Use         string      `json:"use"` // watched, on demand, live
-	Controllers []string    `json:"controllers"`
-	Watch       string      `json:"watch,omitempty"` // listing, watching, backing_off
-	Level       cache.Level `json:"level"`
-	Counts      bool        `json:"counts"` // for the level of the manager
-	Objects     int         `json:"objects"`
-	Bytes       int64       `json:"bytes"` // an estimate
-	LastEvent   *time.Time  `json:"lastEvent,omitempty"`
-}
-
-// introspect answers with the state of the manager as JSON.
-func (m *Manager) introspect(w http.ResponseWriter, _ *http.Request) {
-	encoded, err := json.MarshalIndent(m.introspection(), "", "  ")
-	if err != nil {
-		http.Error(w, "the state cannot be encoded", http.StatusInternalServerError)
+// introspect answers with the state of the manager as JSON. With follow=true further answers follow: when attempts have ended or the
+// level of sync has changed, at most one in followPause, and at least one in followAlive.
+func (m *Manager) introspect(w http.ResponseWriter, request *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	if request.URL.Query().Get("follow") != "true" {
+		encoder.SetIndent("", "  ")
+		_ = encoder.Encode(m.introspection()) // The client may have gone.
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(encoded, '\n')) // The client may have gone.
+	group := lifecycle.New(request.Context())
+	defer func() {
+		group.Stop()
+		_ = group.Wait() // It only has the error of its context.
+	}()
+	ctx := group.Context()
+	defer context.AfterFunc(m.context(), group.Stop)()
+	levels := make(chan struct{}, 1)
+	group.Go("levels", func(ctx context.Context) error {
+		return streams.ForEach(ctx, m.cache.Levels(), func([]cache.Level) {
+			select {
+			case levels <- struct{}{}:
+			default: // An answer is due anyway.
+			}
+		}, func(error) {}) // The levels have no errors.
+	})
+	control := http.NewResponseController(w)
+	for {
+		var updated <-chan struct{} // Without a history, the levels count alone.
+		if m.history != nil {
+			updated = m.history.Updated()
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(followPatience)) // A client that does not read may not keep the connection.
+		if encoder.Encode(m.introspection()) != nil || control.Flush() != nil {
+			return
+		}
+		alive := time.After(followAlive)
+		select {
+		case <-time.After(followPause):
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-updated:
+		case <-levels:
+		case <-alive:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
-func (m *Manager) introspection() introspection {
+func (m *Manager) introspection() introspection.State {
 	present, waits := m.present.Load(), m.waits()
-	made := introspection{Time: time.Now().UTC(), Level: m.cache.Level(), Notes: m.notes(), Controllers: []introspectedController{}, Kinds: []introspectedKind{}}
+	made := introspection.State{Time: time.Now().UTC(), Level: m.cache.Level(), Notes: m.notes(), Leader: m.leader.introspect(), Workers: m.options.Workers,
+		Loop: m.cache.Loop().Duration().Seconds(), Quiet: m.cache.Loop().QuietPeriod().Seconds(), Stages: []introspection.Stage{}, Controllers: []introspection.Controller{}, Kinds: []introspection.Kind{}}
 	made.Next = nextLevelOf(made.Level, m.cache.Pending)
+	for _, stage := range m.pipeline.Counts() {
+		made.Stages = append(made.Stages, introspection.Stage{Name: stage.Name, In: stage.In, Out: stage.Out, Waiting: stage.Waiting})
+	}
+	var slowest map[string][]history.Slow
+	var findings []history.Finding
+	if m.history != nil {
+		slowest, findings = m.history.Slowest(mostSlow), m.history.Findings()
+	}
 	for _, name := range slices.Sorted(maps.Keys(waits)) {
-		shown := introspectedController{Name: name, State: "standing by", WaitsFor: waits[name], InFlight: []introspectedAttempt{}, Backoffs: []introspectedFailure{}}
+		shown := introspection.Controller{Name: name, State: "standing by", WaitsFor: waits[name], InFlight: []introspection.Attempt{}, Backoffs: []introspection.Failure{}, Slowest: []introspection.Slow{}, Patterns: []introspection.Pattern{}}
 		if member := present.members[name]; member != nil {
 			m.introspectMember(member, &shown)
 		}
+		for _, slow := range slowest[name] {
+			shown.Slowest = append(shown.Slowest, introspection.Slow{Key: slow.Object.String(), Seconds: slow.Took.Seconds(), ID: slow.ID, Ended: slow.Ended.UTC()})
+		}
+		for i := range findings {
+			if findings[i].Controller == name {
+				shown.Patterns = append(shown.Patterns, introspectPattern(&findings[i]))
+			}
+		}
+		slices.SortFunc(shown.Patterns, func(a, b introspection.Pattern) int { return strings.Compare(a.Key, b.Key) })
 		made.Controllers = append(made.Controllers, shown)
 	}
 	for _, watched := range present.watches {
 		made.Kinds = append(made.Kinds, introspectWatch(watched))
 	}
 	for _, used := range present.uses {
-		made.Kinds = append(made.Kinds, introspectedKind{Kind: used.form.as.GroupKind().String(), Use: "live"})
+		made.Kinds = append(made.Kinds, introspection.Kind{Kind: used.form.as.GroupKind().String(), Use: "live"})
 	}
 	for i := range made.Kinds {
 		made.Kinds[i].Controllers = present.users(made.Kinds[i].Kind)
 	}
-	slices.SortFunc(made.Kinds, func(a, b introspectedKind) int {
+	slices.SortFunc(made.Kinds, func(a, b introspection.Kind) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Use, b.Use))
 	})
 	return made
 }
 
+func introspectPattern(of *history.Finding) introspection.Pattern {
+	shown := introspection.Pattern{Key: of.Object.String(), Pattern: string(of.Pattern), Written: of.Written.String(), Fields: of.Fields, Managers: of.Managers, Rounds: of.Rounds}
+	if took := of.Last.Sub(of.Since).Seconds(); took > 0 {
+		shown.PerSecond = float64(of.Rounds) / took
+	}
+	return shown
+}
+
+// introspect returns the election as this replica sees it, or nil without one.
+func (l *leader) introspect() *introspection.Leader {
+	if l == nil {
+		return nil
+	}
+	holder, _ := l.elector.Holder()
+	return &introspection.Leader{Leads: l.elector.Epoch() != nil, Identity: l.identity, Holder: holder}
+}
+
 // nextLevelOf returns the level above one, and what it waits for. pending says what that is.
-func nextLevelOf(level cache.Level, pending func(cache.Level) []string) *nextLevel {
+func nextLevelOf(level cache.Level, pending func(cache.Level) []string) *introspection.NextLevel {
 	if level >= cache.Converged {
 		return nil
 	}
-	next := &nextLevel{Level: level + 1, Missing: pending(level + 1)}
+	next := &introspection.NextLevel{Level: level + 1, Missing: pending(level + 1)}
 	if len(next.Missing) == 0 {
 		next.Missing = []string{"nothing is pending; the quiet period is not over"}
 	}
 	return next
 }
 
-func (m *Manager) introspectMember(of *member, shown *introspectedController) {
+func (m *Manager) introspectMember(of *member, shown *introspection.Controller) {
 	switch {
 	case of.isBlocked():
 		shown.State = "waiting for kinds"
@@ -137,10 +172,11 @@ func (m *Manager) introspectMember(of *member, shown *introspectedController) {
 	stats := of.controller.Stats
 	shown.Queued, shown.Held = stats.Waiting.Load(), stats.Held.Load()
 	shown.InFlight = append(shown.InFlight, of.attempts.list()...)
+	shown.Attempts, shown.Errors = of.attempts.counts()
 	count := m.pipeline.CountUnfinished(of.name)
 	shown.Unfinished, shown.Failing, shown.Terminal = count.Keys, count.Failing, count.Terminal
 	for _, failure := range m.pipeline.Failures(of.name, mostFailures) {
-		listed := introspectedFailure{Key: failure.NamespacedName.String(), Failures: failure.Failures, Reason: failure.Reason, Terminal: failure.Terminal}
+		listed := introspection.Failure{Key: failure.NamespacedName.String(), Failures: failure.Failures, Reason: failure.Reason, Terminal: failure.Terminal}
 		if !failure.Due.IsZero() {
 			due := failure.Due.UTC()
 			listed.Due = &due
@@ -159,8 +195,8 @@ func (m *Manager) pendingOf(kinds []schema.GroupKind, level cache.Level) (pendin
 	return append(pending, m.pipeline.Pending(level)...)
 }
 
-func introspectWatch(of *watched) introspectedKind {
-	shown := introspectedKind{Kind: of.kind.GroupKind().String(), Use: "watched"}
+func introspectWatch(of *watched) introspection.Kind {
+	shown := introspection.Kind{Kind: of.kind.GroupKind().String(), Use: "watched"}
 	if of.demand.restricts {
 		shown.Use = "on demand"
 	}

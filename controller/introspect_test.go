@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/introspection"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
@@ -84,7 +85,7 @@ func TestAnIntrospectionShowsWhatControllersDoAndWaitFor(t *testing.T) {
 		if failed.Key != "a/fails" || failed.Failures != 1 || failed.Due == nil || failed.Due.Before(time.Now().Add(30*time.Second)) || failed.Due.After(time.Now().Add(2*time.Minute)) {
 			t.Errorf("the key that backs off is shown as %+v", failed)
 		}
-		kinds := map[string]introspectedKind{}
+		kinds := map[string]introspection.Kind{}
 		for _, kind := range shown.Kinds {
 			kinds[kind.Kind] = kind
 		}
@@ -113,7 +114,7 @@ func TestAnIntrospectionShowsWhatControllersDoAndWaitFor(t *testing.T) {
 }
 
 // shownBy returns what a manager answers, which must have no value of an object or message of an error.
-func shownBy(t *testing.T, manager *Manager) (shown introspection) {
+func shownBy(t *testing.T, manager *Manager) (shown introspection.State) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	manager.introspect(recorder, httptest.NewRequestWithContext(t.Context(), "GET", "/debug/manager", nil))

@@ -337,7 +337,7 @@ func (m *Manager) onResults(results []operators.Result) {
 			m.options.OnResult(result)
 		}
 		if by := members[result.Controller]; by != nil {
-			by.attempts.handled()
+			by.attempts.handled(result.Err != nil)
 		}
 	}
 }

@@ -60,7 +60,7 @@ type Options struct {
 
 	// The addresses of the HTTP servers, as "host:port"; port 0 stands for a free port. An empty
 	// address starts no server. Clients of the profile server can read memory of the process.
-	MetricsAddress string // serves /metrics and, unless History is negative, /debug/why
+	MetricsAddress string // serves /metrics, /debug/manager, /debug/tree and, unless History is negative, /debug/why
 	HealthAddress  string // serves /healthz, which fails if requests are due and nothing moves, and /readyz
 	ProfileAddress string // serves /debug/pprof/, and /debug/manager: the state of controllers, queues and caches as JSON
 

@@ -38,6 +38,8 @@ type server struct {
 func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{Registry: m.options.Registry}))
+	metrics.HandleFunc("GET /debug/manager", m.introspect)
+	metrics.HandleFunc("GET /debug/tree", m.tree)
 	if m.history != nil {
 		metrics.HandleFunc("GET /debug/why", m.why)
 	}

@@ -93,12 +93,7 @@ func (m *Manager) why(w http.ResponseWriter, request *http.Request) {
 func (m *Manager) reconcilersOf(resource string) (found []*member) {
 	members := m.present.Load().members
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		of := members[name].reconciled
-		if of == nil {
-			continue
-		}
-		resource, group, hasGroup := strings.Cut(strings.ToLower(resource), ".")
-		if (resource == of.kind.Resource() || resource == strings.ToLower(of.kind.Kind)) && (!hasGroup || group == of.kind.Group) {
+		if of := members[name].reconciled; of != nil && of.isNamed(resource) {
 			found = append(found, members[name])
 		}
 	}

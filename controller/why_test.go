@@ -71,7 +71,7 @@ func newWhyWorld(t *testing.T, options Options) *whyWorld {
 }
 
 // runToTheEnd runs a manager until the test ends.
-func runToTheEnd(t *testing.T, manager *Manager) {
+func runToTheEnd(t testing.TB, manager *Manager) {
 	t.Helper()
 	group := lifecycle.New(context.Background())
 	group.Go("manager", manager.Run)
@@ -86,7 +86,13 @@ func runToTheEnd(t *testing.T, manager *Manager) {
 // why asks about an object, and returns the answer as it comes.
 func (w *whyWorld) why(query string) (code int, body io.ReadCloser) {
 	w.t.Helper()
-	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.address+"/debug/why?"+query, nil)
+	return w.get("/debug/why?" + query)
+}
+
+// get asks the metrics server, and returns the answer as it comes.
+func (w *whyWorld) get(path string) (code int, body io.ReadCloser) {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.address+path, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

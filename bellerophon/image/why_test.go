@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
 	"github.com/bellerophon-io/bellerophon/bellerophon/why"
 	"github.com/bellerophon-io/bellerophon/controller/history"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -30,22 +31,22 @@ func (h *realHero) askWhy(config *rest.Config) {
 	if err := os.WriteFile(file, []byte(token.Status.Token), 0o600); err != nil {
 		h.Fatal(err)
 	}
-	deployed := why.Deployed{Config: config, Namespace: h.namespace, Selector: "app.kubernetes.io/name=bellerophon-operator"}
+	deployed := ask.Deployed{Config: config, Namespace: h.namespace, Selector: "app.kubernetes.io/name=bellerophon-operator"}
 	var answer history.Answer
-	ask := func(token string) error {
-		return deployed.Ask(h.Context(), why.Server{TokenFile: token}, "heroes/"+h.name, h.namespace, false, func(one history.Answer) error {
+	asks := func(token string) error {
+		return ask.AskDeployed(h.Context(), deployed, ask.Server{TokenFile: token}, why.Question("heroes/"+h.name, h.namespace, false), why.IsNewer, func(one history.Answer) error {
 			answer = one
 			return nil
 		})
 	}
-	nowhere := why.Deployed{Config: config, Namespace: h.namespace, Selector: "app=none"}
-	if err := nowhere.Ask(h.Context(), why.Server{}, "heroes/"+h.name, h.namespace, false, nil); err == nil || !strings.Contains(err.Error(), "no pod with the labels app=none runs") {
+	nowhere := ask.Deployed{Config: config, Namespace: h.namespace, Selector: "app=none"}
+	if err := ask.AskDeployed[history.Answer](h.Context(), nowhere, ask.Server{}, why.Question("heroes/"+h.name, h.namespace, false), why.IsNewer, nil); err == nil || !strings.Contains(err.Error(), "no pod with the labels app=none runs") {
 		h.Errorf("without an operator: %v", err)
 	}
-	if err := ask(""); err == nil {
+	if err := asks(""); err == nil {
 		h.Error("the operator answers without a token")
 	}
-	if err := ask(file); err == nil {
+	if err := asks(file); err == nil {
 		h.Error("the operator answers to a user without the permission")
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/debug/why"}, Verbs: []string{"get"}}}}
@@ -60,7 +61,7 @@ func (h *realHero) askWhy(config *rest.Config) {
 	}
 	ticker, late := time.NewTicker(time.Second), time.After(time.Minute)
 	defer ticker.Stop()
-	for err := ask(file); err != nil; err = ask(file) { // A refusal counts for ten seconds.
+	for err := asks(file); err != nil; err = asks(file) { // A refusal counts for ten seconds.
 		select {
 		case <-ticker.C:
 		case <-late:

@@ -1,6 +1,8 @@
 package owned
 
 import (
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,11 +42,17 @@ type ConfigMap struct{ Child }
 // DeepCopyObject returns a deep copy.
 func (c *ConfigMap) DeepCopyObject() runtime.Object { return &ConfigMap{c.copy()} }
 
+// IsReady reports that a ConfigMap that exists is ready.
+func (*ConfigMap) IsReady() (ready bool, why string) { return true, "" }
+
 // Service is the projection of a Service.
 type Service struct{ Child }
 
 // DeepCopyObject returns a deep copy.
 func (s *Service) DeepCopyObject() runtime.Object { return &Service{s.copy()} }
+
+// IsReady reports that a headless Service that exists is ready.
+func (*Service) IsReady() (ready bool, why string) { return true, "" }
 
 // StatefulSet is the projection of a StatefulSet.
 type StatefulSet struct {
@@ -52,6 +60,8 @@ type StatefulSet struct {
 	Observed                 int64 // the observed generation
 	Replicas, Ready, Updated int32
 	Revised                  bool // the current revision is the updated one
+
+	wanted int32 // replicas of the spec
 	// Whole is the StatefulSet itself, for an app whose [Fields] ask for it. It must not be changed.
 	Whole *appsv1.StatefulSet
 }
@@ -79,10 +89,26 @@ func keepStatefulSet(whole *appsv1.StatefulSet, of Fields) *StatefulSet {
 		Replicas: status.Replicas, Ready: status.ReadyReplicas, Updated: status.UpdatedReplicas,
 		Revised: status.CurrentRevision == status.UpdateRevision,
 	}
+	if kept.wanted = 1; whole.Spec.Replicas != nil {
+		kept.wanted = *whole.Spec.Replicas
+	}
 	if of.Whole {
 		kept.Whole = whole
 	}
 	return kept
+}
+
+// IsReady reports whether all replicas of the spec are ready and of the newest template.
+func (s *StatefulSet) IsReady() (ready bool, why string) {
+	switch {
+	case s.Observed < s.Generation:
+		return false, fmt.Sprintf("its controller has not seen generation %d", s.Generation)
+	case s.Ready < s.wanted:
+		return false, fmt.Sprintf("%d of %d replicas are ready", s.Ready, s.wanted)
+	case s.Updated < s.wanted:
+		return false, fmt.Sprintf("%d of %d replicas are updated", s.Updated, s.wanted)
+	}
+	return true, ""
 }
 
 // Pod is the projection of a pod: its problem, if it has one.

@@ -160,12 +160,16 @@ func (w *vault) shown() map[string]string {
 	for _, name := range []string{copied, mutated, panics} {
 		why = append(why, "/debug/why?object=secrets/"+name+"&namespace="+w.namespace)
 	}
-	shown, err := canary.Pages(w.ctx, w.addresses, why...)
+	tree := "/debug/tree?object=secrets/" + copied + "&namespace=" + w.namespace
+	shown, err := canary.Pages(w.ctx, w.addresses, append(why, tree)...)
 	w.must(err)
 	for _, path := range why {
 		if !strings.Contains(shown[path], `"error":`) {
 			w.t.Errorf("%s names no failure:\n%s", path, shown[path])
 		}
+	}
+	if !strings.Contains(shown[tree], copied) || !strings.Contains(shown["/debug/tree"], copied) {
+		w.t.Errorf("the trees do not name %s:\n%s", copied, shown["/debug/tree"])
 	}
 	if !strings.Contains(shown["/debug/manager"], copied) {
 		w.t.Errorf("the introspection does not name %s:\n%s", copied, shown["/debug/manager"])

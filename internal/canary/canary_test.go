@@ -135,15 +135,15 @@ func TestPagesAreUnpackedAndMustBeThere(t *testing.T) {
 	addresses := map[string]string{"metrics server": address, "health server": address, "profile server": address}
 	shown := must(canary.Pages(t.Context(), addresses))(t)
 	for path, want := range map[string]string{
-		"/metrics": "the page /metrics", "/debug/manager": "the page /debug/manager", "/readyz": "not ready\n",
+		"/metrics": "the page /metrics", "/debug/manager?follow=false": "the page /debug/manager", "/debug/manager": "the page /debug/manager", "/readyz": "not ready\n",
 		"/debug/pprof/heap?debug=0": "the profile debug=0", "/debug/pprof/goroutine?debug=2": "the page /debug/pprof/goroutine",
 	} {
 		if shown[path] != want {
 			t.Errorf("%s shows %q, want %q", path, shown[path], want)
 		}
 	}
-	missing = "/debug/manager"
-	if _, err := canary.Pages(t.Context(), addresses); err == nil || !strings.Contains(err.Error(), "get /debug/manager of the profile server") {
+	missing = "/metrics"
+	if _, err := canary.Pages(t.Context(), addresses); err == nil || !strings.Contains(err.Error(), "get /metrics of the metrics server") {
 		t.Errorf("a missing page gives %v", err)
 	}
 }

@@ -11,10 +11,10 @@ import (
 
 // Pages returns what the servers of a manager show, by path. The addresses are the ones that
 // controller.Options.OnListen gets, by the names of the servers: "metrics server", "health server" and
-// "profile server". Packed profiles are unpacked. further has paths of the metrics server with a query.
+// "profile server". Two of them serve /debug/manager, with and without a query. Packed profiles are unpacked. further has paths of the metrics server with a query.
 func Pages(ctx context.Context, addresses map[string]string, further ...string) (map[string]string, error) {
 	paths := map[string][]string{
-		"metrics server": append([]string{"/metrics"}, further...),
+		"metrics server": append([]string{"/metrics", "/debug/manager?follow=false", "/debug/tree"}, further...),
 		"health server":  {"/healthz", "/readyz", "/readyz?level=Converged"},
 		"profile server": {"/debug/manager", "/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1"},
 	}

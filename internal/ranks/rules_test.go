@@ -136,6 +136,7 @@ var wallTimes = map[string]string{
 	"controller/tape.go":                      "stored in a recording",
 	"controller/tape_exchange.go":             "stored in a recording",
 	"bellerophon/replay/replay.go":            "shown to people",
+	"controller/tree.go":                      "shown to people",
 	"operators/attempt_id.go":                 "a part of the identifier of an attempt",
 	"controller/conditions.go":                "the transition time of a condition",
 	"controller/dependents/deadline.go":       "stored in a status, so that a deadline outlasts the process",

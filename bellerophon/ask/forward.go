@@ -1,4 +1,4 @@
-package why
+package ask
 
 import (
 	"bytes"
@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
-	"github.com/bellerophon-io/bellerophon/controller/history"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +26,10 @@ type Deployed struct {
 // portName is the name of the container's port at which the metrics are served.
 const portName = "metrics"
 
-// Ask forwards a port to the metrics server of each running pod of the operator, through the API server, and asks as Server.Ask
-// does. With several pods, the pod counts that has made the last attempt for the object. The token of the server is by default the
-// one of d.Config. The certificate of the server is not verified: the API server and the kubelet are.
-func (d Deployed) Ask(ctx context.Context, s Server, object, namespace string, follow bool, each func(history.Answer) error) error {
+// AskDeployed forwards a port to the metrics server of each running pod of the operator, through the API server, and asks as [Ask]
+// does. With several pods, the answer counts that is better than the others. The token of the server is by default the one of
+// d.Config. The certificate of the server is not verified: the API server and the kubelet are.
+func AskDeployed[T any](ctx context.Context, d Deployed, s Server, q Question, isBetter func(one, than T) bool, each func(T) error) error {
 	client, err := kubernetes.NewForConfig(d.Config)
 	if err != nil {
 		return err
@@ -52,15 +50,17 @@ func (d Deployed) Ask(ctx context.Context, s Server, object, namespace string, f
 		group.Stop()
 		_ = group.Wait() // A forward that ends with its context has no news.
 	}()
+	once := q
+	once.Follow = false
 	var best Server
-	var answer history.Answer
+	var answer T
 	var failed error
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		asked := s
 		if asked.URL, err = d.forward(ctx, group, client, pod); err == nil {
-			var got history.Answer
-			if err = asked.Ask(ctx, object, namespace, false, func(one history.Answer) error { got = one; return nil }); err == nil && (best.URL == "" || lastOf(got).After(lastOf(answer))) {
+			var got T
+			if err = Ask(ctx, asked, once, func(one T) error { got = one; return nil }); err == nil && (best.URL == "" || isBetter(got, answer)) {
 				best, answer = asked, got
 			}
 		}
@@ -71,20 +71,10 @@ func (d Deployed) Ask(ctx context.Context, s Server, object, namespace string, f
 	if best.URL == "" {
 		return failed
 	}
-	if follow {
-		return best.Ask(ctx, object, namespace, true, each)
+	if q.Follow {
+		return Ask(ctx, best, q, each)
 	}
 	return each(answer)
-}
-
-// lastOf returns when the last attempt of an answer began.
-func lastOf(answer history.Answer) (last time.Time) {
-	for _, controller := range answer.Controllers {
-		if count := len(controller.Attempts); count > 0 && controller.Attempts[count-1].Started.After(last) {
-			last = controller.Attempts[count-1].Started
-		}
-	}
-	return last
 }
 
 // forward forwards a free local port to the metrics server of a pod until the group ends. It returns the server's URL.

@@ -1,5 +1,5 @@
-// Package why asks a running operator what it has done for an object, and tells a person.
-package why
+// Package ask asks the metrics server of a running operator.
+package ask
 
 import (
 	"context"
@@ -9,13 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"time"
-
-	"github.com/bellerophon-io/bellerophon/controller/history"
 )
 
 // Server is the metrics server of an operator.
@@ -55,23 +54,33 @@ func (s Server) client() (*http.Client, string, error) {
 // answerTimeout bounds a question that does not follow.
 const answerTimeout = 30 * time.Second
 
-// Ask asks for an object, given as RESOURCE/NAME, and calls each with the answer. If it follows, more answers
-// come until ctx ends, each returns an error, or the server ends.
-func (s Server) Ask(ctx context.Context, object, namespace string, follow bool, each func(history.Answer) error) error {
+// Question is a question to an operator.
+type Question struct {
+	Path   string // such as /debug/why
+	Query  url.Values
+	Follow bool // more answers come until the context ends, or the server ends
+}
+
+// Ask asks a question, and calls each with the answer. If the question follows, more answers come until ctx ends, each returns an
+// error, or the server ends.
+func Ask[T any](ctx context.Context, s Server, q Question, each func(T) error) error {
 	client, token, err := s.client()
 	if err != nil {
 		return err
 	}
-	if !follow {
+	if !q.Follow {
 		var cancel func()
 		ctx, cancel = context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 	}
-	query := url.Values{"object": {object}, "namespace": {namespace}}
-	if follow {
+	query := maps.Clone(q.Query)
+	if q.Follow {
+		if query == nil {
+			query = url.Values{}
+		}
 		query.Set("follow", "true")
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.URL, "/")+"/debug/why?"+query.Encode(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.URL, "/")+q.Path+"?"+query.Encode(), nil)
 	if err != nil {
 		return fmt.Errorf("--server is %s; give a URL such as http://127.0.0.1:8080: %w", s.URL, err)
 	}
@@ -89,10 +98,10 @@ func (s Server) Ask(ctx context.Context, object, namespace string, follow bool, 
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return refused(response)
+		return refused(response, q.Path)
 	}
 	for decoder := json.NewDecoder(response.Body); ; {
-		var answer history.Answer
+		var answer T
 		err := decoder.Decode(&answer)
 		switch {
 		case err == nil:
@@ -111,17 +120,17 @@ func (s Server) Ask(ctx context.Context, object, namespace string, follow bool, 
 const maxRefusal = 1024
 
 // refused returns the error for an answer that is no success.
-func refused(response *http.Response) error {
+func refused(response *http.Response, path string) error {
 	read, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // What was read until then says enough.
 	said := strings.TrimSpace(string(read))
 	switch response.StatusCode {
 	case http.StatusUnauthorized:
 		return errors.New("the operator needs a token; give one with --token-file, such as kubectl create token writes")
 	case http.StatusForbidden:
-		return errors.New("the token's user may not get /debug/why; grant it as a nonResourceURL in a ClusterRole: see docs/permissions.md")
+		return fmt.Errorf("the token's user may not get %s; grant it as a nonResourceURL in a ClusterRole: see docs/permissions.md", path)
 	case http.StatusNotFound:
-		if !strings.Contains(said, "no controller") {
-			return errors.New("the server has no history; is it the metrics server of an operator, and is the history on?")
+		if said == "404 page not found" { // Of the server itself, which does not know the path.
+			return fmt.Errorf("the server has no %s; is it the metrics server of an operator? /debug/why also needs the history", path)
 		}
 	}
 	return errors.New(said)

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
+	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/spf13/cobra"
+)
+
+// asked is the operator that a command asks, by its flags.
+type asked struct {
+	server     ask.Server
+	deployed   ask.Deployed
+	kubeconfig string
+	output     string
+}
+
+// addFlags adds the flags of all commands that ask an operator.
+func (a *asked) addFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&a.server.URL, "server", "http://127.0.0.1:8080", "the URL of the operator's metrics server")
+	flags.StringVar(&a.server.TokenFile, "token-file", "", "a file with a bearer token for the server")
+	flags.StringVar(&a.server.Authorities, "certificate-authority", "", "a file with the authority of the server's certificate; default the authorities of the system")
+	flags.BoolVar(&a.server.Insecure, "insecure-skip-tls-verify", false, "do not verify the server's certificate, which it signs itself by default")
+	flags.StringVar(&a.deployed.Namespace, "operator-namespace", "", "forward a port to the operator's pods in this namespace, and ask there")
+	flags.StringVar(&a.deployed.Selector, "operator-selector", "app.kubernetes.io/name=bellerophon-operator", "with --operator-namespace: the labels of the pods")
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "with --operator-namespace: the kubeconfig file; default as kubectl")
+	flags.StringVarP(&a.output, "output", "o", "text", "text or json")
+	command.MarkFlagsMutuallyExclusive("server", "operator-namespace")
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// answers asks the operator, and shows each answer as text or as JSON. With several pods, the better answer counts.
+func answers[T any](ctx context.Context, of *asked, q ask.Question, isBetter func(one, than T) bool, text func(T) error) error {
+	each, err := shown(of.output, text)
+	if err != nil {
+		return err
+	}
+	if of.deployed.Namespace == "" {
+		return ask.Ask(ctx, of.server, q, each)
+	}
+	if of.deployed.Config, err = connect.Config(of.kubeconfig); err != nil {
+		return err
+	}
+	return ask.AskDeployed(ctx, of.deployed, of.server, q, isBetter, each)
+}
+
+// shown returns what shows an answer: text, or the answer as JSON.
+func shown[T any](output string, text func(T) error) (func(T) error, error) {
+	switch output {
+	case "text":
+		return text, nil
+	case "json":
+		encoder := json.NewEncoder(screen.New(os.Stdout))
+		return func(answer T) error { return encoder.Encode(answer) }, nil
+	}
+	return nil, fmt.Errorf("--output is %q; allowed are text and json", output)
+}
