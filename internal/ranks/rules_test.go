@@ -135,6 +135,7 @@ var wallTimes = map[string]string{
 	"controller/conditions.go":                "the transition time of a condition",
 	"controller/dependents/deadline.go":       "stored in a status, so that a deadline outlasts the process",
 	"controller/plans/status.go":              "stored in a status, and shown to people",
+	"controller/serving_certificate.go":       "the end of a certificate, which is a time of the system clock",
 	"controller/webhook/keeper.go":            "the end of a certificate, which is a time of the system clock",
 	"controller/webhook/metrics.go":           "the end of a certificate, which is a time of the system clock",
 	"controller/webhook/pair.go":              "the end of a certificate, which is a time of the system clock",
