@@ -23,6 +23,7 @@ type Options struct {
 	Namespace      string        // of the samples
 	Image          string        // of the samples' servers; empty means the default of the definition
 	MetricsAddress string        // host:port
+	Prometheus     bool          // scrape the operator with a Prometheus of this machine
 	Keep           bool          // leave everything that Run created in the user's own cluster
 
 	Stdout, Stderr *os.File
@@ -44,6 +45,8 @@ func (o Options) Validate() error {
 		return errors.New("--replicas goes with neither --until-settled nor --output json: no process sees the whole cache")
 	case o.Timeout < time.Second || o.Timeout > 24*time.Hour:
 		return fmt.Errorf("--timeout is %v; allowed is 1s to 24h", o.Timeout)
+	case o.Prometheus && o.MetricsAddress == "" && o.Replicas == 1:
+		return errors.New("--metrics-address is empty, so --prometheus has nothing to scrape; leave out one of them")
 	case o.Namespace == "":
 		return errors.New("--namespace is empty; give the namespace of the samples")
 	case o.Keep && o.Kubeconfig == "":

@@ -63,7 +63,7 @@ func Run(ctx context.Context, options Options, use func(ctx context.Context, url
 	if data == "" {
 		data = filepath.Join(folder, "data")
 	}
-	address, err := freeAddress(ctx)
+	address, err := FreeAddress(ctx)
 	if err != nil {
 		return err
 	}
@@ -135,12 +135,12 @@ func waitReady(ctx context.Context, url string) error {
 	}
 }
 
-// freeAddress finds a free port of loopback. Prometheus cannot report a port that it chose itself.
-func freeAddress(ctx context.Context) (string, error) {
+// FreeAddress finds a free port of loopback, for a process that cannot report a port that it chose itself.
+func FreeAddress(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("find a free port for Prometheus: %w", err)
+		return "", fmt.Errorf("find a free port: %w", err)
 	}
 	return listener.Addr().String(), listener.Close()
 }
