@@ -214,10 +214,10 @@ scrape_configs:
 `, operator.Listener.Addr(), targetLabels["namespace"], targetLabels["pod"])
 	err := promserver.Run(t.Context(), promserver.Options{
 		Files: map[string][]byte{"prometheus.yml": []byte(configuration), "rules.yaml": rules},
-	}, func(ctx context.Context, url string) error {
+	}, func(ctx context.Context, started promserver.Running) error {
 		for _, target := range targetsOfTheDashboard(t) {
 			for asked := time.Now(); ; <-time.After(100 * time.Millisecond) {
-				found, err := promserver.Query(ctx, url, strings.ReplaceAll(target.Expr, "$namespace", targetLabels["namespace"]))
+				found, err := promserver.Query(ctx, started.URL, strings.ReplaceAll(target.Expr, "$namespace", targetLabels["namespace"]))
 				if err != nil {
 					return err
 				}

@@ -3,16 +3,21 @@ package up
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/charts"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/promserver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -26,22 +31,17 @@ scrape_configs:
   - job_name: bellerophon-operator
 `
 
-// podsConfig scrapes the pods of the operator through the API server, with verbs for the kubeconfig, the namespace and the
-// host of the API server. The pods of a real node are in a network of their own.
+// podsConfig scrapes the pods of the operator through the API server, because a real node has a network of its own. The
+// Prometheus of Debian cannot find pods by itself, so followPods writes their file.
 const podsConfig = `    scheme: https
     tls_config: {ca_file: ca.crt, cert_file: tls.crt, key_file: tls.key}
-    kubernetes_sd_configs: [{role: pod, kubeconfig_file: %q, namespaces: {names: [%q]}}]
-    relabel_configs:
-      - {action: keep, source_labels: [__meta_kubernetes_pod_container_port_name], regex: metrics}
-      - {source_labels: [__meta_kubernetes_namespace], target_label: namespace}
-      - {source_labels: [__meta_kubernetes_pod_name], target_label: pod}
-      - {source_labels: [__meta_kubernetes_pod_name], target_label: instance}
-      - source_labels: [__meta_kubernetes_namespace, __meta_kubernetes_pod_name]
-        regex: (.+);(.+)
-        target_label: __metrics_path__
-        replacement: /api/v1/namespaces/$1/pods/http:$2:8080/proxy/metrics
-      - {target_label: __address__, replacement: %q}
+    file_sd_configs: [{files: [` + podsFile + `], refresh_interval: 5s}]
 `
+
+const (
+	podsFile  = "pods.json"
+	podsEvery = 2 * time.Second // between two looks at the pods
+)
 
 // target is a process that Prometheus scrapes. Its labels are the ones that a ServiceMonitor adds, so that rules and
 // dashboard work as in a cluster.
@@ -75,7 +75,7 @@ func (r *run) scrape(ctx context.Context, addresses ...string) error {
 	if err != nil {
 		return err
 	}
-	return r.runPrometheus(ctx, "    static_configs: "+string(content)+"\n", nil)
+	return r.runPrometheus(ctx, "    static_configs: "+string(content)+"\n", nil, nil)
 }
 
 // scrapePods runs a Prometheus that scrapes the operator's pods in the local cluster, until ctx ends.
@@ -84,14 +84,52 @@ func (r *run) scrapePods(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("scraping by the API server: %w", err)
 	}
-	return r.runPrometheus(ctx, fmt.Sprintf(podsConfig, r.report.Cluster.Kubeconfig, install.Namespace, server.Host), map[string][]byte{
-		"ca.crt": config.CAData, "tls.crt": config.CertData, "tls.key": config.KeyData,
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for %s: %w", config.Host, err)
+	}
+	files := map[string][]byte{podsFile: []byte("[]"), "ca.crt": config.CAData, "tls.crt": config.CertData, "tls.key": config.KeyData}
+	return r.runPrometheus(ctx, podsConfig, files, func(ctx context.Context, folder string) error {
+		return r.followPods(ctx, client, server.Host, filepath.Join(folder, podsFile))
 	})
 }
 
-// runPrometheus runs a Prometheus with all rules until ctx ends, and prints its URL. Its folder is in the folder of a local
-// cluster, which the next run removes if this process is killed.
-func (r *run) runPrometheus(ctx context.Context, targets string, further map[string][]byte) error {
+// followPods keeps a file for Prometheus with the pods of the operator, until ctx ends.
+func (r *run) followPods(ctx context.Context, client kubernetes.Interface, server, file string) error {
+	every := time.NewTicker(podsEvery)
+	defer every.Stop()
+	for written := ""; ; {
+		pods, err := client.CoreV1().Pods(install.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=bellerophon-operator"})
+		if err == nil {
+			targets := make([]target, len(pods.Items))
+			for i, pod := range pods.Items {
+				targets[i] = target{[]string{server}, map[string]string{
+					"namespace": pod.Namespace, "pod": pod.Name, "instance": pod.Name,
+					"__metrics_path__": fmt.Sprintf("/api/v1/namespaces/%s/pods/http:%s:8080/proxy/metrics", pod.Namespace, pod.Name),
+				}}
+			}
+			content, err := json.Marshal(targets)
+			if err != nil {
+				return err
+			}
+			if string(content) != written { // Prometheus may read the file at any time, so it is replaced.
+				if err := errors.Join(os.WriteFile(file+".new", content, 0o600), os.Rename(file+".new", file)); err != nil {
+					return fmt.Errorf("writing the targets of Prometheus: %w", err)
+				}
+				written = string(content)
+			}
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// runPrometheus runs a Prometheus with all rules until ctx ends, and prints its URL. It also runs a function, if there is
+// one. The folder is in the one of a local cluster, which the next run removes if this process is killed.
+func (r *run) runPrometheus(ctx context.Context, targets string, further map[string][]byte, follow func(ctx context.Context, folder string) error) error {
 	rules, err := charts.Files.ReadFile(rulesFile)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", rulesFile, err)
@@ -102,9 +140,12 @@ func (r *run) runPrometheus(ctx context.Context, targets string, further map[str
 	if r.report.Cluster.Local {
 		options.Parent = filepath.Dir(r.report.Cluster.Kubeconfig)
 	}
-	return promserver.Run(ctx, options, func(ctx context.Context, url string) error {
-		r.report.Prometheus = url
-		r.screen.Println(r.tick() + " Prometheus scrapes the operator, with its rules and alerts: " + url)
+	return promserver.Run(ctx, options, func(ctx context.Context, started promserver.Running) error {
+		r.report.Prometheus = started.URL
+		r.screen.Println(r.tick() + " Prometheus scrapes the operator, with its rules and alerts: " + started.URL)
+		if follow != nil {
+			return follow(ctx, started.Folder)
+		}
 		<-ctx.Done()
 		return nil
 	})

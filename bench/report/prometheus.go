@@ -44,12 +44,12 @@ func withPrometheus(ctx context.Context, from data, use func(context.Context, ru
 		Parent:    own,
 		Data:      filepath.Join(own, "data"),
 		Arguments: []string{"--storage.tsdb.retention.time=10y", "--query.lookback-delta=" + from.lookback.String()},
-	}, func(ctx context.Context, url string) error {
-		client, err := api.NewClient(api.Config{Address: url, RoundTripper: transport})
+	}, func(ctx context.Context, started promserver.Running) error {
+		client, err := api.NewClient(api.Config{Address: started.URL, RoundTripper: transport})
 		if err != nil {
 			return fmt.Errorf("create a client of Prometheus: %w", err)
 		}
-		return use(ctx, running{url, querier{v1.NewAPI(client), from.query}})
+		return use(ctx, running{started.URL, querier{v1.NewAPI(client), from.query}})
 	})
 }
 

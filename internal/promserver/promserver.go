@@ -33,6 +33,12 @@ type Options struct {
 	Arguments []string          // further ones of the program
 }
 
+// Running is a Prometheus that runs.
+type Running struct {
+	URL    string
+	Folder string // of the files
+}
+
 // Find returns the path of a program of Prometheus: prometheus or promtool.
 func Find(program string) (string, error) {
 	path, err := exec.LookPath(program)
@@ -42,9 +48,9 @@ func Find(program string) (string, error) {
 	return path, nil
 }
 
-// Run starts Prometheus, waits until it is ready, and calls a function with its URL. When Run returns, the process and
+// Run starts Prometheus, waits until it is ready, and calls a function with it. When Run returns, the process and
 // its files are gone. It returns an error if the process exits by itself.
-func Run(ctx context.Context, options Options, use func(ctx context.Context, url string) error) (err error) {
+func Run(ctx context.Context, options Options, use func(ctx context.Context, started Running) error) (err error) {
 	program, err := Find("prometheus")
 	if err != nil {
 		return err
@@ -77,11 +83,11 @@ func Run(ctx context.Context, options Options, use func(ctx context.Context, url
 	})
 	group.Go("use Prometheus", func(ctx context.Context) error {
 		defer group.Stop()
-		url := "http://" + address
-		if err := waitReady(ctx, url); err != nil {
+		started := Running{URL: "http://" + address, Folder: folder}
+		if err := waitReady(ctx, started.URL); err != nil {
 			return err
 		}
-		return use(ctx, url)
+		return use(ctx, started)
 	})
 	return group.Wait()
 }
