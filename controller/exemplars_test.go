@@ -49,7 +49,9 @@ func (w *whyWorld) scrape() string {
 
 func TestAnExemplarOfAScrapeNamesAnAttemptThatWhyKnows(t *testing.T) {
 	w := newWhyWorld(t, Options{})
-	w.server.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "pegasus"}})
+	if err := w.server.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "pegasus"}}); err != nil {
+		t.Fatal(err)
+	}
 	var found [][]string
 	for scraped := ""; len(found) == 0; found = exemplar.FindAllStringSubmatch(scraped, -1) {
 		select {
