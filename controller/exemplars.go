@@ -29,7 +29,7 @@ func newExemplars(m *Manager) *exemplars {
 }
 
 // observe adds a duration of an attempt to a histogram, with the attempt's ID unless the bucket got one just before. The
-// ID is a hash, so it shows no name of an object.
+// ID is a keyed hash, so it shows no name of an object.
 func (e *exemplars) observe(histogram prometheus.Observer, of *operators.Result, duration time.Duration) {
 	seconds := duration.Seconds()
 	if e == nil || !e.isDue(of.Controller, seconds, of.Started.Add(of.Duration)) {
