@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ import (
 )
 
 // upHeroes runs bellerophon up --heroes 1 --until-settled, and returns what it prints.
-func upHeroes(t *testing.T, timeout time.Duration) (said string, err error) {
+func upHeroes(t *testing.T, timeout time.Duration, isScraped bool) (said string, err error) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "said"))
 	if err != nil {
@@ -19,7 +20,7 @@ func upHeroes(t *testing.T, timeout time.Duration) (said string, err error) {
 	}
 	defer func() { _ = file.Close() }()
 	failed := up.Run(t.Context(), up.Options{
-		Heroes: 1, Replicas: 1, UntilSettled: true, Timeout: timeout, Namespace: "default", Stdout: file, Stderr: file,
+		Heroes: 1, Replicas: 1, UntilSettled: true, Timeout: timeout, Namespace: "default", MetricsAddress: "127.0.0.1:0", Prometheus: isScraped, Stdout: file, Stderr: file,
 	})
 	content, err := os.ReadFile(file.Name())
 	if err != nil {
@@ -29,7 +30,7 @@ func upHeroes(t *testing.T, timeout time.Duration) (said string, err error) {
 }
 
 func TestAHeroOfUpSurvivesTheLossOfItsLeader(t *testing.T) {
-	said, err := upHeroes(t, 2*time.Minute)
+	said, err := upHeroes(t, 2*time.Minute, false)
 	if strings.Contains(said, "the node is simulated instead") {
 		t.Skip("no real node can run here: " + said)
 	}
@@ -39,10 +40,19 @@ func TestAHeroOfUpSurvivesTheLossOfItsLeader(t *testing.T) {
 }
 
 func TestOnASimulatedNodeUpSaysThatNoMemberOfAHeroRuns(t *testing.T) {
-	t.Setenv("PATH", t.TempDir()) // It has no containerd. The control plane is built already.
-	said, err := upHeroes(t, 3*time.Second)
+	programs := t.TempDir() // It has no containerd. The control plane is built already.
+	prometheus, err := exec.LookPath("prometheus")
+	if err == nil {
+		err = os.Symlink(prometheus, filepath.Join(programs, "prometheus"))
+	}
+	t.Setenv("PATH", programs)
+	isScraped := err == nil
+	said, err := upHeroes(t, 3*time.Second, isScraped)
 	if err == nil || !strings.Contains(err.Error(), "hero-1 is not running after 3s") {
 		t.Errorf("the error is %v", err)
+	}
+	if isScraped && !strings.Contains(said, "Prometheus scrapes the operator") {
+		t.Errorf("it does not start a Prometheus:\n%s", said)
 	}
 	for _, want := range []string{"no real node can run on this machine", "no member of a hero runs", "Bootstrapping"} {
 		if !strings.Contains(said, want) {

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 //	cluster         starts a cluster that the scripts share, and sets KUBECONFIG and PATH
 //	taken VAR       sets VAR to a port of 127.0.0.1 that is taken
 //	killed WORDS    runs bellerophon up until it prints WORDS, and kills it with SIGKILL
+//	scraped N ARGS  runs bellerophon up --prometheus, whose operator has N processes, and checks the Prometheus
 //	nochildren      fails if a process of the killed cluster is left
 func TestScripts(t *testing.T) {
 	cache, err := os.UserCacheDir()
@@ -53,6 +54,7 @@ func TestScripts(t *testing.T) {
 			"taken":      taken,
 			"killed":     killed,
 			"running":    running,
+			"scraped":    scraped,
 			"nochildren": noChildren,
 		},
 	})

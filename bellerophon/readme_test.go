@@ -32,7 +32,7 @@ func commandLines(t *testing.T, command string, documents ...string) []string {
 func documents(t *testing.T) []string {
 	t.Helper()
 	pages := []string{"../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md"}
-	for _, pattern := range []string{"../docs/*.md", "../docs/guides/*.md"} {
+	for _, pattern := range []string{"../docs/*.md", "../docs/guides/*.md", "../docs/runbooks/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s has no pages (%v)", pattern, err)
@@ -68,5 +68,35 @@ func TestTheMakeTargetsOfTheDocumentsExist(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^` + target + `:.*## `).Match(makefile) {
 			t.Errorf("%s: the Makefile has no such target", line)
 		}
+	}
+}
+
+func TestTheCommandsWithinTheTextOfRunbooksExist(t *testing.T) {
+	pages, err := filepath.Glob("../docs/runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile("`bellerophon ([^`\n]+)`").FindAllStringSubmatch(string(text), -1) {
+			found++
+			command, args, err := newRoot().Find(strings.Fields(match[1]))
+			if err == nil {
+				err = command.ParseFlags(args)
+			}
+			if err == nil {
+				err = command.ValidateArgs(command.Flags().Args())
+			}
+			if err != nil {
+				t.Errorf("%s: bellerophon %s: %v", page, match[1], err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no runbook names a command")
 	}
 }

@@ -25,6 +25,7 @@ With --kubeconfig it uses your own cluster, and leaves only the resource definit
 		Example: `  bellerophon up
   bellerophon up --sheroes 200 --until-settled --output json
   bellerophon up --replicas 3 --sheroes 100
+  bellerophon up --prometheus
   sudo bellerophon up --heroes 1
   bellerophon up --kubeconfig ~/.kube/config --namespace try --keep`,
 		Args: cobra.NoArgs,
@@ -54,6 +55,7 @@ With --kubeconfig it uses your own cluster, and leaves only the resource definit
 	flags.BoolVar(&options.Keep, "keep", false, "with --kubeconfig: leave samples and permissions in the cluster")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", "127.0.0.1:0", "where the operator serves /metrics; port 0 means any free port")
 	flags.StringVar(&options.Record, "record", "", "record the operator's inputs into files of this folder: see bellerophon replay")
+	flags.BoolVar(&options.Prometheus, "prometheus", false, "scrape the operator with the prometheus of this machine, with all rules and alerts, and print its URL")
 	flags.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = command.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions(logging.Levels, cobra.ShellCompDirectiveNoFileComp))

@@ -76,6 +76,9 @@ func newGuard(m *Manager) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := m.options.Registry.Register(certificate.expiry()); err != nil {
+		return nil, err
+	}
 	clients, err := newClientAuthorities(m.options.ClientAuthorities, m.log)
 	if err != nil {
 		return nil, err

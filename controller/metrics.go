@@ -21,6 +21,7 @@ type metrics struct {
 	duration, queued, worked                          *prometheus.HistogramVec
 	echoes                                            *prometheus.HistogramVec
 	adds, retries, writes                             *prometheus.CounterVec
+	ofDuration, ofQueued                              *exemplars // nil without a history
 }
 
 // newMetrics creates and registers the metrics of a manager. It returns the first error of Register.
@@ -54,6 +55,8 @@ func newMetrics(m *Manager) (*metrics, error) {
 		adds:       counter("workqueue_adds_total", "Attempts that were queued and started.", "name", "controller"),
 		retries:    counter("workqueue_retries_total", "Attempts after a failure.", "name", "controller"),
 		writes:     counter("bellerophon_writes_total", "Writes to the API server that succeeded.", "controller", "verb", "kind"),
+		ofDuration: newExemplars(m),
+		ofQueued:   newExemplars(m),
 	}
 	m.cache.OnEcho(func(kind schema.GroupKind, latency time.Duration) {
 		made.echoes.WithLabelValues(kind.String()).Observe(latency.Seconds())
@@ -84,6 +87,8 @@ func (m *metrics) forget(name string) {
 	for _, histogram := range []*prometheus.HistogramVec{m.duration, m.queued, m.worked} {
 		histogram.DeletePartialMatch(of)
 	}
+	m.ofDuration.forget(name)
+	m.ofQueued.forget(name)
 }
 
 // forgetKind drops the series of a kind that is no longer watched.
@@ -93,9 +98,9 @@ func (m *metrics) forgetKind(kind schema.GroupKind) { m.echoes.DeleteLabelValues
 func (m *metrics) result(result operators.Result) {
 	name := result.Controller
 	m.reconciles.WithLabelValues(name, string(result.Outcome)).Inc()
-	m.duration.WithLabelValues(name).Observe(result.Duration.Seconds())
+	m.ofDuration.observe(m.duration.WithLabelValues(name), &result, result.Duration)
 	m.worked.WithLabelValues(name, name).Observe(result.Duration.Seconds())
-	m.queued.WithLabelValues(name, name).Observe(result.Queued.Seconds())
+	m.ofQueued.observe(m.queued.WithLabelValues(name, name), &result, result.Queued)
 	m.adds.WithLabelValues(name, name).Inc()
 	if result.Attempt > 1 {
 		m.retries.WithLabelValues(name, name).Inc()

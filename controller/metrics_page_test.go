@@ -40,6 +40,9 @@ func TestThePageOfMetricsHasEachMetric(t *testing.T) {
 			add(t, manager(t, silent, controller.Options{Registry: elected, MetricsAddress: "127.0.0.1:0", Recording: &tapes.Options{Dir: t.TempDir()}, LeaderElection: controller.LeaderElection{Lease: "system/operator"}}), nothing)
 			maps.Copy(served, servedMetrics(t, elected))
 			maps.Copy(served, shardMetrics(t))
+			protected := prometheus.NewRegistry()
+			add(t, manager(t, silent, controller.Options{Registry: protected, MetricsAddress: "127.0.0.1:0", Protection: controller.Protected}), nothing)
+			maps.Copy(served, servedMetrics(t, protected))
 			for _, name := range slices.Sorted(maps.Keys(served)) {
 				if documented[name] != served[name] {
 					t.Errorf("docs/metrics.md has %q for %s, want %q", documented[name], name, served[name])

@@ -22,6 +22,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -304,4 +305,26 @@ func TestAServiceAccountReadsTheMetricsIfItsRoleAllowsIt(t *testing.T) {
 
 	found = of(bare)
 	wantFetched(t, "https://"+found["metrics"]+"/metrics", prometheus, http.StatusServiceUnavailable, "bind it to the ClusterRole system:auth-delegator")
+}
+
+func TestAMetricHasTheEndOfTheCertificate(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	serve(t, &rest.Config{Transport: transport(silent)}, controller.Options{
+		Protection: controller.Protected, Certificate: writeCertificate(t, t.TempDir(), "first"), Registry: registry,
+	})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "bellerophon_server_certificate_expiry_timestamp_seconds" {
+			continue
+		}
+		end := time.Unix(int64(family.GetMetric()[0].GetGauge().GetValue()), 0)
+		if left := time.Until(end); left < 50*time.Minute || left > time.Hour { // See writeCertificate.
+			t.Errorf("the certificate ends in %v, want an hour", left)
+		}
+		return
+	}
+	t.Error("the metric is missing")
 }

@@ -37,9 +37,9 @@ type server struct {
 // listen opens the listeners of the manager's addresses. If one fails, listen closes the others.
 func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	metrics := http.NewServeMux()
-	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{Registry: m.options.Registry}))
 	metrics.HandleFunc("GET /debug/manager", m.introspect)
 	metrics.HandleFunc("GET /debug/tree", m.tree)
+	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{Registry: m.options.Registry, EnableOpenMetrics: true}))
 	if m.history != nil {
 		metrics.HandleFunc("GET /debug/why", m.why)
 	}

@@ -11,11 +11,14 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/big"
 	"net"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // CertificateFiles names the files of a server's certificate and of its key, in PEM. The certificate comes
@@ -69,6 +72,19 @@ func (s *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error)
 		s.log.Warn("the certificate of the servers cannot be read again; the previous one stays", "error", err)
 	}
 	return s.current, nil
+}
+
+// expiry returns the metric of the certificate's end.
+func (s *servingCertificate) expiry() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bellerophon_server_certificate_expiry_timestamp_seconds", Help: "When the certificate of the metrics server expires, in seconds since 1970.",
+	}, func() float64 {
+		current, err := s.get(nil)
+		if err != nil {
+			return math.NaN() // Only a certificate of the manager's own can fail here.
+		}
+		return float64(current.Leaf.NotAfter.Unix())
+	})
 }
 
 // follow reads the files, and takes the certificate in them if they have changed.

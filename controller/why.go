@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -50,21 +51,15 @@ func (m *Manager) isPartial(kind schema.GroupKind) bool {
 }
 
 // why answers what the manager remembers of an object. The query has the object, as RESOURCE/NAME, and its
-// namespace. With follow=true further answers follow: when an attempt has ended, and when the cache shows
+// namespace, or the ID of an attempt for it. With follow=true further answers follow: when an attempt has ended, and when the cache shows
 // one of its writes.
 func (m *Manager) why(w http.ResponseWriter, request *http.Request) {
 	query := request.URL.Query()
-	resource, name, isNamed := strings.Cut(query.Get("object"), "/")
-	if !isNamed || resource == "" || name == "" {
-		http.Error(w, "object is "+query.Get("object")+"; give RESOURCE/NAME, such as deployments.apps/web", http.StatusBadRequest)
+	controllers, object, refused := m.asked(query)
+	if refused != nil {
+		http.Error(w, refused.text, refused.code)
 		return
 	}
-	controllers := m.reconcilersOf(resource)
-	if len(controllers) == 0 {
-		http.Error(w, fmt.Sprintf("no controller reconciles %s; there are controllers of %s", resource, strings.Join(m.reconciledKinds(), ", ")), http.StatusNotFound)
-		return
-	}
-	object := types.NamespacedName{Namespace: query.Get("namespace"), Name: name}
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	for shown := ""; ; {
@@ -86,6 +81,33 @@ func (m *Manager) why(w http.ResponseWriter, request *http.Request) {
 			return
 		}
 	}
+}
+
+// noAnswer is the response to a query that cannot be answered.
+type noAnswer struct {
+	code int
+	text string
+}
+
+// asked returns the object of a query of why, and the controllers that reconcile it.
+func (m *Manager) asked(query url.Values) ([]*member, types.NamespacedName, *noAnswer) {
+	if id := query.Get("attempt"); id != "" {
+		controller, object, found := m.history.Find(id)
+		by := m.present.Load().members[controller]
+		if !found || by == nil || by.reconciled == nil {
+			return nil, object, &noAnswer{http.StatusNotFound, "attempt is " + id + ", which this manager does not remember; ask for an object, or another replica"}
+		}
+		return []*member{by}, object, nil
+	}
+	resource, name, isNamed := strings.Cut(query.Get("object"), "/")
+	if !isNamed || resource == "" || name == "" {
+		return nil, types.NamespacedName{}, &noAnswer{http.StatusBadRequest, "object is " + query.Get("object") + "; give RESOURCE/NAME, such as deployments.apps/web, or attempt with an ID"}
+	}
+	controllers := m.reconcilersOf(resource)
+	if len(controllers) == 0 {
+		return nil, types.NamespacedName{}, &noAnswer{http.StatusNotFound, fmt.Sprintf("no controller reconciles %s; there are controllers of %s", resource, strings.Join(m.reconciledKinds(), ", "))}
+	}
+	return controllers, types.NamespacedName{Namespace: query.Get("namespace"), Name: name}, nil
 }
 
 // reconcilersOf returns the controllers of a kind that a user names: by its plural or its name, with its group or

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/subprocess"
 )
 
 // stopGrace is the time that an operator may take to end after SIGTERM.
@@ -25,11 +26,11 @@ type process struct {
 // launch starts an operator. Its output is appended to a file.
 func launch(command *exec.Cmd, output *os.File) (*process, error) {
 	command.Stdout, command.Stderr = output, output
-	command.SysProcAttr = childAttributes()
+	command.SysProcAttr = subprocess.Attributes()
 	p := &process{command: command, group: lifecycle.New(context.Background()), ended: make(chan struct{})}
 	started := make(chan error, 1)
 	p.group.Go("operator", func(context.Context) error {
-		// The kernel kills the process when the thread that forked it ends: see childAttributes.
+		// The kernel kills the process when the thread that forked it ends: see subprocess.Attributes.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.ended)

@@ -1,10 +1,12 @@
 package hero
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,10 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/charts"
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/promserver"
 	"github.com/bellerophon-io/bellerophon/internal/promtool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -24,6 +30,7 @@ import (
 // These are the parts of a file for promtool test rules.
 type (
 	ruleTests struct {
+		RuleFiles          []string   `json:"rule_files"`
 		EvaluationInterval string     `json:"evaluation_interval"`
 		Tests              []ruleTest `json:"tests"`
 	}
@@ -119,11 +126,12 @@ func targetsOfTheDashboard(t *testing.T) (all []target) {
 var labelsOfALegend = regexp.MustCompile(`{{\s*(\w+)\s*}}`)
 
 // TestEachQueryOfTheDashboardFindsSeriesOfARunningOperator takes the series of an operator that leads and has a hero with a
-// backup. promtool runs each query on them, and looks for the labels of its legend.
+// backup. promtool runs each query on them, and looks for the labels of its legend. A real Prometheus scrapes them, and
+// answers each query.
 func TestEachQueryOfTheDashboardFindsSeriesOfARunningOperator(t *testing.T) {
 	w := newWorld(t)
 	w.stop()
-	_, w.registry, w.stop = w.operator(w.config, controller.Options{LeaderElection: controller.LeaderElection{Lease: w.namespace + "/operator"}})
+	_, w.registry, w.stop = w.operator(w.config, controller.Options{MetricsAddress: "127.0.0.1:0", LeaderElection: controller.LeaderElection{Lease: w.namespace + "/operator"}})
 	w.create(heroName, map[string]any{"replicas": int64(1), "backup": map[string]any{"volumeClaimName": "backups"}})
 	w.ready()
 	crons := w.core.BatchV1().CronJobs(w.namespace)
@@ -145,7 +153,18 @@ func TestEachQueryOfTheDashboardFindsSeriesOfARunningOperator(t *testing.T) {
 	})
 	w.ready()
 
-	families, err := w.registry.Gather()
+	rules, err := charts.Files.ReadFile("bellerophon-operator/files/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("by promtool", func(t *testing.T) { playToPromtool(t, w.registry, rules) })
+	t.Run("by a real Prometheus", func(t *testing.T) { askPrometheus(t, w.registry, rules) })
+}
+
+// playToPromtool lets promtool run the queries of the dashboard on the series of a registry.
+func playToPromtool(t *testing.T, registry *prometheus.Registry, rules []byte) {
+	t.Helper()
+	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,13 +182,57 @@ func TestEachQueryOfTheDashboardFindsSeriesOfARunningOperator(t *testing.T) {
 			played.Queries = append(played.Queries, queryCheck{Expr: named, At: "30m", Samples: []sample{{`{named="yes"}`, 1}}})
 		}
 	}
-	content, err := yaml.Marshal(ruleTests{EvaluationInterval: "1m", Tests: []ruleTest{played}})
+	content, err := yaml.Marshal(ruleTests{RuleFiles: []string{"rules.yaml"}, EvaluationInterval: "1m", Tests: []ruleTest{played}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "dashboard-test.yaml"), content, 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range map[string][]byte{"dashboard-test.yaml": content, "rules.yaml": rules} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	promtool.Run(t, folder, "test", "rules", "dashboard-test.yaml")
+}
+
+// askPrometheus lets a Prometheus scrape a registry, and asks it the queries of the dashboard until each finds something.
+func askPrometheus(t *testing.T, registry *prometheus.Registry, rules []byte) {
+	t.Helper()
+	if _, err := promserver.Find("prometheus"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	operator := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	defer operator.Close()
+	configuration := fmt.Sprintf(`global: {scrape_interval: 250ms, evaluation_interval: 250ms}
+rule_files: [rules.yaml]
+scrape_configs:
+  - job_name: operator
+    static_configs: [{targets: [%q], labels: {namespace: %q, pod: %q}}]
+`, operator.Listener.Addr(), targetLabels["namespace"], targetLabels["pod"])
+	err := promserver.Run(t.Context(), promserver.Options{
+		Files: map[string][]byte{"prometheus.yml": []byte(configuration), "rules.yaml": rules},
+	}, func(ctx context.Context, started promserver.Running) error {
+		for _, target := range targetsOfTheDashboard(t) {
+			for asked := time.Now(); ; <-time.After(100 * time.Millisecond) {
+				found, err := promserver.Query(ctx, started.URL, strings.ReplaceAll(target.Expr, "$namespace", targetLabels["namespace"]))
+				if err != nil {
+					return err
+				}
+				if found > 0 {
+					break
+				}
+				if time.Since(asked) > 20*time.Second {
+					t.Errorf("%s finds no series", target.Expr)
+					break
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

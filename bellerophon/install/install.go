@@ -49,6 +49,7 @@ type Options struct {
 	WatchNamespace string // the only namespace that it watches; empty for all
 	Heroes         bool   // it also works on the kind Bellerophon
 	Deploy         bool   // it runs in the cluster, with webhooks, from an image that is on the nodes
+	OpenMetrics    bool   // with Deploy: each client that reaches the pod may read its metrics
 }
 
 // Operator installs the resource definitions and permissions of an operator, and the operator itself with Deploy. It
@@ -58,6 +59,7 @@ func Operator(ctx context.Context, config *rest.Config, options Options) (*Insta
 	if options.Deploy {
 		values["image"] = map[string]any{"pullPolicy": string(corev1.PullNever)}
 		values["webhooks"] = map[string]any{"enabled": true}
+		values["metrics"] = map[string]any{"protected": !options.OpenMetrics}
 	} else { // It runs outside of the cluster and alone, so it reviews no tokens and holds no Lease.
 		values["metrics"] = map[string]any{"protected": false}
 		values["replicas"], values["leaderElection"] = 1, map[string]any{"enabled": false}

@@ -86,7 +86,7 @@ func shorten(t *testing.T, object *unstructured.Unstructured) {
 		path, file = []string{"spec", "versions"}, "heroes/stable.bellerophon.io_heroes.yaml"
 		want, _, _ = unstructured.NestedFieldNoCopy(parsed(t, chartFile(t, file)), path...)
 	case object.GetKind() == "PrometheusRule":
-		path, file = []string{"spec", "groups"}, "alerts.yaml"
+		path, file = []string{"spec", "groups"}, "rules.yaml"
 		want = parsed(t, chartFile(t, file))["groups"]
 	case strings.HasSuffix(object.GetName(), "-dashboard"):
 		path, file = []string{"data", "bellerophon-operator.json"}, "dashboard.json"

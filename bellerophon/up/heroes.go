@@ -43,24 +43,30 @@ func (r *run) onHeroes(ctx context.Context, config *rest.Config, cluster *localc
 			return err
 		}
 	}
-	installed, err := install.Operator(ctx, config, install.Options{Heroes: true, Deploy: r.isReal})
+	installed, err := install.Operator(ctx, config, install.Options{Heroes: true, Deploy: r.isReal, OpenMetrics: r.options.Prometheus})
 	if err != nil {
 		return connect.Explain(err)
 	}
 	group := lifecycle.New(ctx)
 	if r.isReal {
 		r.screen.Println(r.tick() + " the operator is installed from the chart, and runs in the cluster")
+		if r.options.Prometheus {
+			group.Go("Prometheus", func(ctx context.Context) error { return r.scrapePods(ctx, config) })
+		}
 	} else {
 		account, err := installed.Config(ctx, config)
 		if err != nil {
 			return connect.Explain(err)
 		}
-		manager, err := operator.New(account, controller.Options{Logger: r.log}, operator.Kinds{Heroes: true})
+		options := controller.Options{Logger: r.log}
+		listening := r.serveMetrics(&options)
+		manager, err := operator.New(account, options, operator.Kinds{Heroes: true})
 		if err != nil {
 			return err
 		}
 		r.screen.Println(r.screen.Paint(screen.Yellow, "!") + " pods are simulated here, so no member of a hero runs: its phase is Bootstrapping, and Degraded after a minute")
 		group.Go("the operator", manager.Run)
+		r.scrapeOnce(group, listening)
 	}
 	running := make(chan string, 1) // the leader of the first hero, once
 	group.Go("the heroes", func(ctx context.Context) error {

@@ -24,6 +24,7 @@ type Options struct {
 	Image          string        // of the samples' servers; empty means the default of the definition
 	MetricsAddress string        // host:port
 	Record         string        // a folder for a recording of the operator; empty for none
+	Prometheus     bool          // scrape the operator with a Prometheus of this machine
 	Keep           bool          // leave everything that Run created in the user's own cluster
 
 	Stdout, Stderr *os.File
@@ -47,6 +48,8 @@ func (o Options) Validate() error {
 		return errors.New("--record goes with neither --replicas nor --heroes; run the operator by itself, with its own --record")
 	case o.Timeout < time.Second || o.Timeout > 24*time.Hour:
 		return fmt.Errorf("--timeout is %v; allowed is 1s to 24h", o.Timeout)
+	case o.Prometheus && o.MetricsAddress == "" && o.Replicas == 1:
+		return errors.New("--metrics-address is empty, so --prometheus has nothing to scrape; leave out one of them")
 	case o.Namespace == "":
 		return errors.New("--namespace is empty; give the namespace of the samples")
 	case o.Keep && o.Kubeconfig == "":

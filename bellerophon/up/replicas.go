@@ -16,6 +16,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/promserver"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -32,9 +33,23 @@ const (
 // onReplicas runs the operator as several processes that share the samples. They use the credentials of the
 // kubeconfig.
 func (r *run) onReplicas(ctx context.Context, config *rest.Config, made *samples, namespaces []string) error {
-	group := lifecycle.New(ctx)
+	var addresses []string
 	for range r.options.Replicas {
-		group.Go("a replica of the operator", func(ctx context.Context) error { return r.replica(ctx, namespaces) })
+		address := "127.0.0.1:0"
+		if r.options.Prometheus { // It has to know the address, also of a process that takes another one's place.
+			var err error
+			if address, err = promserver.FreeAddress(ctx); err != nil {
+				return err
+			}
+		}
+		addresses = append(addresses, address)
+	}
+	group := lifecycle.New(ctx)
+	for _, address := range addresses {
+		group.Go("a replica of the operator", func(ctx context.Context) error { return r.replica(ctx, namespaces, address) })
+	}
+	if r.options.Prometheus {
+		group.Go("Prometheus", func(ctx context.Context) error { return r.scrape(ctx, addresses...) })
 	}
 	group.Go("the samples", func(ctx context.Context) error {
 		if err := made.apply(ctx); err != nil {
@@ -47,14 +62,14 @@ func (r *run) onReplicas(ctx context.Context, config *rest.Config, made *samples
 }
 
 // replica runs one process after another until ctx ends, as a Deployment does for one replica.
-func (r *run) replica(ctx context.Context, namespaces []string) error {
+func (r *run) replica(ctx context.Context, namespaces []string, address string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding the program of a replica: %w", err)
 	}
 	arguments := []string{
 		"operator", "--kubeconfig", r.report.Cluster.Kubeconfig, "--shards", r.options.Namespace + "/" + shardGroup,
-		"--metrics-address", "127.0.0.1:0", "--health-address", "", "--log-level", strings.ToLower(r.options.Log.String()),
+		"--metrics-address", address, "--health-address", "", "--log-level", strings.ToLower(r.options.Log.String()),
 	}
 	for _, namespace := range namespaces {
 		arguments = append(arguments, "--namespace", namespace)

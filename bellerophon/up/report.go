@@ -17,8 +17,9 @@ type Report struct {
 		Kubeconfig string `json:"kubeconfig,omitempty"`
 		Version    string `json:"version,omitempty"`
 	} `json:"cluster"`
-	Metrics string `json:"metrics,omitempty"` // the address of the operator's metrics
-	Objects []Row  `json:"objects"`
+	Metrics    string `json:"metrics,omitempty"`    // the address of the operator's metrics
+	Prometheus string `json:"prometheus,omitempty"` // the URL of the Prometheus that scrapes the operator
+	Objects    []Row  `json:"objects"`
 
 	Level        cache.Level `json:"syncLevel"`
 	Uncounted    []string    `json:"notCounted,omitempty"` // kinds that do not count for the level

@@ -17,6 +17,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
+	"github.com/bellerophon-io/bellerophon/internal/promserver"
 	"k8s.io/client-go/rest"
 )
 
@@ -42,6 +43,11 @@ type run struct {
 func Run(ctx context.Context, options Options) error {
 	if err := options.Validate(); err != nil {
 		return err
+	}
+	if options.Prometheus {
+		if _, err := promserver.Find("prometheus"); err != nil {
+			return fmt.Errorf("--prometheus: %w", err)
+		}
 	}
 	r := &run{options: options, screen: screen.New(options.Stdout), zero: time.Now()}
 	if options.JSON {
@@ -203,11 +209,17 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return connect.Explain(err)
 	}
-	if r.manager, err = r.newManager(account, namespaces); err != nil {
+	options := controller.Options{Namespaces: namespaces, Logger: r.log}
+	if r.options.Record != "" {
+		options.Recording = &recording.Options{Dir: r.options.Record, Version: "bellerophon up", Logger: r.log}
+	}
+	listening := r.serveMetrics(&options)
+	if r.manager, err = operator.New(account, options, operator.Kinds{}); err != nil {
 		return err
 	}
 	group := lifecycle.New(ctx)
 	group.Go("the operator", r.manager.Run)
+	r.scrapeOnce(group, listening)
 	group.Go("the samples", func(ctx context.Context) error {
 		if err := made.apply(ctx); err != nil {
 			return connect.Explain(err)
@@ -218,22 +230,17 @@ func (r *run) on(ctx context.Context, config *rest.Config) error {
 	return group.Wait()
 }
 
-// newManager creates the operator, which runs as its ServiceAccount.
-func (r *run) newManager(account *rest.Config, namespaces []string) (*controller.Manager, error) {
-	var tape *recording.Options
-	if r.options.Record != "" {
-		tape = &recording.Options{Dir: r.options.Record, Version: "bellerophon up", Logger: r.log}
+// serveMetrics sets the options of a manager so that it serves metrics, and prints their URL. The returned channel
+// receives the address.
+func (r *run) serveMetrics(options *controller.Options) <-chan net.Addr {
+	listening := make(chan net.Addr, 1)
+	options.MetricsAddress = r.options.MetricsAddress
+	options.OnListen = func(_ string, address net.Addr) {
+		r.report.Metrics = "http://" + address.String() + "/metrics"
+		r.screen.Println(r.tick() + " the operator runs as its own ServiceAccount; metrics: " + r.report.Metrics)
+		listening <- address
 	}
-	return operator.New(account, controller.Options{
-		Recording:      tape,
-		Namespaces:     namespaces,
-		MetricsAddress: r.options.MetricsAddress,
-		Logger:         r.log,
-		OnListen: func(_ string, address net.Addr) {
-			r.report.Metrics = "http://" + address.String() + "/metrics"
-			r.screen.Println(r.tick() + " the operator runs as its own ServiceAccount; metrics: " + r.report.Metrics)
-		},
-	}, operator.Kinds{})
+	return listening
 }
 
 // cleanup calls remove with a context of its own, because ctx may have ended.

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/subprocess"
 	"github.com/gofrs/flock"
 	"golang.org/x/mod/modfile"
 )
@@ -97,13 +98,13 @@ func (b *builder) locked(ctx context.Context, build func() error) error {
 
 // run runs a tool in a folder of the checkout, until ctx ends.
 func (b *builder) run(ctx context.Context, folder, name string, arguments ...string) error {
-	runtime.LockOSThread() // See ChildAttributes: a build also ends with this process.
+	runtime.LockOSThread() // See subprocess.Attributes: a build also ends with this process.
 	defer runtime.UnlockOSThread()
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir = filepath.Join(b.root, folder)
 	command.Env = append(os.Environ(), "PWD="+command.Dir, "CGO_ENABLED=0", "GOWORK=off")
 	command.Stdout, command.Stderr = b.log, b.log
-	command.SysProcAttr = ChildAttributes()
+	command.SysProcAttr = subprocess.Attributes()
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil {

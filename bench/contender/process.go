@@ -21,6 +21,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/affinity"
 	"github.com/bellerophon-io/bellerophon/bench/cgroup"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/subprocess"
 )
 
 // StopGrace is the time that a contender may take to end after SIGTERM.
@@ -119,11 +120,11 @@ func (p *Program) start(ctx context.Context, settings Settings) (*Process, error
 	}
 	process.command.Env = append(environment(settings), process.command.Env...)
 	process.command.Stdout, process.command.Stderr = output, output
-	process.command.SysProcAttr = ChildAttributes()
+	process.command.SysProcAttr = subprocess.Attributes()
 
 	started := make(chan error, 1)
 	process.group.Go("contender", func(context.Context) error {
-		// The kernel kills the process when the thread that forked it ends (see ChildAttributes),
+		// The kernel kills the process when the thread that forked it ends (see subprocess.Attributes),
 		// so this thread has to live as long as the process.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()

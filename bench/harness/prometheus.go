@@ -16,6 +16,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/subprocess"
 )
 
 // prometheusConfig is the configuration of Prometheus, with a verb for the address of the usage.
@@ -94,7 +95,7 @@ func startPrometheus(ctx context.Context, dir string, rules []byte, usage string
 			"--config.file="+filepath.Join(p.config, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "prometheus"),
 			"--storage.tsdb.retention.time=10y", "--web.listen-address=127.0.0.1:"+strconv.Itoa(port), "--log.level=warn")
 		command.Stdout, command.Stderr = log, log
-		command.SysProcAttr = contender.ChildAttributes()
+		command.SysProcAttr = subprocess.Attributes()
 		command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 		command.WaitDelay = prometheusGrace
 		err := command.Start()

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bellerophon-io/bellerophon/bench/contender"
+	"github.com/bellerophon-io/bellerophon/internal/subprocess"
 )
 
 // gitLimit is how long git may take to add or remove a worktree, also after Ctrl-C.
@@ -125,13 +125,13 @@ func run(ctx context.Context, folder, name string, arguments ...string) ([]byte,
 
 // measured runs a program in a folder and returns its output and the CPU time of its process.
 func measured(ctx context.Context, folder, name string, arguments ...string) (output []byte, cpu time.Duration, err error) {
-	runtime.LockOSThread() // The kernel kills the process when this thread ends: see ChildAttributes.
+	runtime.LockOSThread() // The kernel kills the process when this thread ends: see subprocess.Attributes.
 	defer runtime.UnlockOSThread()
 	var out, trouble bytes.Buffer
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir, command.Stdout, command.Stderr = folder, &out, &trouble
 	command.Env = append(command.Environ(), "GOWORK=") // A side is built with the go.work of its worktree, if it has one.
-	command.SysProcAttr = contender.ChildAttributes()
+	command.SysProcAttr = subprocess.Attributes()
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // Kill the whole process group.
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil {

@@ -214,7 +214,7 @@ func TestInspectOpensARunThatKeepsOnlyItsSeries(t *testing.T) {
 	tool(t, "promtool", "prometheus")
 	dir := "../results/2026-11-24-burst"
 	before := filesOf(t, dir)
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	opened := make(chan Opened, 1)
 	inspecting := lifecycle.New(ctx)

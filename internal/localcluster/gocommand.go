@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/bellerophon-io/bellerophon/internal/subprocess"
 )
 
 // goBuild builds a package of a nested module and reports every compiled package.
@@ -55,7 +57,7 @@ func (b *builder) downloads(name string) func(line string) {
 // runGo runs a go command in a nested module and calls line for each line of its standard error.
 // When ctx ends, runGo kills the command and the compilers that the command started.
 func (b *builder) runGo(ctx context.Context, module string, stdout io.Writer, line func(string), arguments ...string) error {
-	runtime.LockOSThread() // See childAttributes: a build also ends with this process.
+	runtime.LockOSThread() // See subprocess.Attributes: a build also ends with this process.
 	defer runtime.UnlockOSThread()
 
 	command := exec.CommandContext(ctx, "go", arguments...)
@@ -67,7 +69,7 @@ func (b *builder) runGo(ctx context.Context, module string, stdout io.Writer, li
 	messages := &lines{each: line}
 	command.Stdout = stdout
 	command.Stderr = messages
-	command.SysProcAttr = childAttributes()
+	command.SysProcAttr = subprocess.Attributes()
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	err := command.Run()
 	if ctx.Err() != nil {

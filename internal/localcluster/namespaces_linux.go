@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"syscall"
 
+	"github.com/bellerophon-io/bellerophon/internal/subprocess"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,7 +18,7 @@ const nodeFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | uni
 
 // nodeAttributes makes a child the first process of new namespaces.
 func nodeAttributes() *syscall.SysProcAttr {
-	attributes := childAttributes()
+	attributes := subprocess.Attributes()
 	attributes.Cloneflags = nodeFlags
 	return attributes
 }

@@ -5,6 +5,8 @@ package localcluster
 import (
 	"errors"
 	"syscall"
+
+	"github.com/bellerophon-io/bellerophon/internal/subprocess"
 )
 
 // namespaces is for Linux alone.
@@ -12,7 +14,7 @@ type namespaces struct{}
 
 var errNoNamespaces = errors.New("this system has no namespaces")
 
-func nodeAttributes() *syscall.SysProcAttr { return childAttributes() }
+func nodeAttributes() *syscall.SysProcAttr { return subprocess.Attributes() }
 
 func onMainThread() bool { return false }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/internal/subprocess"
 )
 
 // errAddressInUse is the cause when a child exits because another process has its port.
@@ -80,12 +81,12 @@ func (f *family) launch(name string, command *exec.Cmd, start func(func() error)
 	c.command.Stdout = log
 	c.command.Stderr = log
 	if c.command.SysProcAttr == nil {
-		c.command.SysProcAttr = childAttributes()
+		c.command.SysProcAttr = subprocess.Attributes()
 	}
 
 	started := make(chan error, 1)
 	f.spawn(name, func() {
-		// The kernel kills the child when the thread that forked it ends (see childAttributes),
+		// The kernel kills the child when the thread that forked it ends (see subprocess.Attributes),
 		// so this thread has to live as long as the child.
 		defer close(c.ended)
 		defer log.Close()

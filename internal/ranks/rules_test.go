@@ -24,24 +24,26 @@ const (
 // rank orders the folders: each imports lower ones only. Folders of one rank do not know
 // each other, the packages within a folder may.
 var rank = map[string]int{
-	lifecycle:           -1,
-	"charts":            0,
-	"internal/canary":   0,
-	"internal/goals":    0,
-	"internal/golden":   0,
-	"internal/promtool": 0,
-	"internal/slope":    0,
-	localcluster:        0,
-	"streams":           0,
-	"cache":             1,
-	"operators":         1,
-	"sources":           1,
-	"controller":        2,
-	"bellerophon":       3,
-	"faults":            3,
-	"bench":             4,
-	"":                  5, // the module's root, which documents the others
-	"internal/ranks":    5,
+	lifecycle:             -1,
+	"internal/subprocess": -1,
+	"charts":              0,
+	"internal/canary":     0,
+	"internal/goals":      0,
+	"internal/golden":     0,
+	"internal/promtool":   0,
+	"internal/promserver": 0,
+	"internal/slope":      0,
+	localcluster:          0,
+	"streams":             0,
+	"cache":               1,
+	"operators":           1,
+	"sources":             1,
+	"controller":          2,
+	"bellerophon":         3,
+	"faults":              3,
+	"bench":               4,
+	"":                    5, // the module's root, which documents the others
+	"internal/ranks":      5,
 }
 
 // guests are the folders that not all higher ones import, with the folders and packages that do. Tests may
@@ -141,6 +143,7 @@ var wallTimes = map[string]string{
 	"controller/conditions.go":                "the transition time of a condition",
 	"controller/dependents/deadline.go":       "stored in a status, so that a deadline outlasts the process",
 	"controller/plans/status.go":              "stored in a status, and shown to people",
+	"controller/serving_certificate.go":       "the end of a certificate, which is a time of the system clock",
 	"controller/webhook/keeper.go":            "the end of a certificate, which is a time of the system clock",
 	"controller/webhook/metrics.go":           "the end of a certificate, which is a time of the system clock",
 	"controller/webhook/pair.go":              "the end of a certificate, which is a time of the system clock",
