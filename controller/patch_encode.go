@@ -145,7 +145,11 @@ func encodeChanged(changed parts, before streams.Object, conditional bool) ([]by
 	if len(changed) == 0 {
 		return nil, nil
 	}
-	if conditional && before.GetResourceVersion() != "" {
+	field, value := "resourceVersion", before.GetResourceVersion()
+	if !conditional { // The object may have changed, but another object of its name must not get the patch.
+		field, value = "uid", string(before.GetUID())
+	}
+	if value != "" {
 		metadata := parts{}
 		if known := changed["metadata"]; known != nil {
 			if err := json.Unmarshal(known, &metadata); err != nil {
@@ -153,7 +157,7 @@ func encodeChanged(changed parts, before streams.Object, conditional bool) ([]by
 			}
 		}
 		var err error
-		if metadata["resourceVersion"], err = json.Marshal(before.GetResourceVersion()); err != nil {
+		if metadata[field], err = json.Marshal(value); err != nil {
 			return nil, err
 		}
 		if changed["metadata"], err = json.Marshal(metadata); err != nil {

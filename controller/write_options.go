@@ -58,7 +58,8 @@ func Subresource(name string) WriteOption {
 }
 
 // Unconditional makes a [Patch] with [MergeFrom] or [StrategicMergeFrom] apply to the object as it is,
-// even if it was changed since it was read.
+// even if it was changed since it was read. If it is another object of the same name, with another uid, the patch fails with an
+// invalid error.
 func Unconditional() WriteOption { return writeOption(func(w *writing) { w.unconditional = true }) }
 
 // These are the ways in which the API server handles unknown and duplicate fields of a written object.

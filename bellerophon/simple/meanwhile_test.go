@@ -202,3 +202,55 @@ func TestTheStatusOfWhatIsKnownToHaveChangedIsNotSent(t *testing.T) {
 		t.Errorf("conflicts: %s", conflicts)
 	}
 }
+
+func TestTheStatusOfAChangeIsWrittenThoughAnotherChangeFollows(t *testing.T) {
+	w, m := newWorldWithMeanwhile(t, "/sheroes/pegasus/status")
+	changed := make(chan struct{})
+	m.before(func() {
+		defer close(changed)
+		if _, err := w.heroes.Patch(w.ctx, "pegasus", apitypes.MergePatchType, []byte(`{"spec":{"winged_horse_name":"balius"}}`), metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	w.change("pegasus", `{"spec":{"winged_horse_name":"arion"}}`)
+	select {
+	case <-changed:
+	case <-w.ctx.Done():
+		t.Fatal("no status was sent")
+	}
+	w.awaitCondition("pegasus", v1.ConditionReady, func(hero *v1.BellerophonSimple, _ *metav1.Condition) bool {
+		return hero.Spec.WingedHorseName == "balius" && hero.Status.ObservedGeneration == hero.Generation
+	})
+	if conflicts := m.conflicted(); len(conflicts) > 0 {
+		t.Errorf("conflicts: %s", conflicts)
+	}
+}
+
+func TestTheStatusOfAnObjectIsNotWrittenToItsSuccessor(t *testing.T) {
+	w, m := newWorldWithMeanwhile(t, "/sheroes/pegasus/status")
+	var successor *unstructured.Unstructured
+	replaced := make(chan struct{})
+	m.before(func() {
+		defer close(replaced)
+		if err := w.heroes.Delete(w.ctx, "pegasus", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+			return
+		}
+		var err error
+		if successor, err = w.heroes.Create(w.ctx, w.hero("pegasus", 1), metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	w.change("pegasus", `{"spec":{"winged_horse_name":"arion"}}`)
+	select {
+	case <-replaced:
+	case <-w.ctx.Done():
+		t.Fatal("no status was sent")
+	}
+	w.awaitCondition("pegasus", v1.ConditionReady, func(hero *v1.BellerophonSimple, _ *metav1.Condition) bool {
+		if hero.UID == successor.GetUID() && hero.Status.ObservedGeneration > hero.Generation {
+			t.Errorf("the successor has the status of its predecessor: generation %d, observed %d", hero.Generation, hero.Status.ObservedGeneration)
+		}
+		return hero.UID == successor.GetUID() && hero.Status.ObservedGeneration == hero.Generation
+	})
+}
