@@ -22,8 +22,8 @@ func TestNoOtherProcessCanComputeAnID(t *testing.T) {
 		return
 	}
 	ids := regexp.MustCompile(`\b[0-9a-f]{16}\b`)
-	if !ids.MatchString(id()) || id() != id() {
-		t.Errorf("the ID is %s, and then %s", id(), id())
+	if first, again := id(), id(); !ids.MatchString(first) || first != again {
+		t.Errorf("the ID is %s, and then %s", first, again)
 	}
 	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	other.Env = append(os.Environ(), isOther+"=yes")
