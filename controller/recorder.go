@@ -66,12 +66,13 @@ func (r *Recorder) record(object streams.Object, kind, reason, action, note stri
 	if started == nil {
 		return
 	}
+	note = cut(note, maxNote)
 	annotating, can := any(*started).(annotatingRecorder)
 	if r.of == nil || !can {
-		(*started).Eventf(object, nil, kind, reason, action, "%s", cut(note, maxNote))
+		(*started).Eventf(object, nil, kind, reason, action, "%s", note)
 		return
 	}
-	annotating.AnnotatedEventf(object, nil, map[string]string{ReconcileIDAnnotation: r.attempt}, kind, reason, action, "%s", cut(note, maxNote))
+	annotating.AnnotatedEventf(object, nil, map[string]string{ReconcileIDAnnotation: r.attempt}, kind, reason, action, "%s", note)
 }
 
 // annotatingRecorder is what client-go's recorder has in addition to its interface.
