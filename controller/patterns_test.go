@@ -153,7 +153,7 @@ func TestAFightIsFoundReportedAndSlowedDownAndTheLastStateCounts(t *testing.T) {
 	}
 	said := w.log.String()
 	// The debounce may have joined both sides. Then the fields are not known.
-	for _, want := range []string{"fight: another client", "ConfigMap default/pegasus", " to and fro, 5 times", "controller=horses", "object=default/pegasus"} {
+	for _, want := range []string{"fight: another client", "ConfigMap default/pegasus", " to and fro, 5 times", "controller=horses", "namespace=default name=pegasus"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the log does not say %q:\n%s", want, said)
 		}

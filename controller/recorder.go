@@ -11,9 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apieventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	eventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 )
 
@@ -23,6 +25,23 @@ import (
 // nothing is recorded.
 type Recorder struct {
 	started atomic.Pointer[events.EventRecorderLogger]
+
+	of      *Recorder // of a recorder of Within: the one that sends
+	attempt string    // of a recorder of Within: the reconcileID
+}
+
+// ReconcileIDAnnotation is the annotation of an Event with the reconcileID of the log: see [Recorder.Within]. Of a series, it names the
+// first attempt.
+const ReconcileIDAnnotation = "bellerophon.io/reconcile-id"
+
+// Within returns a recorder whose Events name the attempt that ctx belongs to, in the annotation [ReconcileIDAnnotation]. Repeated Events
+// of several attempts are one series nevertheless. Outside of a reconcile it returns r.
+func (r *Recorder) Within(ctx context.Context) *Recorder {
+	request, started, within := operators.AttemptOf(ctx)
+	if !within {
+		return r
+	}
+	return &Recorder{of: r, attempt: operators.AttemptID(request.Controller, request.NamespacedName, started)}
 }
 
 // Normal records an Event that is for information. reason is in CamelCase and for programs. action is
@@ -39,9 +58,26 @@ func (r *Recorder) Warning(object streams.Object, reason, action, note string) {
 
 // record records an Event while the manager runs.
 func (r *Recorder) record(object streams.Object, kind, reason, action, note string) {
-	if started := r.started.Load(); started != nil {
-		(*started).Eventf(object, nil, kind, reason, action, "%s", cut(note, maxNote))
+	sends := r
+	if r.of != nil {
+		sends = r.of
 	}
+	started := sends.started.Load()
+	if started == nil {
+		return
+	}
+	note = cut(note, maxNote)
+	annotating, can := any(*started).(annotatingRecorder)
+	if r.of == nil || !can {
+		(*started).Eventf(object, nil, kind, reason, action, "%s", note)
+		return
+	}
+	annotating.AnnotatedEventf(object, nil, map[string]string{ReconcileIDAnnotation: r.attempt}, kind, reason, action, "%s", note)
+}
+
+// annotatingRecorder is what client-go's recorder has in addition to its interface.
+type annotatingRecorder interface {
+	AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventtype, reason, action, note string, args ...any)
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"unicode"
 
 	"golang.org/x/term"
 )
@@ -21,6 +22,7 @@ type Screen struct {
 	mu     sync.Mutex
 	out    io.Writer
 	width  func() int
+	height func() int
 	live   bool
 	colour bool
 	drawn  int      // number of live lines on the terminal
@@ -41,6 +43,13 @@ func New(file *os.File) *Screen {
 				return 80
 			}
 			return width
+		},
+		height: func() int {
+			_, height, err := term.GetSize(fd)
+			if err != nil || height < 2 {
+				return 24
+			}
+			return height
 		},
 	}
 }
@@ -103,11 +112,25 @@ func (s *Screen) draw() {
 	}
 	var text bytes.Buffer
 	width := s.width()
-	for _, line := range s.lines {
+	lines := s.lines
+	if most := s.height() - 1; len(lines) > most { // A line that has left the terminal cannot be redrawn.
+		lines = lines[:most]
+	}
+	for _, line := range lines {
 		text.WriteString(clip(line, width) + "\n")
 	}
 	_, _ = s.out.Write(text.Bytes()) // There is no place to report that the terminal is gone.
-	s.drawn = len(s.lines)
+	s.drawn = len(lines)
+}
+
+// Clean replaces the control characters of a text from elsewhere, which could move the cursor or change colours.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // clip cuts a line to a width, so that it takes one row. Escape sequences count as no width.

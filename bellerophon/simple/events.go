@@ -1,6 +1,7 @@
 package simple
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -17,7 +18,7 @@ const (
 
 // recordRepairs records an Event for repairs and recreations. Writes that follow a change of the spec
 // are expected and get no Event; the conditions show their progress.
-func (r *reconciler) recordRepairs(hero *v1.BellerophonSimple, done []ensured) {
+func (r *reconciler) recordRepairs(ctx context.Context, hero *v1.BellerophonSimple, done []ensured) {
 	if hero.Status.ObservedGeneration != hero.Generation {
 		return
 	}
@@ -32,24 +33,24 @@ func (r *reconciler) recordRepairs(hero *v1.BellerophonSimple, done []ensured) {
 		}
 	}
 	if len(repairs) > 0 {
-		r.events.Normal(hero, eventRepaired, "Apply", fmt.Sprintf("changed by another client and restored: %s", strings.Join(repairs, ", ")))
+		r.events.Within(ctx).Normal(hero, eventRepaired, "Apply", fmt.Sprintf("changed by another client and restored: %s", strings.Join(repairs, ", ")))
 	}
 	if len(recreations) > 0 {
-		r.events.Normal(hero, eventRecreated, "Create", fmt.Sprintf("missing and recreated: %s", strings.Join(recreations, ", ")))
+		r.events.Within(ctx).Normal(hero, eventRecreated, "Create", fmt.Sprintf("missing and recreated: %s", strings.Join(recreations, ", ")))
 	}
 }
 
 // recordTrouble records an Event when the condition Degraded becomes true, gets another reason, or
 // becomes false.
-func (r *reconciler) recordTrouble(before, after *v1.BellerophonSimple) {
+func (r *reconciler) recordTrouble(ctx context.Context, before, after *v1.BellerophonSimple) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1.ConditionDegraded)
 	is := meta.FindStatusCondition(after.Status.Conditions, v1.ConditionDegraded)
 	bad := is != nil && is.Status == "True"
 	wasBad := was != nil && was.Status == "True"
 	switch {
 	case bad && (!wasBad || was.Reason != is.Reason):
-		r.events.Warning(after, is.Reason, "Report", is.Message)
+		r.events.Within(ctx).Warning(after, is.Reason, "Report", is.Message)
 	case wasBad && !bad:
-		r.events.Normal(after, eventRecovered, "Report", "no longer degraded: "+was.Reason)
+		r.events.Within(ctx).Normal(after, eventRecovered, "Report", "no longer degraded: "+was.Reason)
 	}
 }

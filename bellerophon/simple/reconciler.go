@@ -104,7 +104,7 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		servers = r.look(ctx, hero, servers, done)
 	}
 	seen := r.podsOf(ctx, hero, servers)
-	r.recordRepairs(hero, done)
+	r.recordRepairs(ctx, hero, done)
 	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers), done)
 	after := sooner(seen.after, recheck)
 	if unlisted && !settled {
@@ -158,7 +158,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 		}
 		return 0, err
 	}
-	r.recordTrouble(hero, written)
+	r.recordTrouble(ctx, hero, written)
 	return 0, nil
 }
 

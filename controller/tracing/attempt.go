@@ -19,6 +19,7 @@ import (
 // The attributes of spans. A name that begins with k8s or error is of OpenTelemetry's conventions.
 const (
 	controllerName = attribute.Key("bellerophon.controller")
+	reconcileID    = attribute.Key("bellerophon.reconcile_id") // the reconcileID of logs and of /debug/why
 	attemptNumber  = attribute.Key("bellerophon.attempt")
 	outcome        = attribute.Key("bellerophon.outcome")
 	requeueAfter   = attribute.Key("bellerophon.requeue_after_seconds")
@@ -153,7 +154,8 @@ func (t *Tracer) complete(of *attempt, result *operators.Result) {
 			of.span.AddLink(trace.Link{SpanContext: write})
 		}
 	}
-	described := []attribute.KeyValue{outcome.String(string(result.Outcome)), attemptNumber.Int(result.Attempt)}
+	described := []attribute.KeyValue{outcome.String(string(result.Outcome)), attemptNumber.Int(result.Attempt),
+		reconcileID.String(operators.AttemptID(result.Controller, result.NamespacedName, result.Started))}
 	if result.Err != nil {
 		described = append(described, errorType.String(reasonOf(result.Err)))
 		of.span.SetStatus(codes.Error, "") // The message may quote the content of an object.

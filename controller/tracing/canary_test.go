@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -103,7 +104,7 @@ func (w *vault) copy(ctx context.Context, secret *corev1.Secret) error {
 // report writes an error to an Event and to a condition.
 func (w *vault) report(ctx context.Context, secret *corev1.Secret, failure error) error {
 	for i, part := range strings.Split(failure.Error(), "\n") { // A note has at most 1024 bytes. Events of one action are a series.
-		w.recorder.Warning(secret, "CopyFailed", fmt.Sprint("Copy", i), part)
+		w.recorder.Within(ctx).Warning(secret, "CopyFailed", fmt.Sprint("Copy", i), part)
 	}
 	service, err := controller.Get[*corev1.Service](ctx, w.client, types.NamespacedName{Namespace: secret.Namespace, Name: "report"})
 	if err != nil {
@@ -143,6 +144,7 @@ func TestTheValueOfASecretAppearsInNothingThatTheRuntimeShows(t *testing.T) {
 			t.Errorf("%s has no %q:\n%s", want.where, want.text, shown[want.where])
 		}
 	}
+	w.checkReconcileID(shown)
 	for where, text := range shown {
 		if found := w.values.In(text); found != "" {
 			t.Errorf("%s holds the value:\n%s", where, found)
@@ -153,5 +155,27 @@ func TestTheValueOfASecretAppearsInNothingThatTheRuntimeShows(t *testing.T) {
 	secret, err := json.Marshal(w.secret(copied))
 	if w.must(err); w.values.In(string(secret)) == "" {
 		t.Error("the value is not found in the Secret itself")
+	}
+}
+
+var annotated = regexp.MustCompile(`"bellerophon.io/reconcile-id":"([0-9a-f]{16})"`)
+
+// checkReconcileID checks that the attempt that an Event names is found in the log, in traces and in /debug/why.
+func (w *vault) checkReconcileID(shown map[string]string) {
+	w.t.Helper()
+	found := annotated.FindStringSubmatch(shown["Events"])
+	if found == nil {
+		w.t.Fatalf("no Event names its attempt:\n%s", shown["Events"])
+	}
+	why := ""
+	for path, text := range shown {
+		if strings.HasPrefix(path, "/debug/why") {
+			why += text
+		}
+	}
+	for where, text := range map[string]string{"log": shown["log"], "traces": shown["traces"], "/debug/why": why} {
+		if !strings.Contains(text, found[1]) {
+			w.t.Errorf("%s has no attempt %s, which an Event names", where, found[1])
+		}
 	}
 }

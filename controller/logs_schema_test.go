@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// loggedIn returns the calls in a file that log a constant message, as rows of docs/logs.md.
+func loggedIn(t *testing.T, path string) (rows []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		call, isCall := node.(*ast.CallExpr)
+		if !isCall || len(call.Args) == 0 {
+			return true
+		}
+		called, isMethod := call.Fun.(*ast.SelectorExpr)
+		if !isMethod || !slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, called.Sel.Name) {
+			return true
+		}
+		message, isConstant := text(call.Args[0])
+		if !isConstant {
+			return true
+		}
+		var keys []string
+		for i := 1; i < len(call.Args); i += 2 {
+			if key, isConstant := text(call.Args[i]); isConstant {
+				keys = append(keys, "`"+key+"`")
+			}
+		}
+		if keys == nil {
+			keys = []string{"none"}
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", message, called.Sel.Name, strings.Join(keys, ", ")))
+		return true
+	})
+	return rows
+}
+
+// text returns the value of an expression that is a string.
+func text(of ast.Expr) (value string, isConstant bool) {
+	literal, is := of.(*ast.BasicLit)
+	if !is || literal.Kind != token.STRING {
+		return "", false
+	}
+	value, err := strconv.Unquote(literal.Value)
+	return value, err == nil
+}
+
+func TestEachMessageOfTheLogIsDocumentedWithItsLevelAndKeys(t *testing.T) {
+	page, err := os.ReadFile("../docs/logs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := map[string]bool{}
+	for _, root := range []string{".", "../cache", "../operators", "../sources", "../bellerophon/command"} {
+		if err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if entry.IsDir() && slices.Contains([]string{"examples", "compat", "tracing", "crashtest"}, entry.Name()) {
+				return fs.SkipDir
+			}
+			if !entry.IsDir() && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				for _, row := range loggedIn(t, path) {
+					written[row] = true
+					if !strings.Contains(string(page), "\n"+row) {
+						t.Errorf("%s writes a record that docs/logs.md does not have:\n%s", path, row)
+					}
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records, _, _ := strings.Cut(string(page), "\nSome records")
+	for line := range strings.Lines(records) {
+		if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| `") && !written[strings.Join(cells[:3], " | ")+" |"] {
+			t.Errorf("nothing writes the record of docs/logs.md:\n%s", line)
+		}
+	}
+}
