@@ -2,9 +2,7 @@ package simple
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -147,14 +144,10 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	}
 	changed := hero.DeepCopy()
 	changed.Status = status
-	var options []controller.WriteOption
-	if isBeingChanged(hero) {
-		options = append(options, controller.Unconditional())
-	}
-	written, err := controller.PatchStatus(ctx, r.client, changed, controller.MergeFrom(hero), options...)
+	written, err := r.patchStatus(ctx, hero, changed)
 	if err != nil {
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isReplaced(err) {
-			return conflictWait, nil // The object was deleted, changed or replaced meanwhile. Its event requeues it.
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return conflictWait, nil // The object was deleted or changed meanwhile. Its event requeues it.
 		}
 		return 0, err
 	}
@@ -162,21 +155,21 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	return 0, nil
 }
 
-// isBeingChanged reports whether a user has changed the object, and no status says so. A user who changes it once may change
-// it again, and then a status that is conditional on the version fails: 2 of 22 writes in a storm. No other client
-// writes the status, and it names the generation that it is about. So it may be written over a later change of the spec.
-// Other statuses are conditional, because their echoes are certain then, and are not reconciled.
-func isBeingChanged(hero *v1.BellerophonSimple) bool {
-	return hero.Generation > 1 && hero.Status.ObservedGeneration < hero.Generation
-}
-
-// isReplaced reports whether a write was refused because another object has taken the name.
-func isReplaced(err error) bool {
-	var answer apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
-		return false
+// patchStatus writes the status of an object. A status is conditional on the version of the object, so that a stale view
+// overwrites no newer status. A user who has just changed the object may change it again, and then this fails: 2 of 22
+// writes in a storm. So the status of such an object is conditional on the status alone.
+func (r *reconciler) patchStatus(ctx context.Context, hero, changed *v1.BellerophonSimple) (*v1.BellerophonSimple, error) {
+	if hero.Generation > 1 && hero.Status.ObservedGeneration > 0 && hero.Status.ObservedGeneration < hero.Generation {
+		written, err := controller.PatchStatus(ctx, r.client, changed, controller.JSONPatch(
+			controller.JSONPatchOperation{Op: "test", Path: "/metadata/uid", Value: hero.UID},
+			controller.JSONPatchOperation{Op: "test", Path: "/status", Value: hero.Status},
+			controller.JSONPatchOperation{Op: "replace", Path: "/status", Value: changed.Status},
+		))
+		if !apierrors.IsInvalid(err) { // It is if a test fails. The write below says whether the status is valid.
+			return written, err
+		}
 	}
-	return slices.ContainsFunc(answer.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
+	return controller.PatchStatus(ctx, r.client, changed, controller.MergeFrom(hero))
 }
 
 // forget drops the state of an object that is gone.
