@@ -144,7 +144,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	}
 	changed := hero.DeepCopy()
 	changed.Status = status
-	written, err := r.patchStatus(ctx, hero, changed)
+	written, err := controller.PatchStatus(ctx, r.client, changed, controller.MergeFrom(hero))
 	if err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return conflictWait, nil // The object was deleted or changed meanwhile. Its event requeues it.
@@ -153,23 +153,6 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	}
 	r.recordTrouble(ctx, hero, written)
 	return 0, nil
-}
-
-// patchStatus writes the status of an object. A status is conditional on the version of the object, so that a stale view
-// overwrites no newer status. A user who has just changed the object may change it again, and then this fails: 2 of 22
-// writes in a storm. So the status of such an object is conditional on the status alone.
-func (r *reconciler) patchStatus(ctx context.Context, hero, changed *v1.BellerophonSimple) (*v1.BellerophonSimple, error) {
-	if hero.Generation > 1 && hero.Status.ObservedGeneration > 0 && hero.Status.ObservedGeneration < hero.Generation {
-		written, err := controller.PatchStatus(ctx, r.client, changed, controller.JSONPatch(
-			controller.JSONPatchOperation{Op: "test", Path: "/metadata/uid", Value: hero.UID},
-			controller.JSONPatchOperation{Op: "test", Path: "/status", Value: hero.Status},
-			controller.JSONPatchOperation{Op: "replace", Path: "/status", Value: changed.Status},
-		))
-		if !apierrors.IsInvalid(err) { // It is if a test fails. The write below says whether the status is valid.
-			return written, err
-		}
-	}
-	return controller.PatchStatus(ctx, r.client, changed, controller.MergeFrom(hero))
 }
 
 // forget drops the state of an object that is gone.
