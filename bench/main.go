@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/command"
+	"github.com/bellerophon-io/bellerophon/bench/beside"
 	"github.com/bellerophon-io/bellerophon/bench/edge"
 	"github.com/bellerophon-io/bellerophon/bench/report"
 	"github.com/bellerophon-io/bellerophon/bench/simulation"
@@ -22,5 +23,6 @@ func newRoot() *cobra.Command {
 	root.AddCommand(simulation.Command())
 	root.AddCommand(store.Command())
 	root.AddCommand(edge.Command())
+	root.AddCommand(beside.Command())
 	return root
 }

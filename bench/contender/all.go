@@ -27,7 +27,7 @@ const (
 var all = []Contender{
 	{
 		Name: "bellerophon", Warmed: true, Resync: "none",
-		Elects: true, Shares: true,
+		Elects: true, Shares: true, OneNamespace: true,
 		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: governed},
 		Look:     Look{Light: "#0072B2", Dark: "#56B4E9"},
 		recipe:   goProgram{folder: "bellerophon", pkg: "./bellerophon-operator", arguments: bellerophonArguments},
@@ -76,7 +76,7 @@ var all = []Contender{
 		Series:   kubeSeries,
 	},
 	{
-		Name: "quarkus", NoKinds: noKinds, Warmed: true, JVM: true, NotMet: []string{"3.6"}, Notes: []string{
+		Name: "quarkus", NoKinds: noKinds, Warmed: true, JVM: true, OneNamespace: true, NotMet: []string{"3.6"}, Notes: []string{
 			"quarkus runs on a JVM: a native image needs a GraalVM JDK, which no package registry offers",
 			"quarkus uses the newest Java Operator SDK whose core and Micrometer support were available; 5.5 was not",
 		},
@@ -88,7 +88,7 @@ var all = []Contender{
 		Series: quarkusSeries,
 	},
 	{
-		Name: "quarkus-container", NoKinds: noKinds, Framework: "quarkus", Form: Equal, Warmed: true, JVM: true, NotMet: []string{"3.6"}, Notes: []string{
+		Name: "quarkus-container", NoKinds: noKinds, Framework: "quarkus", Form: Equal, Warmed: true, JVM: true, OneNamespace: true, NotMet: []string{"3.6"}, Notes: []string{
 			"quarkus-container starts Java with the options of Quarkus' Dockerfile.jvm and with an archive of classes (AppCDS), but not in a container; both use the same Java",
 		},
 		Resync:   "10 h (maximal reconciliation interval, its default); the informers do not resync",
@@ -166,6 +166,9 @@ func bellerophonArguments(settings Settings) []string {
 	arguments := []string{"operator", "--metrics-address=127.0.0.1:" + strconv.Itoa(settings.MetricsPort), "--health-address="}
 	if settings.Workers > 0 {
 		arguments = append(arguments, "--workers="+strconv.Itoa(settings.Workers))
+	}
+	if settings.Namespace != "" {
+		arguments = append(arguments, "--namespace="+settings.Namespace)
 	}
 	if settings.Lease != "" {
 		arguments = append(arguments, "--lease="+settings.Lease, "--lease-duration="+settings.LeaseDuration.String())

@@ -34,6 +34,8 @@ type Contender struct {
 	// Elects reports that several processes of the contender elect a leader by the Lease of the contract. Shares
 	// reports that they share the objects. A contender without them is left out of the scenarios that need them.
 	Elects, Shares bool
+	// OneNamespace reports that the contender can be restricted to one namespace, so that it runs beside another one.
+	OneNamespace bool
 	// NoKinds says why the contender has no program with many kinds, if it has none. A scenario with many
 	// kinds leaves the contender out.
 	NoKinds string

@@ -72,6 +72,9 @@ func (m mavenProgram) command(program string, settings Settings) *exec.Cmd {
 	if settings.MemoryLimit > 0 {
 		command.Args = append(command.Args, fmt.Sprint("-Xmx", settings.MemoryLimit))
 	}
+	if settings.Namespace != "" { // Programs that Contender.OneNamespace does not name ignore it.
+		command.Env = append(command.Env, "QUARKUS_OPERATOR_SDK_NAMESPACES="+settings.Namespace)
+	}
 	if m.archive == "" {
 		command.Args = append(command.Args, "-jar", filepath.Join(program, filepath.FromSlash(m.jar)))
 		return command

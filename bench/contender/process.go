@@ -52,6 +52,8 @@ type Settings struct {
 	Limits cgroup.Limits
 	// MetricsPort is the loopback port of the contender's metrics; 0 is any free port.
 	MetricsPort int
+	// Namespace is the only namespace that the contender watches; empty means all, as the contract says. See Contender.OneNamespace.
+	Namespace string
 	// Lease is the namespace/name of the Lease by which several processes elect one that works; empty means
 	// no election. LeaseDuration is how long the others wait for a leader that is silent, in whole seconds.
 	Lease         string
