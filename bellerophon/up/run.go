@@ -239,7 +239,7 @@ func (r *run) serveMetrics(options *controller.Options) <-chan net.Addr {
 	options.OnListen = func(_ string, address net.Addr) {
 		r.report.Metrics = "http://" + address.String() + "/metrics"
 		r.screen.Println(r.tick() + " the operator runs as its own ServiceAccount; metrics: " + r.report.Metrics)
-		r.screen.Println("  its page: http://" + address.String() + page.Root)
+		r.screen.Println("  page:       http://" + address.String() + page.Root)
 		listening <- address
 	}
 	return listening
