@@ -52,7 +52,7 @@ func answers[T any](ctx context.Context, of *asked, q ask.Question, isBetter fun
 	if of.deployed.Config, err = connect.Config(of.kubeconfig); err != nil {
 		return err
 	}
-	return ask.AskDeployed(ctx, of.deployed, of.server, q, isBetter, each)
+	return ask.Pods(ctx, of.deployed, of.server, q, isBetter, each)
 }
 
 // shown returns what shows an answer: text, or the answer as JSON.

@@ -26,10 +26,10 @@ type Deployed struct {
 // portName is the name of the container's port at which the metrics are served.
 const portName = "metrics"
 
-// AskDeployed forwards a port to the metrics server of each running pod of the operator, through the API server, and asks as [Ask]
+// Pods forwards a port to the metrics server of each running pod of the operator, through the API server, and asks as [Ask]
 // does. With several pods, the answer counts that is better than the others. The token of the server is by default the one of
 // d.Config. The certificate of the server is not verified: the API server and the kubelet are.
-func AskDeployed[T any](ctx context.Context, d Deployed, s Server, q Question, isBetter func(one, than T) bool, each func(T) error) error {
+func Pods[T any](ctx context.Context, d Deployed, s Server, q Question, isBetter func(one, than T) bool, each func(T) error) error {
 	group := lifecycle.New(ctx)
 	defer func() {
 		group.Stop()
@@ -45,7 +45,7 @@ func AskDeployed[T any](ctx context.Context, d Deployed, s Server, q Question, i
 	return each(answer)
 }
 
-// Best forwards ports as [AskDeployed] does, until the group ends. It returns the server with the best answer, and this
+// Best forwards ports as [Pods] does, until the group ends. It returns the server with the best answer, and this
 // answer.
 func Best[T any](ctx context.Context, group *lifecycle.Group, d Deployed, s Server, q Question, isBetter func(one, than T) bool) (best Server, answer T, err error) {
 	client, err := kubernetes.NewForConfig(d.Config)
