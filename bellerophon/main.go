@@ -26,12 +26,13 @@ a headless Service and a ConfigMap in the desired state.
   bellerophon why        asks a running operator why it reconciled an object
   bellerophon top        shows what the controllers of a running operator do
   bellerophon tree       shows what an object owns, and what is ready
+  bellerophon page       shows the page of a running operator in a browser
   bellerophon replay     replays what an operator recorded
   bellerophon shadow     runs beside an operator that records, and compares
   bellerophon server     runs a member of the replicated key-value store
   bellerophon cluster    runs only the local cluster
   bellerophon image      makes the operator's container image`,
 	}
-	root.AddCommand(newUp(), command.NewOperator(), newWhy(), newTop(), newTree(), newReplay(), newShadow(), program.NewCommand(), newCluster(), newImage(), command.NewVersion())
+	root.AddCommand(newUp(), command.NewOperator(), newWhy(), newTop(), newTree(), newPage(), newReplay(), newShadow(), program.NewCommand(), newCluster(), newImage(), command.NewVersion())
 	return root
 }
