@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/page"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -43,6 +44,11 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	if m.history != nil {
 		metrics.HandleFunc("GET /debug/why", m.why)
 	}
+	shown, err := page.New(page.Manager{Events: m.Events(), Changes: m.Changes(), Results: m.Results(), Levels: m.Levels(), State: func() any { return m.introspection() }, Context: m.context})
+	if err != nil {
+		return nil, err
+	}
+	metrics.Handle("GET "+page.Root, shown)
 	health := http.NewServeMux()
 	health.HandleFunc("GET /healthz", m.alive)
 	health.HandleFunc("GET /readyz", m.ready)

@@ -139,6 +139,8 @@ var wallTimes = map[string]string{
 	"controller/tape_exchange.go":             "stored in a recording",
 	"bellerophon/replay/replay.go":            "shown to people",
 	"controller/tree.go":                      "shown to people",
+	"controller/page/gather.go":               "shown to people",
+	"controller/page/items.go":                "shown to people",
 	"operators/attempt_id.go":                 "a part of the identifier of an attempt",
 	"controller/conditions.go":                "the transition time of a condition",
 	"controller/dependents/deadline.go":       "stored in a status, so that a deadline outlasts the process",
