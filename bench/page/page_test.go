@@ -144,6 +144,14 @@ func (o *opened) picture(name string) {
 	}
 }
 
+// fill waits until items fill the diagram, for a screenshot.
+func (o *opened) fill() {
+	o.t.Helper()
+	if *update {
+		<-time.After(13 * time.Second)
+	}
+}
+
 // fits reports whether the page is not wider than the window.
 func (o *opened) fits() bool {
 	o.t.Helper()

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,13 @@ func newWorld(t *testing.T, objects int) *world {
 	}
 	w := &world{t: t, server: server, address: "127.0.0.1:0"}
 	for i := range objects {
-		if err := server.Create(deployment(i)); err != nil {
+		made := deployment(i)
+		if err := errors.Join(server.Create(made), server.Get(made)); err != nil {
+			t.Fatal(err)
+		}
+		made.Status.ObservedGeneration = 1 << 40
+		made.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Reason: "Grazing", Message: hostile}}
+		if err := server.Update(made); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +74,6 @@ func deployment(i int) *appsv1.Deployment {
 	made.Spec.Replicas = new(int32(1))
 	made.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 	made.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "horse", Image: "horse"}}}}
-	made.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Reason: "Grazing", Message: hostile}}
 	return made
 }
 
@@ -75,7 +81,7 @@ func deployment(i int) *appsv1.Deployment {
 func (w *world) change(ctx context.Context, objects int) error {
 	for i := 0; ; i++ {
 		select {
-		case <-time.After(120 * time.Millisecond):
+		case <-time.After(250 * time.Millisecond):
 		case <-ctx.Done():
 			return nil
 		}
@@ -85,7 +91,6 @@ func (w *world) change(ctx context.Context, objects int) error {
 				return err
 			}
 			held.Spec.Replicas = new(*held.Spec.Replicas%9 + 1)
-			held.Generation++
 			if err := w.server.Update(held); err != nil && !apierrors.IsConflict(err) {
 				return err
 			}
@@ -128,15 +133,12 @@ func (w *world) stop() {
 
 // stable returns a reconciler that gives each Deployment a Service, and a ConfigMap with its replicas.
 func stable(client *controller.Client) operators.Reconciler {
-	return func(ctx context.Context, request operators.Request) (time.Duration, error) {
+	return func(ctx context.Context, request operators.Request) (again time.Duration, err error) {
 		owner, err := controller.Get[*appsv1.Deployment](ctx, client, request.NamespacedName)
 		if err != nil {
 			return 0, controller.IgnoreNotFound(err)
 		}
 		work(ctx, time.Duration(20+10*(len(request.Name)+int(*owner.Spec.Replicas)))*time.Millisecond)
-		if strings.HasSuffix(request.Name, "-5") {
-			return 0, errors.New("the horse refuses: " + hostile)
-		}
 		meta := metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}
 		if err := controller.SetControllerReference(client, owner, &corev1.Service{ObjectMeta: meta}); err != nil {
 			return 0, err
@@ -146,6 +148,9 @@ func stable(client *controller.Client) operators.Reconciler {
 			if _, err := controller.Create(ctx, client, &corev1.Service{ObjectMeta: meta}); err != nil {
 				return 0, err
 			}
+		}
+		if strings.HasSuffix(request.Name, "-5") {
+			defer func() { err = cmp.Or(err, errors.New("the horse refuses: "+hostile)) }()
 		}
 		err = keepConfig(ctx, client, request.NamespacedName, meta, fmt.Sprint(*owner.Spec.Replicas))
 		if *owner.Spec.Replicas == 7 {

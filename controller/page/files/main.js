@@ -25,8 +25,7 @@ function setTheme(name) {
   if (name === "light" || name === "dark") document.documentElement.dataset.theme = name;
   else delete document.documentElement.dataset.theme;
   theme.value = ["light", "dark"].includes(name) ? name : "system";
-  marbles?.restyle();
-  id("legend").replaceChildren(...(marbles?.legend() ?? []));
+  id("legend").replaceChildren(...marbles.restyle());
 }
 
 const tree = objects();
@@ -112,7 +111,7 @@ function showItem(item, marked, how) {
     say("Version", item.rv && make("code", {}, item.rv));
     if (item.what === "event") {
       say("Type", item.type);
-      say("Applied", item.received && item.t > item.received ? `${duration(item.t - item.received)} after it was received` : "at once");
+      say("Entered the cache", item.received && item.t > item.received ? `${duration(item.t - item.received)} after it was received` : "at once");
       say("Folded", item.coalesced ? some(item.coalesced, "earlier event") : "");
       const wrote = writeOf(item);
       say("Echo of", wrote ? `the ${wrote.write.verb} of ${wrote.attempt.controller}, ${duration(item.t - wrote.write.t)} before` : "");

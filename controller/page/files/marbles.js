@@ -6,6 +6,7 @@ import { clock } from "./text.js";
 
 const axis = 22; // pixels of the times on top
 const margin = 14; // pixels right of the newest time
+const budget = 4; // milliseconds of a frame for marks of the past
 
 export const frames = { script: [], at: [] }; // of the last frames, in milliseconds
 
@@ -14,9 +15,10 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
   const strip = document.createElement("canvas"), paint = strip.getContext("2d");
   let colours, width = 0, height = 0, gutter = 0, ratio = 1;
   let order = [], depths = "";
-  let span = 30_000, end; // end is undefined while the view is live
+  let span = 15_000, end; // end is undefined while the view is live
   let stripFrom = 0, stripWidth = 0, last = new Map();
-  let stale = true, dirty = true, shown = NaN, hovered = null, selected = null, marked = [], drawnAt = 0;
+  let job = null; // what redraw has not drawn yet
+  let stale = true, urgent = true, came = false, shown = NaN, hovered = null, selected = null, marked = [], drawnAt = 0;
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
   const endNow = () => end ?? now();
@@ -84,19 +86,34 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
 
   // redraw draws the strip anew.
   function redraw() {
-    colours = palette();
+    colours ??= palette();
     arrange();
     const k = scale();
-    stripFrom = endNow() - span - 1000 / k;
+    stripFrom = endNow() - span - 20 / k;
     last = new Map();
     paint.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint.clearRect(0, 0, stripWidth, height);
     const to = stripFrom + stripWidth / k;
-    for (const of of order) {
-      for (let i = lowest(of.items, stripFrom); i < of.items.length && of.items[i].t <= to; i++) draw(paint, of.items[i], stripFrom, last);
-    }
+    const lists = order.map((of) => of.items.slice(lowest(of.items, stripFrom), lowest(of.items, to + 1)));
+    job = { lists, seen: new Map() };
     stale = false;
-    dirty = true;
+    urgent = true;
+  }
+
+  // proceed draws what redraw has found, newest first, for a part of a frame: many marks need several frames.
+  function proceed() {
+    const until = performance.now() + budget, { lists, seen } = job;
+    for (let drawn = 0; lists.length; drawn++) {
+      if (drawn % 64 === 63 && performance.now() > until) break;
+      let newest = 0;
+      for (let i = lists.length - 1; i >= 0; i--) {
+        if (!lists[i].length) lists.splice(i, 1);
+      }
+      for (let i = 1; i < lists.length; i++) if (lists[i].at(-1).t > lists[newest].at(-1).t) newest = i;
+      if (lists.length) draw(paint, lists[newest].pop(), stripFrom, seen);
+    }
+    if (!lists.length) job = null;
+    urgent = true;
   }
 
   // shift moves the strip to the left, when the view reaches its end.
@@ -114,18 +131,19 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
   function frame() {
     requestAnimationFrame(frame);
     const began = performance.now();
-    if (calm.matches && !dirty && !stale && began - drawnAt < 1000) return;
+    if (calm.matches && !urgent && !stale && began - drawnAt < 1000) return;
     if (width !== canvas.clientWidth) stale = true;
     if (stale) redraw();
     const k = scale(), to = endNow();
     if ((to - stripFrom) * k > stripWidth - 4 || to - span < stripFrom - 50 / k) {
-      if (end === undefined && to - span > stripFrom) shift();
+      if (end === undefined && !job && to - span > stripFrom) shift();
       else redraw();
     }
+    if (job) proceed();
     const offset = Math.round((to - span - stripFrom) * k * ratio);
-    if (offset === shown && !dirty) return;
+    if (offset === shown && !urgent && !came) return;
     shown = offset;
-    dirty = false;
+    urgent = came = false;
     drawnAt = began;
     compose(offset, to, k);
     frames.script.push(performance.now() - began);
@@ -267,18 +285,18 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
     return fitted.get(id);
   }
 
-  onItems((came) => {
+  onItems((items) => {
     if (width === 0 || stale) return;
     if (order.length !== lanes.size || depths !== order.map((of) => of.id + of.depth).join()) {
       stale = true;
       return;
     }
     const k = scale(), until = stripFrom + stripWidth / k;
-    for (const list of [came.attempts, came.events, came.changes, came.echoes]) {
-      for (const item of list) if (item.t >= stripFrom && item.t <= until) draw(paint, item, stripFrom, list === came.echoes ? null : last);
+    for (const list of [items.attempts, items.events, items.changes, items.echoes]) {
+      for (const item of list) if (item.t >= stripFrom && item.t <= until) draw(paint, item, stripFrom, list === items.echoes ? null : last);
     }
     if (selected && !hovered) marked = way(selected); // Its echo may have come.
-    dirty = true;
+    came = true;
   });
 
   // hit finds the nearest item at a place of the canvas.
@@ -305,7 +323,7 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
     else [selected, hovered] = [item, null];
     const focus = hovered ?? selected;
     marked = focus ? way(focus) : [];
-    dirty = true;
+    urgent = true;
     onSelect(focus, marked, how);
   }
 
@@ -369,8 +387,11 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
 
   return {
     select,
-    restyle: () => (stale = true),
-    legend: () => legend(palette()),
+    restyle() {
+      colours = palette();
+      stale = true;
+      return legend(colours);
+    },
     // show moves the view: to a time, or live without one.
     show(to) {
       end = to;
