@@ -24,12 +24,13 @@ a headless Service and a ConfigMap in the desired state.
   bellerophon up         starts a local cluster, the operator and samples
   bellerophon operator   runs the operator on your own cluster
   bellerophon why        asks a running operator why it reconciled an object
+  bellerophon page       shows the page of a running operator in a browser
   bellerophon replay     replays what an operator recorded
   bellerophon shadow     runs beside an operator that records, and compares
   bellerophon server     runs a member of the replicated key-value store
   bellerophon cluster    runs only the local cluster
   bellerophon image      makes the operator's container image`,
 	}
-	root.AddCommand(newUp(), command.NewOperator(), newWhy(), newReplay(), newShadow(), program.NewCommand(), newCluster(), newImage(), command.NewVersion())
+	root.AddCommand(newUp(), command.NewOperator(), newWhy(), newPage(), newReplay(), newShadow(), program.NewCommand(), newCluster(), newImage(), command.NewVersion())
 	return root
 }

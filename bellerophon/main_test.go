@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 //	taken VAR       sets VAR to a port of 127.0.0.1 that is taken
 //	killed WORDS    runs bellerophon up until it prints WORDS, and kills it with SIGKILL
 //	scraped N ARGS  runs bellerophon up --prometheus, whose operator has N processes, and checks the Prometheus
+//	paging ARGS     runs bellerophon page with arguments until the script ends, and sets PAGE to its URL and SITE to its origin
+//	browses ARGS    sends the requests of one browser, each as METHOD URL STATUS [HOST]
 //	nochildren      fails if a process of the killed cluster is left
 func TestScripts(t *testing.T) {
 	cache, err := os.UserCacheDir()
@@ -54,6 +56,8 @@ func TestScripts(t *testing.T) {
 			"taken":      taken,
 			"killed":     killed,
 			"running":    running,
+			"paging":     paging,
+			"browses":    browses,
 			"scraped":    scraped,
 			"nochildren": noChildren,
 		},

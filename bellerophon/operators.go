@@ -20,8 +20,15 @@ type asked struct {
 	output     string
 }
 
-// addFlags adds the flags of all commands that ask an operator.
+// addFlags adds the flags of the commands that print an operator's answers.
 func (a *asked) addFlags(command *cobra.Command) {
+	a.addServerFlags(command)
+	command.Flags().StringVarP(&a.output, "output", "o", "text", "text or json")
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addServerFlags adds the flags that say where the operator is.
+func (a *asked) addServerFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&a.server.URL, "server", "http://127.0.0.1:8080", "the URL of the operator's metrics server")
 	flags.StringVar(&a.server.TokenFile, "token-file", "", "a file with a bearer token for the server")
@@ -30,9 +37,7 @@ func (a *asked) addFlags(command *cobra.Command) {
 	flags.StringVar(&a.deployed.Namespace, "operator-namespace", "", "forward a port to the operator's pods in this namespace, and ask there")
 	flags.StringVar(&a.deployed.Selector, "operator-selector", "app.kubernetes.io/name=bellerophon-operator", "with --operator-namespace: the labels of the pods")
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "with --operator-namespace: the kubeconfig file; default as kubectl")
-	flags.StringVarP(&a.output, "output", "o", "text", "text or json")
 	command.MarkFlagsMutuallyExclusive("server", "operator-namespace")
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // answers asks the operator, and shows each answer as text or as JSON. With several pods, the better answer counts.
@@ -47,7 +52,7 @@ func answers[T any](ctx context.Context, of *asked, q ask.Question, isBetter fun
 	if of.deployed.Config, err = connect.Config(of.kubeconfig); err != nil {
 		return err
 	}
-	return ask.AskDeployed(ctx, of.deployed, of.server, q, isBetter, each)
+	return ask.Pods(ctx, of.deployed, of.server, q, isBetter, each)
 }
 
 // shown returns what shows an answer: text, or the answer as JSON.

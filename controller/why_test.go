@@ -31,6 +31,7 @@ type whyWorld struct {
 	server  *sourcestest.Server
 	manager *Manager
 	address string
+	stop    func() // the manager
 }
 
 func newWhyWorld(t *testing.T, options Options) *whyWorld {
@@ -62,7 +63,7 @@ func newWhyWorld(t *testing.T, options Options) *whyWorld {
 	if err := w.manager.Add("labels", label, For(&corev1.Secret{})); err != nil {
 		t.Fatal(err)
 	}
-	runToTheEnd(t, w.manager)
+	w.stop = runToTheEnd(t, w.manager)
 	w.address = "http://" + (<-listens).String()
 	if err := w.manager.Cache().Wait(t.Context(), cache.Current); err != nil {
 		t.Fatal(err)
@@ -70,8 +71,8 @@ func newWhyWorld(t *testing.T, options Options) *whyWorld {
 	return w
 }
 
-// runToTheEnd runs a manager until the test ends.
-func runToTheEnd(t testing.TB, manager *Manager) {
+// runToTheEnd runs a manager until the test ends, or until stop is called.
+func runToTheEnd(t testing.TB, manager *Manager) (stop func()) {
 	t.Helper()
 	group := lifecycle.New(context.Background())
 	group.Go("manager", manager.Run)
@@ -81,6 +82,7 @@ func runToTheEnd(t testing.TB, manager *Manager) {
 			t.Error(err)
 		}
 	})
+	return group.Stop
 }
 
 // why asks about an object, and returns the answer as it comes.

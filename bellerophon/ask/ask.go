@@ -27,28 +27,62 @@ type Server struct {
 	token string // used without a TokenFile
 }
 
-// client returns the client for the server, and the token.
-func (s Server) client() (*http.Client, string, error) {
+// Transport returns a transport of requests to the server, which adds the token to each of them.
+func (s Server) Transport() (http.RoundTripper, error) {
 	config := &tls.Config{InsecureSkipVerify: s.Insecure} //nolint:gosec // A person asked for it by a flag.
 	if s.Authorities != "" {
 		read, err := os.ReadFile(s.Authorities)
 		if err != nil {
-			return nil, "", fmt.Errorf("reading --certificate-authority: %w", err)
+			return nil, fmt.Errorf("reading --certificate-authority: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(read) {
-			return nil, "", fmt.Errorf("--certificate-authority: %s has no certificate in PEM", s.Authorities)
+			return nil, fmt.Errorf("--certificate-authority: %s has no certificate in PEM", s.Authorities)
 		}
 	}
-	token := s.token
-	if s.TokenFile != "" {
-		read, err := os.ReadFile(s.TokenFile)
-		if err != nil {
-			return nil, "", fmt.Errorf("reading --token-file: %w", err)
-		}
-		token = strings.TrimSpace(string(read))
+	made := &transport{server: s, next: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	_, err := made.token()
+	return made, err
+}
+
+// transport adds the token of a server to requests.
+type transport struct {
+	server Server
+	next   http.RoundTripper
+}
+
+// token reads the token, because the file of a pod's token changes.
+func (t *transport) token() (string, error) {
+	if t.server.TokenFile == "" {
+		return t.server.token, nil
 	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}, token, nil
+	read, err := os.ReadFile(t.server.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("reading --token-file: %w", err)
+	}
+	return strings.TrimSpace(string(read)), nil
+}
+
+// RoundTrip sends a request with the token. A server without TLS is unprotected and gets the request without it, if it was asked for
+// with TLS.
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	token, err := t.token()
+	if err != nil {
+		return nil, err
+	}
+	sent := request.Clone(request.Context())
+	sent.Header.Del("Authorization")
+	if token != "" {
+		sent.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := t.next.RoundTrip(sent)
+	if err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		sent = request.Clone(request.Context())
+		sent.URL.Scheme = "http"
+		sent.Header.Del("Authorization")
+		return t.next.RoundTrip(sent)
+	}
+	return response, err
 }
 
 // answerTimeout bounds a question that does not follow.
@@ -64,7 +98,7 @@ type Question struct {
 // Ask asks a question, and calls each with the answer. If the question follows, more answers come until ctx ends, each returns an
 // error, or the server ends.
 func Ask[T any](ctx context.Context, s Server, q Question, each func(T) error) error {
-	client, token, err := s.client()
+	asking, err := s.Transport()
 	if err != nil {
 		return err
 	}
@@ -84,15 +118,7 @@ func Ask[T any](ctx context.Context, s Server, q Question, each func(T) error) e
 	if err != nil {
 		return fmt.Errorf("--server is %s; give a URL such as http://127.0.0.1:8080: %w", s.URL, err)
 	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	response, err := client.Do(request)
-	if err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
-		request.URL.Scheme = "http" // It is unprotected, and needs no token.
-		request.Header.Del("Authorization")
-		response, err = client.Do(request)
-	}
+	response, err := asking.RoundTrip(request)
 	if err != nil {
 		return fmt.Errorf("the operator does not answer: %w; name its metrics server with --server, or forward a port to it", err)
 	}

@@ -26,34 +26,45 @@ type Deployed struct {
 // portName is the name of the container's port at which the metrics are served.
 const portName = "metrics"
 
-// AskDeployed forwards a port to the metrics server of each running pod of the operator, through the API server, and asks as [Ask]
+// Pods forwards a port to the metrics server of each running pod of the operator, through the API server, and asks as [Ask]
 // does. With several pods, the answer counts that is better than the others. The token of the server is by default the one of
 // d.Config. The certificate of the server is not verified: the API server and the kubelet are.
-func AskDeployed[T any](ctx context.Context, d Deployed, s Server, q Question, isBetter func(one, than T) bool, each func(T) error) error {
-	client, err := kubernetes.NewForConfig(d.Config)
-	if err != nil {
-		return err
-	}
-	pods, err := client.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: d.Selector, FieldSelector: "status.phase=Running"})
-	if err != nil {
-		return fmt.Errorf("listing the operator's pods: %w", err)
-	}
-	if len(pods.Items) == 0 {
-		return fmt.Errorf("no pod with the labels %s runs in the namespace %s; name another one with --operator-namespace or --operator-selector", d.Selector, d.Namespace)
-	}
-	if s.TokenFile == "" {
-		s.token, s.TokenFile = d.Config.BearerToken, d.Config.BearerTokenFile
-	}
-	s.Insecure = s.Authorities == ""
+func Pods[T any](ctx context.Context, d Deployed, s Server, q Question, isBetter func(one, than T) bool, each func(T) error) error {
 	group := lifecycle.New(ctx)
 	defer func() {
 		group.Stop()
 		_ = group.Wait() // A forward that ends with its context has no news.
 	}()
+	best, answer, err := Best(ctx, group, d, s, q, isBetter)
+	if err != nil {
+		return err
+	}
+	if q.Follow {
+		return Ask(ctx, best, q, each)
+	}
+	return each(answer)
+}
+
+// Best forwards ports as [Pods] does, until the group ends. It returns the server with the best answer, and this
+// answer.
+func Best[T any](ctx context.Context, group *lifecycle.Group, d Deployed, s Server, q Question, isBetter func(one, than T) bool) (best Server, answer T, err error) {
+	client, err := kubernetes.NewForConfig(d.Config)
+	if err != nil {
+		return best, answer, err
+	}
+	pods, err := client.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: d.Selector, FieldSelector: "status.phase=Running"})
+	if err != nil {
+		return best, answer, fmt.Errorf("listing the operator's pods: %w", err)
+	}
+	if len(pods.Items) == 0 {
+		return best, answer, fmt.Errorf("no pod with the labels %s runs in the namespace %s; name another one with --operator-namespace or --operator-selector", d.Selector, d.Namespace)
+	}
+	if s.TokenFile == "" {
+		s.token, s.TokenFile = d.Config.BearerToken, d.Config.BearerTokenFile
+	}
+	s.Insecure = s.Authorities == ""
 	once := q
 	once.Follow = false
-	var best Server
-	var answer T
 	var failed error
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -69,12 +80,9 @@ func AskDeployed[T any](ctx context.Context, d Deployed, s Server, q Question, i
 		}
 	}
 	if best.URL == "" {
-		return failed
+		return best, answer, failed
 	}
-	if q.Follow {
-		return Ask(ctx, best, q, each)
-	}
-	return each(answer)
+	return best, answer, nil
 }
 
 // forward forwards a free local port to the metrics server of a pod until the group ends. It returns the server's URL.

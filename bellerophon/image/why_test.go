@@ -34,13 +34,13 @@ func (h *realHero) askWhy(config *rest.Config) {
 	deployed := ask.Deployed{Config: config, Namespace: h.namespace, Selector: "app.kubernetes.io/name=bellerophon-operator"}
 	var answer history.Answer
 	asks := func(token string) error {
-		return ask.AskDeployed(h.Context(), deployed, ask.Server{TokenFile: token}, why.Question("heroes/"+h.name, h.namespace, false), why.IsNewer, func(one history.Answer) error {
+		return ask.Pods(h.Context(), deployed, ask.Server{TokenFile: token}, why.Question("heroes/"+h.name, h.namespace, false), why.IsNewer, func(one history.Answer) error {
 			answer = one
 			return nil
 		})
 	}
 	nowhere := ask.Deployed{Config: config, Namespace: h.namespace, Selector: "app=none"}
-	if err := ask.AskDeployed[history.Answer](h.Context(), nowhere, ask.Server{}, why.Question("heroes/"+h.name, h.namespace, false), why.IsNewer, nil); err == nil || !strings.Contains(err.Error(), "no pod with the labels app=none runs") {
+	if err := ask.Pods[history.Answer](h.Context(), nowhere, ask.Server{}, why.Question("heroes/"+h.name, h.namespace, false), why.IsNewer, nil); err == nil || !strings.Contains(err.Error(), "no pod with the labels app=none runs") {
 		h.Errorf("without an operator: %v", err)
 	}
 	if err := asks(""); err == nil {

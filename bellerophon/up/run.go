@@ -14,6 +14,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/page"
 	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
@@ -238,6 +239,7 @@ func (r *run) serveMetrics(options *controller.Options) <-chan net.Addr {
 	options.OnListen = func(_ string, address net.Addr) {
 		r.report.Metrics = "http://" + address.String() + "/metrics"
 		r.screen.Println(r.tick() + " the operator runs as its own ServiceAccount; metrics: " + r.report.Metrics)
+		r.screen.Println("  page:       http://" + address.String() + page.Root)
 		listening <- address
 	}
 	return listening

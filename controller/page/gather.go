@@ -158,12 +158,12 @@ func (g *gathering) sendFrames(ctx context.Context) error {
 			return nil
 		}
 		g.mu.Lock()
-		made, any := g.take()
+		made, some := g.take()
 		if time.Since(seeded) >= reseed {
 			g.seed, seeded = maphash.MakeSeed(), time.Now()
 		}
 		g.mu.Unlock()
-		if !any {
+		if !some {
 			continue
 		}
 		frame, err := encode("items", made)
@@ -183,7 +183,7 @@ func (g *gathering) sendFrames(ctx context.Context) error {
 }
 
 // take returns the items of a frame, and whether there are any. The caller holds the lock.
-func (g *gathering) take() (made items, any bool) {
+func (g *gathering) take() (made items, some bool) {
 	if g.events.came+g.changes.came+g.attempts.came == 0 {
 		return items{}, false
 	}

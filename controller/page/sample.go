@@ -22,8 +22,8 @@ type sampled[T any] struct {
 	rank  uint64
 }
 
-// add adds a value about an object. make creates the value if it is kept.
-func (s *sample[T]) add(seed maphash.Seed, object types.NamespacedName, make func() T) {
+// add adds a value about an object. create makes the value if it is kept.
+func (s *sample[T]) add(seed maphash.Seed, object types.NamespacedName, create func() T) {
 	s.came++
 	rank := maphash.Comparable(seed, object)
 	if len(s.kept) == maxItems {
@@ -33,7 +33,7 @@ func (s *sample[T]) add(seed maphash.Seed, object types.NamespacedName, make fun
 		}
 		s.remove(last)
 	}
-	s.kept = append(s.kept, sampled[T]{make(), rank})
+	s.kept = append(s.kept, sampled[T]{create(), rank})
 }
 
 // last returns the index of the value that is left out first.

@@ -138,6 +138,7 @@ func TestTheValueOfASecretAppearsInNothingThatTheRuntimeShows(t *testing.T) {
 		{"log", "index out of range"}, {"log", "the Secret was read"}, {"log", "a warning about services"}, {"log", "source or map function failed"},
 		{"Events", "quote values of the Secret"}, {"Services", "quote values of the Secret"}, {"/metrics", "controller_runtime_reconcile_panics_total"},
 		{"/readyz", "failing: secrets"}, {"/readyz?level=Converged", "not ready"}, {"/healthz", "ok"}, {"/debug/pprof/goroutine?debug=2", "goroutine "}, {"traces", "reconcile"},
+		{"/page/", "<html"}, {"/page/events", "event: state"}, {"the stream of the page", "its message is not shown"}, {"the stream of the page", `"name":"` + copied}, {"the stream of the page", "index out of range"},
 	} {
 		if !strings.Contains(shown[want.where], want.text) {
 			t.Errorf("%s has no %q:\n%s", want.where, want.text, shown[want.where])

@@ -42,6 +42,7 @@ type vault struct {
 	addresses map[string]string
 	log       *canary.Log
 	results   chan operators.Result
+	streamed  string       // what the page of the manager got; set when the group has ended
 	quoted    atomic.Int64 // the errors whose message of the API server quotes the value
 	remapped  atomic.Bool
 }
@@ -75,7 +76,14 @@ func newVault(t *testing.T) *vault {
 		Namespaces: []string{w.namespace}, DetectMutations: true, Logger: log,
 		Workers:        1, // One reconcile changes an object of the cache, while the end of another one would compare it.
 		MetricsAddress: loopback, HealthAddress: loopback, ProfileAddress: loopback,
-		OnListen: func(server string, address net.Addr) { w.addresses[server] = address.String() },
+		OnListen: func(server string, address net.Addr) {
+			if w.addresses[server] = address.String(); server == "metrics server" {
+				w.group.Go("page", func(ctx context.Context) (err error) {
+					w.streamed, err = canary.Follow(ctx, address.String())
+					return err
+				})
+			}
+		},
 		OnResult: func(result operators.Result) {
 			select {
 			case w.results <- result:
@@ -177,7 +185,7 @@ func (w *vault) shown() map[string]string {
 	w.awaitEvent("Copy3") // It is about a message that quotes the value.
 	w.group.Stop()
 	w.must(w.group.Wait())
-	shown["log"] = w.log.String()
+	shown["log"], shown["the stream of the page"] = w.log.String(), w.streamed
 	spans := w.exporter.GetSpans()
 	shown["traces"] = fmt.Sprintf("%+v", spans)
 	for what, list := range map[string]func() (any, error){
