@@ -33,7 +33,7 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
     for (const of of order) {
       of.top = y;
       of.head = narrow ? 14 : 0;
-      of.height = of.head + (of.type === "controller" ? 14 + of.depth * (bar + 5) : 30);
+      of.height = of.head + (of.type === "controller" ? Math.max(32, 14 + of.depth * (bar + 5)) : 30);
       y += of.height;
     }
     depths = order.map((of) => of.id + of.depth).join();
