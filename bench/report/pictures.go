@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bench/browser"
 	"github.com/chromedp/chromedp"
 )
 
@@ -105,37 +105,11 @@ func fileName(name string) string {
 	return strings.Trim(notInFileNames.ReplaceAllString(name, "-"), "-")
 }
 
-// inBrowser starts a headless Chromium and calls a function with a tab. When inBrowser returns,
-// the browser and its folder are gone.
-func inBrowser(ctx context.Context, use func(tab context.Context) error) (err error) {
-	var program string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if program, err = exec.LookPath(name); err == nil {
-			break
-		}
+// inBrowser calls a function with a tab of a headless Chromium.
+func inBrowser(ctx context.Context, use func(tab context.Context) error) error {
+	err := browser.Use(ctx, use)
+	if errors.Is(err, browser.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", errNoPictures, err)
 	}
-	if program == "" {
-		return fmt.Errorf("%w: find chromium on the PATH: no such program; install it (on Debian: apt-get install chromium)", errNoPictures)
-	}
-	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(program), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless, chromedp.DisableGPU,
-		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-dev-shm-usage", true),
-	}
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium's sandbox refuses root. The page is generated here and loads nothing.
-	}
-	allocator, stop := chromedp.NewExecAllocator(ctx, options...)
-	defer stop()
-	tab, closeTab := chromedp.NewContext(allocator)
-	defer closeTab()
-	defer func() {
-		if ended := chromedp.Cancel(tab); err == nil && ended != nil && ctx.Err() == nil {
-			err = fmt.Errorf("stop %s: %w", program, ended)
-		}
-	}()
-	if err := chromedp.Do(tab); err != nil {
-		return fmt.Errorf("%w: start %s: %w; check that it starts at all: %s --headless --dump-dom about:blank", errNoPictures, program, err, program)
-	}
-	return use(tab)
+	return err
 }
