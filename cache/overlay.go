@@ -211,18 +211,28 @@ func (s *Store) settleWrites(to *batch) {
 		}
 	}
 	clear(s.events)
-	s.events, s.lastMark, s.reset = s.events[:0], nil, time.Time{}
+	clear(s.resets)
+	s.events, s.lastMark = s.events[:0], nil
+}
+
+// resetAfter returns when the list was asked for that was the last reset of a namespace, or zero.
+func (s *Store) resetAfter(namespace string) time.Time {
+	if of, is := s.resets[namespace]; is {
+		return of
+	}
+	return s.resets[""]
 }
 
 // dropBeforeReset drops own writes from before a list that is a reset: no version will ever pass
-// them. The caller holds the lock.
+// them. A source that covers another namespace has not noticed the reset so far, and the cache has its objects of before. So
+// own writes there stay until it has: otherwise readers would see what was before them. The caller holds the lock.
 func (s *Store) dropBeforeReset(to *batch) (dropped bool) {
-	if s.reset.IsZero() {
+	if len(s.resets) == 0 {
 		return false
 	}
 	o := &s.overlay
 	for name, pending := range o.pending {
-		if !pending.answered.Before(s.reset) {
+		if reset := s.resetAfter(name.Namespace); reset.IsZero() || !pending.answered.Before(reset) {
 			continue
 		}
 		own := pending.slot.get()
@@ -237,9 +247,17 @@ func (s *Store) dropBeforeReset(to *batch) (dropped bool) {
 		s.mutations.untrack(own)
 		dropped = true
 	}
-	dropped = dropped || o.hidden.Len() > 0
-	o.hidden.Clear()
-	return dropped
+	var gone []hiddenDeletion
+	o.hidden.Scan(func(deletion hiddenDeletion) bool {
+		if !s.resetAfter(deletion.name.Namespace).IsZero() {
+			gone = append(gone, deletion)
+		}
+		return true
+	})
+	for _, deletion := range gone {
+		o.hidden.Delete(deletion)
+	}
+	return dropped || len(gone) > 0
 }
 
 // dropPassed drops the own writes of a name that the watch has passed. An event of the name that has

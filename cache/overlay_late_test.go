@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -33,5 +34,28 @@ func TestALateDeletionOfAPredecessorDoesNotHideAnOwnCreation(t *testing.T) {
 				t.Errorf("passed is %v, want %v", passed, test.passed)
 			}
 		})
+	}
+}
+
+// Until the source of a namespace has noticed that the server's versions went back, the cache has the namespace's objects of
+// before. Dropping the own write would show what was before it.
+func TestAResetOfOneNamespaceLeavesOwnWritesInAnother(t *testing.T) {
+	c, store := newCache(t)
+	store.SetNamespaces("a", "b")
+	c.Apply(within("a", list("", "6", object("a/x", "u@6"))...))
+	c.Apply(within("b", list("", "6", object("b/y", "w@5"))...))
+	wrote(store, "a/x", "u@7")
+	wrote(store, "b/y", "w@8")
+	reset := within("b", list("", "3")...)
+	reset[0].Reset, reset[0].Received = true, time.Now().Add(time.Second)
+	c.Apply(reset)
+	if x, y := got(store, "a/x"), got(store, "b/y"); x != "u@7" || y != "-" {
+		t.Errorf("Get says %s and %s, want u@7 and -", x, y)
+	}
+	reset = within("a", list("", "3", object("a/x", "u@2"))...)
+	reset[0].Reset, reset[0].Received = true, time.Now().Add(time.Second)
+	c.Apply(reset)
+	if x := got(store, "a/x"); x != "u@2" {
+		t.Errorf("after its own reset, Get says %s, want u@2", x)
 	}
 }

@@ -40,7 +40,10 @@ func (s *Store) swap(event *streams.Event, to *batch) {
 	}
 	if list.reset {
 		s.tombstones.Purge() // Their versions no longer mean anything.
-		s.reset = list.asked
+		if s.resets == nil {
+			s.resets = map[string]time.Time{}
+		}
+		s.resets[event.Key.Namespace] = list.asked
 		scope.version, scope.seen = "", ""
 	}
 	if scope.listed && streams.IsOlderVersion(version, scope.seen) {

@@ -59,7 +59,7 @@ type writing struct {
 	events     []*streams.Event                            // the events of objects since the last publish
 	lastMark   *streams.Event                              // the last list or bookmark since then, or nil
 	applied    *streams.Selection                          // the one that working agrees with
-	reset      time.Time                                   // when the last list since then that is a reset was asked for
+	resets     map[string]time.Time                        // when the last lists since then that are resets were asked for, by the namespace of the source
 }
 
 // state is what readers see: the trees of a view as they were published, and the current objects in
