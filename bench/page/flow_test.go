@@ -21,6 +21,8 @@ func TestAPersonFollowsAnObjectByKeyboardAlone(t *testing.T) {
 		}
 
 		// A mark of the diagram, and its way.
+		eval[any](o, `import("./store.js").then((store) => { window.store = store; })`)
+		o.until("echoes", `store.totals.echoes > 10`)
 		o.fill()
 		o.reach("#marbles")
 		o.press(kb.ArrowDown, kb.ArrowDown) // the newest of the first line, and the next line
@@ -35,11 +37,14 @@ func TestAPersonFollowsAnObjectByKeyboardAlone(t *testing.T) {
 			t.Errorf("the selected event is described as %s", detail)
 		}
 		o.picture("page-light")
+		o.press(kb.Enter)
+		o.until("the object of the mark", `document.activeElement.matches("[role=treeitem][aria-selected=true]") && document.getElementById("why-title").textContent.startsWith("Why: Deployment.apps stable/pegasus-")`)
 
 		// The search, the tree and why.
+		eval[any](o, `document.activeElement.blur(), document.getElementById("text").value = "", scrollTo(0, 0)`)
 		o.reach("#text")
 		o.do(chromedp.KeyEvent("pegasus-5"))
-		o.until("both roots", `document.getElementById("found").textContent === "2 objects found."`)
+		o.until("both roots", `document.getElementById("found").textContent === "2 objects found." && document.getElementById("tree").textContent.includes("pegasus-5")`)
 		o.press(kb.ArrowDown, kb.ArrowDown)
 		o.until("the focus in the tree", `document.activeElement.matches("[role=treeitem]") && document.activeElement.textContent.includes("Deployment.apps")`)
 		o.press(kb.ArrowRight)

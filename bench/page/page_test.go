@@ -139,7 +139,11 @@ func (o *opened) picture(name string) {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join("..", "..", "docs", name+".png"), content.Data, 0o644); err != nil {
+	shrunk, err := shrink(content.Data)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("..", "..", "docs", name+".png"), shrunk, 0o644); err != nil {
 		o.t.Fatal(err)
 	}
 }

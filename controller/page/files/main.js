@@ -31,7 +31,7 @@ function setTheme(name) {
 const tree = objects();
 const marbles = diagram(id("marbles"), {
   onSelect: showItem,
-  onOpen: (item) => tree.open(subject(item)),
+  onOpen: (item) => tree.open(item),
   onToggle: () => show(at === undefined ? now() : undefined),
   onLeave: (t) => show(t),
   onZoom(by) {
@@ -39,16 +39,11 @@ const marbles = diagram(id("marbles"), {
     marbles.window(Number(span.value));
   },
 });
+if (innerWidth < 560) span.value = "5000";
+marbles.window(Number(span.value));
 setTheme(remember("bellerophon-theme"));
 theme.addEventListener("change", () => setTheme(remember("bellerophon-theme", theme.value) ?? theme.value));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(theme.value));
-
-// An attempt has no kind of its own; the causes with its key have it.
-function subject(item) {
-  if (item.kind) return item;
-  const cause = (item.causes ?? []).find((of) => of.name === item.name);
-  return { ns: item.ns, name: item.name, kind: cause?.kind };
-}
 
 // The time that the page shows.
 function show(t) {
@@ -73,7 +68,7 @@ function renderAll() {
 function tick() {
   if (at !== undefined && at < oldest()) at = oldest();
   const length = Math.max(0, now() - oldest());
-  slider.max = Math.ceil(length / 100) * 100;
+  slider.max = Math.ceil(length / 500) * 500;
   slider.value = at === undefined ? slider.max : at - oldest();
   const words = at === undefined ? "live" : `${clock(at)}, ${duration(now() - at)} ago`;
   id("clock").textContent = words;
@@ -118,7 +113,7 @@ function showItem(item, marked, how) {
     } else say("Change", item.change);
   }
   const opener = make("button", { type: "button" }, "Show its tree and why");
-  opener.addEventListener("click", () => tree.open(subject(item)));
+  opener.addEventListener("click", () => tree.open(item));
   detail.replaceChildren(make("p", { class: "lead" }, make("strong", {}, `${title}: ${item.kind ? item.kind + " " : ""}${key(item)}`), ` at ${clock(item.started ?? item.t, true)} `), make("dl", { class: "facts" }, ...facts),
     marked.length > 1 ? make("p", { class: "way" }, "Way: ", marked.map(step).join(" → ")) : "", opener);
 }

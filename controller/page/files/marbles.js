@@ -293,7 +293,10 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
     }
     const k = scale(), until = stripFrom + stripWidth / k;
     for (const list of [items.attempts, items.events, items.changes, items.echoes]) {
-      for (const item of list) if (item.t >= stripFrom && item.t <= until) draw(paint, item, stripFrom, list === items.echoes ? null : last);
+      for (const item of list) {
+        if (item.t > until) stale ||= end === undefined; // The tab was hidden.
+        else if (item.t >= stripFrom) draw(paint, item, stripFrom, list === items.echoes ? null : last);
+      }
     }
     if (selected && !hovered) marked = way(selected); // Its echo may have come.
     came = true;

@@ -185,7 +185,7 @@ export function objects() {
   onItems((came) => {
     const about = explaining?.about;
     const concerns = (of) => about && of.name === about.name && (of.ns ?? "") === (about.namespace ?? "");
-    if (refreshing || !(came.attempts.some(concerns) || came.echoes.length && came.attempts.length === 0 && explaining?.waits)) return;
+    if (refreshing || !came.attempts.some(concerns)) return;
     refreshing = setTimeout(() => {
       refreshing = 0;
       refresh();
@@ -196,21 +196,23 @@ export function objects() {
   return {
     search,
     // open shows an object of the diagram.
-    open(item) {
+    async open(item) {
+      let kind = item.kind;
+      if (item.what === "attempt") { // It does not name the kind of its controller.
+        kind = await ask(`../debug/why?${new URLSearchParams({ attempt: item.id })}`).then((answer) => answer.controllers[0]?.kind, () => "");
+      }
       text.value = key(item);
-      const kind = item.kind ?? "";
-      search().then(() => {
-        const items = visible(), name = `${kind}|${item.ns ?? ""}|${item.name}`;
-        const at = items.find((of) => of.dataset.id === name) ?? items.find((of) => of.dataset.id.endsWith(`|${item.ns ?? ""}|${item.name}`));
-        if (at) {
-          focus(at);
-          choose(at);
-        } else {
-          explain({ kind: kind || "object", namespace: item.ns, name: item.name });
-          id("why").focus();
-        }
-        id("objects").scrollIntoView({ block: "start" });
-      });
+      await search();
+      const items = visible();
+      const at = items.find((of) => of.dataset.id === `${kind}|${item.ns ?? ""}|${item.name}`) ?? (kind ? null : items.find((of) => of.dataset.id.endsWith(`|${item.ns ?? ""}|${item.name}`)));
+      if (at) {
+        focus(at);
+        choose(at);
+      } else {
+        explain({ kind: kind || "object", namespace: item.ns, name: item.name });
+        id("why").focus();
+      }
+      id("objects").scrollIntoView({ block: "start" });
     },
   };
 }

@@ -64,10 +64,17 @@ function row(to, started, ended) {
   return Math.floor(started) % 5;
 }
 
+// adjust follows the server's clock. A late message may not set it back at once.
+function adjust(t) {
+  if (!Number.isFinite(t)) return;
+  const found = t - Date.now();
+  skew = Math.abs(found - skew) > 2000 ? found : Math.max(found, skew - 20);
+}
+
 // ingest adds the data of one event "items".
 export function ingest(data) {
   const came = { events: [], changes: [], attempts: [], echoes: [] };
-  if (Number.isFinite(data.t)) skew = Math.max(data.t - Date.now(), skew - 50);
+  adjust(data.t);
   for (const event of data.events ?? []) {
     event.what = "event";
     insert(lane("source", event.kind), event);
@@ -189,6 +196,7 @@ export function way(item) {
 // receive keeps a state. It is parsed again when the slider asks for it: text needs less memory than objects.
 export function receive(text) {
   latest = JSON.parse(text);
+  adjust(Date.parse(latest.time));
   const t = Date.parse(latest.time) || now();
   const sum = (name) => (latest.controllers ?? []).reduce((all, of) => all + (of[name] || 0), 0);
   rates.push({ t, events: latest.stages?.[0]?.in ?? 0, attempts: sum("attempts"), errors: sum("errors") });
