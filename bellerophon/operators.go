@@ -55,14 +55,21 @@ func answers[T any](ctx context.Context, of *asked, q ask.Question, isBetter fun
 	return ask.Pods(ctx, of.deployed, of.server, q, isBetter, each)
 }
 
+// isJSON reports whether an output is JSON and not text.
+func isJSON(output string) (bool, error) {
+	switch output {
+	case "text", "json":
+		return output == "json", nil
+	}
+	return false, fmt.Errorf("--output is %q; allowed are text and json", output)
+}
+
 // shown returns what shows an answer: text, or the answer as JSON.
 func shown[T any](output string, text func(T) error) (func(T) error, error) {
-	switch output {
-	case "text":
-		return text, nil
-	case "json":
-		encoder := json.NewEncoder(screen.New(os.Stdout))
-		return func(answer T) error { return encoder.Encode(answer) }, nil
+	asJSON, err := isJSON(output)
+	if err != nil || !asJSON {
+		return text, err
 	}
-	return nil, fmt.Errorf("--output is %q; allowed are text and json", output)
+	encoder := json.NewEncoder(screen.New(os.Stdout))
+	return func(answer T) error { return encoder.Encode(answer) }, nil
 }

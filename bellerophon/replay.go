@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/replay"
@@ -27,13 +26,9 @@ test fails as long as that happens, and comes with the part of the recording tha
   bellerophon replay recording --object stables/pegasus --to-test ./incidents
   bellerophon replay recording --output json | jq '.differences[].lines'`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			switch output {
-			case "text":
-			case "json":
-				options.JSON = true
-			default:
-				return fmt.Errorf("--output is %q; allowed are text and json", output)
+		RunE: func(command *cobra.Command, args []string) (err error) {
+			if options.JSON, err = isJSON(output); err != nil {
+				return err
 			}
 			options.Path = args[0]
 			return replay.Run(command.Context(), options, screen.New(os.Stdout))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/replay"
@@ -25,13 +24,9 @@ That is how an upgrade is tried: run the new version as a shadow, and upgrade wh
   bellerophon shadow recording --object stables/pegasus
   bellerophon shadow recording --output json | jq .lines`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			switch output {
-			case "text":
-			case "json":
-				options.JSON = true
-			default:
-				return fmt.Errorf("--output is %q; allowed are text and json", output)
+		RunE: func(command *cobra.Command, args []string) (err error) {
+			if options.JSON, err = isJSON(output); err != nil {
+				return err
 			}
 			options.Path = args[0]
 			return replay.Shadow(command.Context(), options, screen.New(os.Stdout))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"time"
 
@@ -30,11 +29,8 @@ With --kubeconfig it uses your own cluster, and leaves only the resource definit
   bellerophon up --kubeconfig ~/.kube/config --namespace try --keep`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) (err error) {
-			switch output {
-			case "text", "json":
-				options.JSON = output == "json"
-			default:
-				return fmt.Errorf("--output is %q; allowed are text and json", output)
+			if options.JSON, err = isJSON(output); err != nil {
+				return err
 			}
 			if options.Log, err = logging.Level(level); err != nil {
 				return err

@@ -30,7 +30,7 @@ var questions = []string{"/debug/manager", "/debug/tree", "/debug/why"}
 // Proxy forwards requests of a browser to an operator, and adds the token. The port is open to all users of this machine, and to each site
 // that the browser shows. Three checks keep these out: the key, the Host header, and the method with the path.
 type Proxy struct {
-	key     string // for the one who reads the terminal
+	key     string // it is printed on the terminal alone
 	port    string
 	forward http.Handler
 }
