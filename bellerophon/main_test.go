@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -24,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the command as a user does. Scripts have these additional commands:
 //
-//	cluster         starts a cluster that the scripts share, and sets KUBECONFIG and PATH
+//	cluster         starts a cluster of the script's own, and sets KUBECONFIG and PATH
 //	taken VAR       sets VAR to a port of 127.0.0.1 that is taken
 //	killed WORDS    runs bellerophon up until it prints WORDS, and kills it with SIGKILL
 //	scraped N ARGS  runs bellerophon up --prometheus, whose operator has N processes, and checks the Prometheus
@@ -36,12 +35,6 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := &ownCluster{}
-	t.Cleanup(func() {
-		if err := own.stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
@@ -52,7 +45,7 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"cluster":    own.command,
+			"cluster":    cluster,
 			"taken":      taken,
 			"killed":     killed,
 			"running":    running,
@@ -64,29 +57,14 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// ownCluster is a cluster that stands for the user's own.
-type ownCluster struct {
-	mu      sync.Mutex
-	cluster *localcluster.Cluster
-}
-
-func (o *ownCluster) command(ts *testscript.TestScript, _ bool, _ []string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.cluster == nil {
-		var err error
-		o.cluster, err = localcluster.Start(context.Background(), localcluster.Options{})
-		ts.Check(err)
-	}
-	ts.Setenv("KUBECONFIG", o.cluster.Kubeconfig())
-	ts.Setenv("PATH", ts.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(o.cluster.Kubectl()))
-}
-
-func (o *ownCluster) stop() error {
-	if o.cluster == nil {
-		return nil
-	}
-	return o.cluster.Stop()
+// cluster starts a cluster that stands for the user's own. Each script has another one, because bellerophon up installs
+// and removes what all namespaces share.
+func cluster(ts *testscript.TestScript, _ bool, _ []string) {
+	started, err := localcluster.Start(context.Background(), localcluster.Options{})
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(started.Stop()) })
+	ts.Setenv("KUBECONFIG", started.Kubeconfig())
+	ts.Setenv("PATH", ts.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(started.Kubectl()))
 }
 
 func taken(ts *testscript.TestScript, _ bool, args []string) {
