@@ -16,7 +16,7 @@ func newShadow() *cobra.Command {
 		Short: "Run this version beside an operator that records, and compare the decisions",
 		Long: `Runs the reconcilers of this program on what another version of the operator is recording into
 a folder with --record. They get the same events and the same answers; their writes are captured,
-and nothing is sent. Prints each attempt that decides otherwise, about two seconds after it ended.
+and nothing is sent. Prints each attempt that decides otherwise, one to two seconds after it ended.
 It ends with Ctrl-C, or when the other operator ends. The exit code is 1 if there was a difference.
 
 That is how an upgrade is tried: run the new version as a shadow, and upgrade when it is silent.`,

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/operators"
-	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -265,6 +264,3 @@ func (t *tape) write(ctx context.Context, write func()) {
 	t.put(recording.Record{Position: of.at, Read: &recording.Read{Attempt: of.number, Number: of.reads, Writes: true}}, 64)
 	write()
 }
-
-// transforming reports whether the user changes the objects of a watch.
-func transforming(options sources.WatchOptions) bool { return options.Transform != nil }

@@ -59,7 +59,7 @@ func newDesk(t *testing.T, options ...controller.Option) *desk {
 	var err error
 	d.theirs, err = client.New(config, client.Options{Scheme: scheme.Scheme})
 	d.must(err)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recording{d, next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return spy{d, next} })
 	d.manager, err = controller.NewManager(config, scheme.Scheme, controller.Options{Logger: slog.New(slog.DiscardHandler), UserAgent: "desk"})
 	d.must(err)
 	d.must(d.manager.Add("configs", idle,
@@ -91,13 +91,13 @@ func (d *desk) must(err error) {
 	}
 }
 
-// recording is a transport that records what a desk reads.
-type recording struct {
+// spy is a transport that records what a desk reads.
+type spy struct {
 	desk *desk
 	next http.RoundTripper
 }
 
-func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r spy) RoundTrip(request *http.Request) (*http.Response, error) {
 	path := strings.Split(request.URL.Path, "/")
 	if request.Method == http.MethodGet && slices.Contains(path, r.desk.namespace) {
 		r.desk.mu.Lock()

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -25,8 +27,11 @@ type Batch struct {
 	Ready   []*Record // sorted by position; each attempt that begins in them has ended, and its records have arrived
 }
 
+// errBehind is returned if the writer has dropped records that were not read yet.
+var errBehind = errors.New("the operator has dropped records before they were read here; begin again, and record more bytes and a longer age if this repeats")
+
 // Follow reads the recording in a folder, and goes on with what its writer adds. It calls each with batches until ctx
-// ends. It returns nil when the writer has ended.
+// ends. It returns nil when the writer has ended, and an error if the writer has dropped records that were not read yet.
 func Follow(ctx context.Context, dir string, each func(Batch) error) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -82,6 +87,9 @@ type following struct {
 // read reads a file to its end, and waits for more if it is not complete.
 func (f *following) read(path string) error {
 	in, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("following the recording: %w", errBehind)
+	}
 	if err != nil {
 		return fmt.Errorf("following the recording: %w", err)
 	}
@@ -139,9 +147,13 @@ func (f *following) next(dir string) (string, error) {
 			return "", err
 		}
 		for _, path := range files {
-			if filepath.Base(path) != baseName && path > f.last {
-				return path, nil
+			if filepath.Base(path) == baseName || path <= f.last {
+				continue
 			}
+			if f.last != "" && numberOf(path) != numberOf(f.last)+1 {
+				return "", fmt.Errorf("following the recording: %w", errBehind)
+			}
+			return path, nil
 		}
 		if err := f.flush(false); err != nil {
 			return "", err
@@ -151,6 +163,12 @@ func (f *following) next(dir string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// numberOf returns the number of a file of the ring. They count from 1 without a gap.
+func numberOf(path string) int {
+	number, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), segmentSuffix)) // segmentsOf returns no other names.
+	return number
 }
 
 // take takes in a record.

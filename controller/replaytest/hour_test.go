@@ -65,7 +65,7 @@ func recordHour(t *testing.T) *recording.Recording {
 
 func TestAnHourOfTrafficIsReplayedInSeconds(t *testing.T) {
 	if raceDetector {
-		t.Skip("the race detector makes it slower by ten times")
+		t.Skip("it measures time, and the race detector changes that")
 	}
 	recorded := recordHour(t)
 	events := 0

@@ -1,7 +1,7 @@
 // Package replaytest replays a recording of a manager in virtual time, in tests.
 //
 //	func TestTheIncidentDoesNotHappenAgain(t *testing.T) {
-//		replaytest.Run(t, "testdata/incident.recording", setup)
+//		replaytest.DoesNotHappen(t, "testdata/incident.recording", setup, incident)
 //	}
 package replaytest
 
