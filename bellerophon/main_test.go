@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 //
 //	cluster         starts a cluster of the script's own, and sets KUBECONFIG and PATH
 //	taken VAR       sets VAR to a port of 127.0.0.1 that is taken
+//	running WORDS ARGS  runs bellerophon up until the script ends, returns when it prints WORDS, and sets METRICS to its server
 //	killed WORDS    runs bellerophon up until it prints WORDS, and kills it with SIGKILL
 //	scraped N ARGS  runs bellerophon up --prometheus, whose operator has N processes, and checks the Prometheus
 //	paging ARGS     runs bellerophon page with arguments until the script ends, and sets PAGE to its URL and SITE to its origin
@@ -84,10 +85,10 @@ func killed(ts *testscript.TestScript, _ bool, args []string) {
 	_ = command.Wait() // Its error is the kill.
 }
 
-// running runs the command until the script ends. It returns once the command has printed the words, and sets METRICS
-// to the URL of the operator's metrics server.
+// running runs the command with arguments until the script ends. It returns once the command has printed the words, and sets
+// METRICS to the URL of the operator's metrics server.
 func running(ts *testscript.TestScript, _ bool, args []string) {
-	command, out := begun(ts, strings.Join(args, " "))
+	command, out := begun(ts, args[0], args[1:]...)
 	ts.Defer(func() {
 		_ = command.Process.Signal(syscall.SIGTERM) // It may have ended.
 		_, _ = io.Copy(io.Discard, out)
@@ -97,10 +98,10 @@ func running(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// begun starts the command, and returns when it has printed the words.
-func begun(ts *testscript.TestScript, words string) (*exec.Cmd, io.Reader) {
+// begun starts the command with arguments, and returns when it has printed the words.
+func begun(ts *testscript.TestScript, words string, args ...string) (*exec.Cmd, io.Reader) {
 	path := filepath.SplitList(ts.Getenv("PATH"))[0]
-	command := exec.Command(filepath.Join(path, "bellerophon"), "up")
+	command := exec.Command(filepath.Join(path, "bellerophon"), append([]string{"up"}, args...)...)
 	command.Dir = ts.Getenv("ROOT")
 	command.Env = append(os.Environ(), "XDG_CACHE_HOME="+ts.Getenv("XDG_CACHE_HOME"))
 	out, err := command.StdoutPipe()

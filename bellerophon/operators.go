@@ -9,6 +9,8 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/controller/introspection"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/spf13/cobra"
 )
 
@@ -53,6 +55,25 @@ func answers[T any](ctx context.Context, of *asked, q ask.Question, isBetter fun
 		return err
 	}
 	return ask.Pods(ctx, of.deployed, of.server, q, isBetter, each)
+}
+
+// leader returns the server of the operator, and of the replica that leads if there are several pods. Ports are forwarded until the
+// group ends.
+func (a *asked) leader(ctx context.Context, group *lifecycle.Group) (server ask.Server, err error) {
+	question := ask.Question{Path: "/debug/manager"}
+	if a.deployed.Namespace == "" {
+		return a.server, ask.Ask(ctx, a.server, question, func(introspection.State) error { return nil })
+	}
+	if a.deployed.Config, err = connect.Config(a.kubeconfig); err != nil {
+		return a.server, err
+	}
+	server, _, err = ask.Best(ctx, group, a.deployed, a.server, question, leads)
+	return server, err
+}
+
+// leads reports whether the answer of a replica is better because it leads.
+func leads(one, than introspection.State) bool {
+	return one.Leader != nil && one.Leader.Leads && (than.Leader == nil || !than.Leader.Leads)
 }
 
 // isJSON reports whether an output is JSON and not text.

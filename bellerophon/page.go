@@ -7,11 +7,8 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
 	"github.com/bellerophon-io/bellerophon/bellerophon/browse"
-	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
-	"github.com/bellerophon-io/bellerophon/controller/introspection"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/spf13/cobra"
 )
@@ -49,12 +46,7 @@ func show(ctx context.Context, of *asked, port uint16) (err error) {
 			err = ended
 		}
 	}()
-	server, question := of.server, ask.Question{Path: "/debug/manager"}
-	if of.deployed.Namespace == "" {
-		err = ask.Ask(ctx, server, question, func(introspection.State) error { return nil })
-	} else if of.deployed.Config, err = connect.Config(of.kubeconfig); err == nil {
-		server, _, err = ask.Best(ctx, group, of.deployed, server, question, leads)
-	}
+	server, err := of.leader(ctx, group)
 	if err != nil {
 		return err
 	}
@@ -70,9 +62,4 @@ func show(ctx context.Context, of *asked, port uint16) (err error) {
 	}
 	screen.New(os.Stdout).Println("the page: " + proxy.URL() + " (Ctrl-C ends it)")
 	return browse.Serve(group.Context(), listener, proxy)
-}
-
-// leads reports whether the answer of a replica is better because it leads.
-func leads(one, than introspection.State) bool {
-	return one.Leader != nil && one.Leader.Leads && (than.Leader == nil || !than.Leader.Leads)
 }

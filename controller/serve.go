@@ -40,6 +40,7 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	metrics := http.NewServeMux()
 	metrics.HandleFunc("GET /debug/manager", m.introspect)
 	metrics.HandleFunc("GET /debug/tree", m.tree)
+	metrics.HandleFunc("GET /debug/recording", m.serveRecording)
 	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{Registry: m.options.Registry, EnableOpenMetrics: true}))
 	if m.history != nil {
 		metrics.HandleFunc("GET /debug/why", m.why)

@@ -31,6 +31,8 @@ type tape struct {
 
 	attempts atomic.Uint64
 
+	recipients chan struct{} // has an item for each client that gets the recording
+
 	replay *replay // nil unless the manager is in a replay; then there is no writer
 }
 
@@ -60,7 +62,7 @@ func newTape(options *recording.Options, registry *prometheus.Registry) (*tape, 
 			return nil, err
 		}
 	}
-	return &tape{writer: writer}, nil
+	return &tape{writer: writer, recipients: make(chan struct{}, mostRecipients)}, nil
 }
 
 // run writes the recording until ctx ends.

@@ -98,10 +98,6 @@ type Question struct {
 // Ask asks a question, and calls each with the answer. If the question follows, more answers come until ctx ends, each returns an
 // error, or the server ends.
 func Ask[T any](ctx context.Context, s Server, q Question, each func(T) error) error {
-	asking, err := s.Transport()
-	if err != nil {
-		return err
-	}
 	if !q.Follow {
 		var cancel func()
 		ctx, cancel = context.WithTimeout(ctx, answerTimeout)
@@ -114,18 +110,11 @@ func Ask[T any](ctx context.Context, s Server, q Question, each func(T) error) e
 		}
 		query.Set("follow", "true")
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.URL, "/")+q.Path+"?"+query.Encode(), nil)
+	response, err := s.get(ctx, q.Path, query)
 	if err != nil {
-		return fmt.Errorf("--server is %s; give a URL such as http://127.0.0.1:8080: %w", s.URL, err)
-	}
-	response, err := asking.RoundTrip(request)
-	if err != nil {
-		return fmt.Errorf("the operator does not answer: %w; name its metrics server with --server, or forward a port to it", err)
+		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return refused(response, q.Path)
-	}
 	for decoder := json.NewDecoder(response.Body); ; {
 		var answer T
 		err := decoder.Decode(&answer)
@@ -140,6 +129,40 @@ func Ask[T any](ctx context.Context, s Server, q Question, each func(T) error) e
 			return err
 		}
 	}
+}
+
+// Read asks for a path whose answer is not JSON, and calls read with the answer. It ends when ctx ends.
+func Read(ctx context.Context, s Server, path string, read func(io.Reader) error) error {
+	response, err := s.get(ctx, path, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := read(response.Body); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// get asks for a path, and returns an answer that is a success.
+func (s Server) get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
+	asking, err := s.Transport()
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.URL, "/")+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("--server is %s; give a URL such as http://127.0.0.1:8080: %w", s.URL, err)
+	}
+	response, err := asking.RoundTrip(request)
+	if err != nil {
+		return nil, fmt.Errorf("the operator does not answer: %w; name its metrics server with --server, or forward a port to it", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		defer func() { _ = response.Body.Close() }()
+		return nil, refused(response, path)
+	}
+	return response, nil
 }
 
 // maxRefusal bounds what is shown of an answer that is no success.

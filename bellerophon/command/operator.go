@@ -17,6 +17,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // NewOperator creates the command that runs the operator.
@@ -26,6 +27,7 @@ func NewOperator() *cobra.Command {
 	var hooks webhooks
 	var further operator.Kinds
 	var tape recording.Options
+	var recordBytes resource.QuantityValue
 	command := &cobra.Command{
 		Use:   "operator",
 		Short: "Run the operator on your own cluster",
@@ -65,7 +67,7 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 				}
 			}
 			if options.Logger = log; tape.Dir != "" {
-				tape.Logger, tape.Version = log, version()
+				tape.Bytes, tape.Logger, tape.Version = recordBytes.Value(), log, version()
 				options.Recording = &tape
 			}
 			options.OnListen = func(server string, address net.Addr) {
@@ -102,7 +104,7 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 	flags.StringVar(&options.LeaderElection.Lease, "lease", os.Getenv("BELLEROPHON_LEASE"), "elect one of several replicas by this Lease, as namespace/name; default $BELLEROPHON_LEASE, or no election")
 	flags.DurationVar(&options.LeaderElection.LeaseDuration, "lease-duration", 0, "how long other replicas wait for one that has died: whole seconds, 1s to 1h; default 15s")
 	flags.StringVar(&tape.Dir, "record", "", "record events, and the requests of reconcilers with their answers, into files of this folder: see bellerophon replay")
-	flags.Int64Var(&tape.Bytes, "record-bytes", 0, "with --record: most bytes of the files; default 268435456")
+	flags.Var(&recordBytes, "record-bytes", "with --record: most bytes of the files, 1Mi to 1Ti; default 256Mi")
 	flags.DurationVar(&tape.Age, "record-age", 0, "with --record: how long records are kept, 1m to 720h; default 1h")
 	hooks.addTo(command)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")

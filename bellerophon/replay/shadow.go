@@ -14,10 +14,13 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
-// Shadow runs the reconcilers of this program beside an operator that records into the folder of options, and prints
-// each attempt that decides otherwise. It returns when ctx or the recording ends: ErrDiffers if there were differences. It may
-// be called once in a process.
-func Shadow(ctx context.Context, options Options, to *screen.Screen) error {
+// Follow calls each with the batches of a recording until ctx or the recording ends.
+type Follow func(ctx context.Context, each func(recording.Batch) error) error
+
+// Shadow runs the reconcilers of this program beside an operator whose recording it follows, and prints each attempt
+// that decides otherwise. The options are Object and JSON. It returns when ctx or the recording ends: ErrDiffers if there were differences. It
+// may be called once in a process.
+func Shadow(ctx context.Context, follow Follow, options Options, to *screen.Screen) error {
 	object, err := parseObject(options.Object)
 	if err != nil {
 		return err
@@ -26,7 +29,7 @@ func Shadow(ctx context.Context, options Options, to *screen.Screen) error {
 	group := lifecycle.New(ctx)
 	group.Go("recording", func(ctx context.Context) error {
 		defer close(batches)
-		return recording.Follow(ctx, options.Path, func(batch recording.Batch) error {
+		return follow(ctx, func(batch recording.Batch) error {
 			select {
 			case batches <- batch:
 				return nil

@@ -45,18 +45,14 @@ func Follow(ctx context.Context, dir string, each func(Batch) error) error {
 	if err != nil {
 		return err
 	}
-	if len(files) == 0 {
+	if _, err := os.Stat(filepath.Join(dir, lockName)); len(files) == 0 && err != nil { // A writer makes the first file with its first record.
 		return fmt.Errorf("following the recording: %s has no files of a recording; run the operator with --record", dir)
 	}
 	f := &following{ctx: ctx, watcher: watcher, each: each, ended: map[uint64]bool{}}
 	for _, path := range files {
-		if err := f.read(path); err != nil || filepath.Base(path) == baseName {
-			if err != nil {
-				return err
-			}
-			continue
+		if err := f.read(path); err != nil {
+			return err
 		}
-		f.last = path
 	}
 	for {
 		next, err := f.next(dir)
@@ -66,7 +62,6 @@ func Follow(ctx context.Context, dir string, each func(Batch) error) error {
 		if err := f.read(next); err != nil {
 			return err
 		}
-		f.last = next
 	}
 }
 
@@ -76,7 +71,6 @@ type following struct {
 	watcher *fsnotify.Watcher
 	each    func(Batch) error
 	last    string // the file that was read last
-	closed  bool   // that file is complete
 	over    bool   // the writer has ended
 
 	batch Batch
@@ -84,7 +78,7 @@ type following struct {
 	ended map[uint64]bool // attempts in held whose end has arrived
 }
 
-// read reads a file to its end, and waits for more if it is not complete.
+// read reads a file to its end, waits for more if it is not complete, and hands over what is ready.
 func (f *following) read(path string) error {
 	in, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -94,8 +88,13 @@ func (f *following) read(path string) error {
 		return fmt.Errorf("following the recording: %w", err)
 	}
 	defer func() { _ = in.Close() }()
-	f.closed, err = read(path, bufio.NewReaderSize(growing{f, in}, 4096), f.take)
-	return err
+	if _, err := read(path, bufio.NewReaderSize(growing{f, in}, 4096), f.take); err != nil {
+		return err
+	}
+	if filepath.Base(path) != baseName {
+		f.last = path
+	}
+	return f.flush(false)
 }
 
 // growing reads a file that grows. At its end, it hands over what is ready, and waits.
