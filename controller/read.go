@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,6 +48,13 @@ func Get[T streams.Object](ctx context.Context, c *Client, name types.Namespaced
 				}
 				return []streams.Object{held}
 			})
+		}
+		if c.manager.history != nil {
+			read := operators.Read{Key: streams.Key{GroupKind: form.as.GroupKind(), NamespacedName: name}}
+			if found {
+				read.Objects, read.ResourceVersion = 1, held.GetResourceVersion()
+			}
+			operators.RecordRead(ctx, read)
 		}
 		if found {
 			return held.(T), nil
@@ -94,6 +102,13 @@ func List[T streams.Object](ctx context.Context, c *Client, options ...ReadOptio
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list %v: %w", form.as.GroupKind(), err)
+	}
+	if c.manager.history != nil {
+		read := operators.Read{Key: streams.Key{GroupKind: form.as.GroupKind()}, Objects: len(held)}
+		if namespaces := wanted.namespaces(); len(namespaces) == 1 {
+			read.Key.Namespace = namespaces[0]
+		}
+		operators.RecordRead(ctx, read)
 	}
 	objects := make([]T, len(held))
 	for i, object := range held {

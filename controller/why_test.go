@@ -143,6 +143,9 @@ func TestWhySaysWhatLedToAnAttemptAndNoValue(t *testing.T) {
 	if calls := attempt.Calls; len(calls) != 2 || calls[0].Method != http.MethodGet || calls[0].Code != http.StatusNotFound || calls[1].Path != "/api/v1/namespaces/a/secrets/pegasus" || calls[1].Code != http.StatusOK {
 		t.Errorf("its calls are %+v", calls)
 	}
+	if reads := attempt.Reads; len(reads) != 1 || reads[0].Kind != "Secret" || reads[0].Name != "pegasus" || reads[0].Objects != 1 || reads[0].ResourceVersion != attempt.Causes[0].ResourceVersion {
+		t.Errorf("its reads of the cache are %+v", reads)
+	}
 	wrote := attempt.Writes[0]
 	echoed := first // The own write leads to another attempt.
 	for len(echoed.Attempts) < 2 || echoed.Attempts[0].Writes[0].Seen == nil {

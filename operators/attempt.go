@@ -41,6 +41,8 @@ type attemptUse struct {
 	cancel func()
 	writes []Write
 	calls  []Call
+	reads  []Read
+	unread int // reads that are left out of reads
 }
 
 // used returns the part of the attempt that only some attempts need. The caller holds the lock.
@@ -83,7 +85,7 @@ func (a *attempt) conclude(requeueAfter time.Duration, err error) (Result, time.
 	if result.Err != nil && a.timedOut(result.Duration) {
 		result.Err = fmt.Errorf("%w after %v: %w", ErrTimeout, a.timeout, result.Err)
 	}
-	result.Writes, result.Calls = a.end()
+	a.end(&result)
 	if result.Outcome = outcomeOf(&result); result.Outcome != Requeued {
 		result.RequeueAfter = 0 // A reconciler may return one with an error.
 	}
@@ -100,18 +102,18 @@ func (a *attempt) timedOut(after time.Duration) bool {
 	return errors.Is(context.Cause(a.use.inner), errTimeout)
 }
 
-// end ends the context and returns what the attempt has asked of the API server.
-func (a *attempt) end() ([]Write, []Call) {
+// end ends the context, and adds what the attempt has read and asked of the API server to its result.
+func (a *attempt) end(result *Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
 	if a.use == nil {
-		return nil, nil
+		return
 	}
 	if a.use.cancel != nil {
 		a.use.cancel()
 	}
-	return a.use.writes, a.use.calls
+	result.Writes, result.Calls, result.Reads, result.ReadsLeftOut = a.use.writes, a.use.calls, a.use.reads, a.use.unread
 }
 
 // context returns the context behind the attempt, which it creates on first use. Contexts that are
@@ -186,6 +188,33 @@ func RecordCall(ctx context.Context, call Call) {
 	defer current.mu.Unlock()
 	if use := current.used(); !current.ended && len(use.calls) < maxCalls {
 		use.calls = append(use.calls, call)
+	}
+}
+
+// maxReads bounds the reads of an attempt that are recorded, and firstReads is what most attempts need.
+const (
+	maxReads   = 16
+	firstReads = 2
+)
+
+// RecordRead adds a read of the cache to the result of the attempt that ctx belongs to. Clients call it, from any goroutine.
+// Without an attempt, or after its end, it does nothing.
+func RecordRead(ctx context.Context, read Read) {
+	current := attemptOf(ctx)
+	if current == nil {
+		return
+	}
+	current.mu.Lock()
+	defer current.mu.Unlock()
+	switch use := current.used(); {
+	case current.ended:
+	case len(use.reads) == maxReads:
+		use.unread++
+	default:
+		if use.reads == nil {
+			use.reads = make([]Read, 0, firstReads)
+		}
+		use.reads = append(use.reads, read)
 	}
 }
 

@@ -43,6 +43,8 @@ type Result struct {
 	Duration     time.Duration
 	Writes       []Write       // in the order in which the API server answered
 	Calls        []Call        // the first 32, in the same order, if the client records them
+	Reads        []Read        // the first 16 reads of the cache, if the client records them
+	ReadsLeftOut int           // the number of the further ones
 	RequeueAfter time.Duration // when the next attempt is due if no event comes; 0: not at all
 	Err          error
 }
@@ -69,6 +71,13 @@ type Call struct {
 	Code   int    // of the answer; 0 if there was none
 	Sent   time.Time
 	Took   time.Duration // until the answer began
+}
+
+// Read is a read of the cache: of one object, or of all that a list selects.
+type Read struct {
+	Key             streams.Key // without a name if it is a list, and without a namespace if that is of several ones
+	ResourceVersion string      // of the object; empty for a list
+	Objects         int         // how many were found; 0 or 1 if it is not a list
 }
 
 // Terminal marks an error that another attempt cannot fix; only a change can. It returns nil for

@@ -3,6 +3,7 @@ package why
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,6 +110,9 @@ func (t *Printer) attempt(of history.Attempt) {
 		}
 		t.line("waited", strings.Join(waits, ", "))
 	}
+	if len(of.Reads) > 0 {
+		t.line("read", read(&of))
+	}
 	for i := range of.Writes {
 		t.line("wrote", wrote(&of.Writes[i]))
 	}
@@ -168,6 +172,29 @@ func because(of *history.Cause, started time.Time) string {
 		text += ", written by " + of.WrittenBy
 	}
 	return text + ", " + ago(started.Sub(of.Received)) + " before"
+}
+
+// read describes the reads of the cache in one line. A read of the same version is shown once.
+func read(of *history.Attempt) string {
+	var shown []string
+	for _, one := range of.Reads {
+		text := nameOf(one.Object)
+		switch {
+		case one.Name == "" && one.Namespace != "":
+			text = fmt.Sprintf("%d of %s in %s", one.Objects, one.Kind, one.Namespace)
+		case one.Name == "":
+			text = fmt.Sprintf("%d of %s", one.Objects, one.Kind)
+		case one.Objects == 0:
+			text += " (not there)"
+		}
+		if !slices.Contains(shown, text) {
+			shown = append(shown, text)
+		}
+	}
+	if of.Unread > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", of.Unread))
+	}
+	return strings.Join(shown, ", ")
 }
 
 func wrote(of *history.Write) string {

@@ -36,8 +36,10 @@ type Attempt struct {
 	Waits      []Wait    `json:"waits"` // in order; waits of less than a millisecond are left out
 	Started    time.Time `json:"started"`
 	Seconds    float64   `json:"seconds"`
-	Writes     []Write   `json:"writes"` // that succeeded, in the order of the answers
-	Calls      []Call    `json:"calls"`  // the first 32 requests to the API server, also reads and failures, in the same order
+	Writes     []Write   `json:"writes"`                 // that succeeded, in the order of the answers
+	Calls      []Call    `json:"calls"`                  // the first 32 requests to the API server, also reads and failures, in the same order
+	Reads      []Read    `json:"reads"`                  // the first 16 reads of the cache, in their order
+	Unread     int       `json:"furtherReads,omitempty"` // the number of the others
 	Outcome    string    `json:"outcome"`
 	Error      string    `json:"error,omitempty"`
 	Again      float64   `json:"againAfterSeconds,omitempty"` // when the next attempt is due without an event
@@ -104,6 +106,12 @@ type Write struct {
 	Seconds  float64    `json:"seconds,omitempty"` // until the answer
 	Fields   []string   `json:"fields,omitempty"`  // the paths that it changed, if the cache has shown it
 	Seen     *time.Time `json:"seen,omitempty"`    // when the cache had received it from the watch
+}
+
+// Read is a read of the cache. A list has no name, and a namespace if it is of one.
+type Read struct {
+	Object
+	Objects int `json:"objects"` // how many were found; of one object, 0 or 1
 }
 
 // Call is a request to the API server.

@@ -91,7 +91,7 @@ func (c changesOf) explain(of *remembered, before *operators.Result) Attempt {
 	made := Attempt{
 		ID:         operators.AttemptID(result.Controller, result.NamespacedName, result.Started),
 		Controller: result.Controller, Namespace: result.Namespace, Name: result.Name, Attempt: result.Attempt,
-		Causes: []Cause{}, Waits: c.waits(result, before), Writes: []Write{}, Calls: []Call{},
+		Causes: []Cause{}, Waits: c.waits(result, before), Writes: []Write{}, Calls: []Call{}, Reads: []Read{}, Unread: result.ReadsLeftOut,
 		Started: result.Started.UTC(), Seconds: result.Duration.Seconds(),
 		Outcome: string(result.Outcome), Error: of.reason, Again: result.RequeueAfter.Seconds(),
 	}
@@ -107,6 +107,9 @@ func (c changesOf) explain(of *remembered, before *operators.Result) Attempt {
 	}
 	for _, call := range result.Calls {
 		made.Calls = append(made.Calls, Call{call.Method, call.Path, call.Code, call.Took.Seconds()})
+	}
+	for _, read := range result.Reads {
+		made.Reads = append(made.Reads, Read{objectOf(read.Key, read.ResourceVersion), read.Objects})
 	}
 	return made
 }

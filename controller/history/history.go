@@ -31,6 +31,7 @@ const (
 	causeBytes   = 144
 	writeBytes   = 176
 	callBytes    = 160
+	readBytes    = 144
 	changeBytes  = 320
 )
 
@@ -163,7 +164,7 @@ func (h *History) remember(results []operators.Result) (found []Finding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range results {
-		made := &attempt{result: results[i], bytes: attemptBytes + causeBytes*len(results[i].Causes) + writeBytes*len(results[i].Writes) + callBytes*len(results[i].Calls)}
+		made := &attempt{result: results[i], bytes: attemptBytes + causeBytes*len(results[i].Causes) + writeBytes*len(results[i].Writes) + callBytes*len(results[i].Calls) + readBytes*len(results[i].Reads)}
 		if made.result.Err != nil { // An error may point to much.
 			made.reason = made.result.Err.Error()
 			made.result.Err = nil
