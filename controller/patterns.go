@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller/history"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // slowing returns a reconciler whose attempts for an object in a pattern are held back: see history.Pattern. None is
@@ -25,6 +28,9 @@ func (m *Manager) slowing(of *member, reconcile operators.Reconciler) operators.
 		}
 		if wait := m.history.Hold(request, own); wait > 0 {
 			return wait, nil
+		}
+		if found, left, is := m.history.FindingOf(request.Controller, request.NamespacedName); is {
+			ctx = context.WithValue(ctx, stalledKey{}, &recording.Stalled{Reason: reasonsOfPatterns[found.Pattern], Message: explainFinding(found, ""), Left: left})
 		}
 		return reconcile(ctx, request)
 	}
@@ -49,12 +55,16 @@ func (m *Manager) onFinding(found history.Finding) {
 // reasonsOfPatterns are the reasons of Events.
 var reasonsOfPatterns = map[history.Pattern]string{history.Fight: "Fight", history.HotLoop: "HotLoop"}
 
-// describeFinding returns what happens, and what a person can do.
+// describeFinding returns what happens, how often, and what a person can do.
 func describeFinding(found history.Finding) string {
-	took := found.Last.Sub(found.Since).Round(100 * time.Millisecond)
+	return explainFinding(found, fmt.Sprintf(", %d times in %v", found.Rounds, found.Last.Sub(found.Since).Round(100*time.Millisecond)))
+}
+
+// explainFinding returns what happens, with how often or without, and what a person can do.
+func explainFinding(found history.Finding, often string) string {
 	if found.Pattern == history.HotLoop {
-		return fmt.Sprintf("hot loop: the controller %s has written %s %d times in %v, each time because of its own last write; it should write only what differs. Its attempts for this object are slowed down",
-			found.Controller, found.Written, found.Rounds, took)
+		return fmt.Sprintf("hot loop: the controller %s writes %s because of its own last write%s; it should write only what differs. Its attempts for this object are slowed down",
+			found.Controller, found.Written, often)
 	}
 	what := "fields of " + found.Written.String()
 	if len(found.Fields) > 0 {
@@ -64,8 +74,32 @@ func describeFinding(found history.Finding) string {
 	if len(found.Managers) > 0 {
 		who = "another client (" + strings.Join(found.Managers, ", ") + ")"
 	}
-	return fmt.Sprintf("fight: %s and the controller %s change %s to and fro, %d times in %v; let one of them leave the fields alone. The attempts for this object are slowed down",
-		who, found.Controller, what, found.Rounds, took)
+	return fmt.Sprintf("fight: %s and the controller %s change %s to and fro%s; let one of them leave the fields alone. The attempts for this object are slowed down",
+		who, found.Controller, what, often)
+}
+
+// ConditionStalled is the type of the condition that [SetStalled] sets. Tools that follow the conventions of kstatus know it.
+const ConditionStalled = "Stalled"
+
+// stalledKey is the key of the *recording.Stalled of an attempt for an object in a pattern.
+type stalledKey struct{}
+
+// SetStalled sets the condition Stalled if the object that an attempt reconciles is in a fight or a hot loop, and removes
+// it otherwise. Call it with the context of the attempt, before the status is compared and written. The
+// attempt must ask for another one after the time that SetStalled returns, unless it is 0: the condition is removed then, if the pattern has ended.
+//
+// generation is the one of the object that the conditions describe. The message has no numbers, so another round changes
+// nothing. The history finds patterns, so the manager must have one: see Options.History.
+func SetStalled(ctx context.Context, conditions *[]metav1.Condition, generation int64) (again time.Duration) {
+	stalled, is := ctx.Value(stalledKey{}).(*recording.Stalled)
+	if !is {
+		meta.RemoveStatusCondition(conditions, ConditionStalled)
+		return 0
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: ConditionStalled, Status: metav1.ConditionTrue, Reason: stalled.Reason, Message: shortened(stalled.Message, longestMessage, "…"), ObservedGeneration: generation,
+	})
+	return stalled.Left
 }
 
 // patternMetrics has the number of patterns that go on. It is a prometheus.Collector.

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,6 +29,9 @@ type riders struct {
 	manager   *controller.Manager
 }
 
+// creators is how many requests create objects at once.
+const creators = 8
+
 const riderImage = "example.org/rider:v1"
 
 func deploymentOf(horse *corev1.ConfigMap) *appsv1.Deployment {
@@ -43,7 +47,8 @@ func deploymentOf(horse *corev1.ConfigMap) *appsv1.Deployment {
 	}
 }
 
-func newRiders(t *testing.T) *riders {
+// newRiders starts the controller when a number of objects exist.
+func newRiders(t *testing.T, existing int) *riders {
 	t.Helper()
 	config := clustertest.Shared(t).AdminConfig()
 	client, err := kubernetes.NewForConfig(config)
@@ -75,6 +80,18 @@ func newRiders(t *testing.T) *riders {
 		controller.For(&corev1.ConfigMap{}, selected), controller.Owns(&appsv1.Deployment{})); err != nil {
 		t.Fatal(err)
 	}
+	creating := lifecycle.New(t.Context())
+	for part := range creators {
+		creating.Go("creator", func(context.Context) error {
+			for i := part; i < existing; i += creators {
+				r.create(fmt.Sprint("horse-", i))
+			}
+			return nil
+		})
+	}
+	if err := creating.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	group := lifecycle.New(context.Background())
 	group.Go("manager", r.manager.Run)
 	t.Cleanup(func() {
@@ -90,7 +107,7 @@ func (r *riders) create(name string) {
 	r.t.Helper()
 	horse := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rides": "yes"}}, Data: map[string]string{"command": "trot"}}
 	if _, err := r.client.CoreV1().ConfigMaps(r.namespace).Create(r.t.Context(), horse, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
+		r.t.Error(err)
 	}
 }
 
@@ -142,7 +159,7 @@ func imageOf(deployment *appsv1.Deployment) string {
 
 // The offender is another controller, which wants another image.
 func TestAnOffenderOnTheRealAPIServerIsFoundWithinTenSeconds(t *testing.T) {
-	r := newRiders(t)
+	r := newRiders(t, 0)
 	r.create("pegasus")
 	r.until("there is a Deployment", 30*time.Second, func() bool { return imageOf(r.deployment("pegasus")) == riderImage })
 	began := time.Now()
@@ -173,15 +190,11 @@ func TestAnOffenderOnTheRealAPIServerIsFoundWithinTenSeconds(t *testing.T) {
 	r.until("the image is back", 40*time.Second, func() bool { return imageOf(r.deployment("pegasus")) == riderImage })
 }
 
-// rolled is the number of objects of a rollout.
-const rolled = 1000
+var usual = flag.Int("usual", 1000, "number of objects that exist at the start, and that are rolled then; 5000 for the goal of a start")
 
 // A start among many objects, a rollout of all of them and a scaling by another client are no patterns.
 func TestUsualWorkOnTheRealAPIServerIsNoPattern(t *testing.T) {
-	r := newRiders(t)
-	for i := range rolled {
-		r.create(fmt.Sprint("horse-", i))
-	}
+	r := newRiders(t, *usual)
 	have := func(command string) func() bool {
 		return func() bool {
 			if found := r.patterns(); found != 0 {
@@ -197,11 +210,11 @@ func TestUsualWorkOnTheRealAPIServerIsNoPattern(t *testing.T) {
 					done++
 				}
 			}
-			return done == rolled
+			return done == *usual
 		}
 	}
 	r.until("all have a Deployment", 3*time.Minute, have("trot"))
-	for i := range rolled {
+	for i := range *usual {
 		if _, err := r.client.CoreV1().ConfigMaps(r.namespace).Patch(t.Context(), fmt.Sprint("horse-", i), types.MergePatchType, []byte(`{"data":{"command":"gallop"}}`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -10,10 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/history"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
+	"github.com/bellerophon-io/bellerophon/streams"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -184,7 +188,7 @@ func TestAHotLoopIsFoundReportedAndSlowedDown(t *testing.T) {
 		return ride(ctx, c, object, strings.Repeat("x", count%7))
 	})
 	w.until("the loop is found", func(operators.Result) bool { return strings.Contains(w.log.String(), "pattern=hot_loop") })
-	if said := w.log.String(); !strings.Contains(said, "hot loop: the controller horses has written ConfigMap default/pegasus 50 times") {
+	if said := w.log.String(); !strings.Contains(said, "hot loop: the controller horses writes ConfigMap default/pegasus because of its own last write, 50 times") {
 		t.Errorf("the log says\n%s", said)
 	}
 	if count := w.patterns("hot_loop"); count != 1 {
@@ -195,5 +199,31 @@ func TestAHotLoopIsFoundReportedAndSlowedDown(t *testing.T) {
 	w.until("a second has passed", func(operators.Result) bool { return time.Now().After(end) })
 	if more := w.attempts.Load() - before; more > 6 {
 		t.Errorf("in a second and a half, the reconciler was called %d times", more)
+	}
+}
+
+func TestAStalledObjectHasAConditionUntilThePatternEnds(t *testing.T) {
+	var conditions []metav1.Condition
+	if again := SetStalled(t.Context(), &conditions, 1); again != 0 || len(conditions) != 0 {
+		t.Errorf("outside of a pattern it sets %v, and asks for %v", conditions, again)
+	}
+	found := history.Finding{Pattern: history.Fight, Controller: "horses", Written: streams.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}}, Fields: []string{"data.horse"}, Managers: []string{"kubectl"}}
+	stalled := func(rounds int) context.Context {
+		found.Rounds, found.Last = rounds, time.Now()
+		return context.WithValue(t.Context(), stalledKey{}, &recording.Stalled{Reason: reasonsOfPatterns[found.Pattern], Message: explainFinding(found, ""), Left: time.Minute})
+	}
+	if again := SetStalled(stalled(5), &conditions, 3); again != time.Minute || len(conditions) != 1 {
+		t.Fatalf("it sets %v, and asks for %v", conditions, again)
+	}
+	got := conditions[0]
+	if got.Type != "Stalled" || got.Status != metav1.ConditionTrue || got.Reason != "Fight" || got.ObservedGeneration != 3 || !strings.Contains(got.Message, "another client (kubectl) and the controller horses change") {
+		t.Errorf("it sets %+v", got)
+	}
+	SetStalled(stalled(6), &conditions, 3)
+	if conditions[0] != got {
+		t.Errorf("another round changes the condition from %+v to %+v", got, conditions[0])
+	}
+	if again := SetStalled(t.Context(), &conditions, 3); again != 0 || len(conditions) != 0 {
+		t.Errorf("after the end it leaves %v, and asks for %v", conditions, again)
 	}
 }

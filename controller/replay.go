@@ -315,7 +315,11 @@ func (r *replay) begin(attempt *replayedAttempt) {
 	attempt.begun = true
 	controller := member.controller
 	controller.Reconcile = func(ctx context.Context, request operators.Request) (time.Duration, error) {
-		return member.reconcile(context.WithValue(ctx, replayedKey{}, attempt), request)
+		ctx = context.WithValue(ctx, replayedKey{}, attempt)
+		if attempt.start.Stalled != nil {
+			ctx = context.WithValue(ctx, stalledKey{}, attempt.start.Stalled)
+		}
+		return member.reconcile(ctx, request)
 	}
 	ctx, cancel := context.WithCancel(r.group.Context())
 	attempt.cancel = cancel

@@ -202,6 +202,7 @@ func (t *tape) attempt(reconcile operators.Reconciler) operators.Reconciler {
 		if _, started, within := operators.AttemptOf(ctx); within {
 			start.ID = operators.AttemptID(request.Controller, request.NamespacedName, started)
 		}
+		start.Stalled, _ = ctx.Value(stalledKey{}).(*recording.Stalled)
 		t.put(recording.Record{Position: begun.at, Start: start}, 256)
 		end := &recording.End{Attempt: begun.number, Panicked: true}
 		defer func() {

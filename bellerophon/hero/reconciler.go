@@ -117,6 +117,9 @@ func (r *reconciler) advance(ctx context.Context, hero *v1.Bellerophon, steps []
 		return nil, 0, nil // It goes, and its status with it.
 	}
 	status, again := statusOf(v, left)
+	if stalled := controller.SetStalled(ctx, &status.Conditions, hero.Generation); again == 0 || stalled > 0 && stalled < again {
+		again = stalled
+	}
 	if status.LastBackup, err = r.lastBackup(ctx, v); err != nil {
 		return left, 0, errors.Join(err, failure(left))
 	}

@@ -104,6 +104,7 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 	r.recordRepairs(ctx, hero, done)
 	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers), done)
 	after := sooner(seen.after, recheck)
+	after = sooner(after, controller.SetStalled(ctx, &status.Conditions, hero.Generation))
 	if unlisted && !settled {
 		after = sooner(after, r.lookAgain())
 	}

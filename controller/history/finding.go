@@ -87,6 +87,18 @@ func (h *History) Hold(of operators.Request, own streams.Key) time.Duration {
 	return max(0, wait)
 }
 
+// FindingOf returns the pattern of an object that has not ended, and how long it takes to end if there is no further round.
+func (h *History) FindingOf(controller string, object types.NamespacedName) (finding Finding, left time.Duration, found bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	known := h.suspects[target{controller, object}]
+	if known == nil || known.found == nil || known.isCalm(now) {
+		return Finding{}, 0, false
+	}
+	return *known.found, known.calmAt().Sub(now), true
+}
+
 // Findings returns the patterns that have not ended, in no order.
 func (h *History) Findings() (findings []Finding) {
 	h.mu.Lock()
@@ -101,7 +113,12 @@ func (h *History) Findings() (findings []Finding) {
 
 // isCalm reports whether the pattern has ended.
 func (s *suspect) isCalm(now time.Time) bool {
-	return now.Sub(s.found.Last) > max(calmAfter, 2*s.hold)
+	return now.After(s.calmAt())
+}
+
+// calmAt returns when the pattern has ended if there is no further round.
+func (s *suspect) calmAt() time.Time {
+	return s.found.Last.Add(max(calmAfter, 2*s.hold))
 }
 
 // judge looks for a pattern that an attempt completes or goes on with. It returns a finding that is new. The caller

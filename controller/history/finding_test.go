@@ -260,3 +260,27 @@ func TestAPatternSlowsDownAndTheSpecStillCounts(t *testing.T) {
 		}
 	})
 }
+
+func TestAPatternEndsAMinuteAfterItsLastRound(t *testing.T) {
+	inArena(t, func(a *arena) {
+		for range 5 {
+			foreign := a.changes("child", map[string]string{"horse": "arion"})
+			a.attempts("child", map[string]string{"horse": "pegasus"}, foreign)
+		}
+		found, left, is := a.FindingOf("horses", pegasus)
+		if !is || found.Pattern != history.Fight || left != time.Minute {
+			t.Errorf("it finds %+v, which ends in %v: %v", found, left, is)
+		}
+		if _, _, is := a.FindingOf("riders", pegasus); is {
+			t.Error("another controller is in the fight")
+		}
+		pass(left)
+		if _, _, is := a.FindingOf("horses", pegasus); !is {
+			t.Error("it has ended too early")
+		}
+		pass(time.Nanosecond)
+		if _, _, is := a.FindingOf("horses", pegasus); is {
+			t.Error("it has not ended")
+		}
+	})
+}

@@ -90,6 +90,14 @@ type Start struct {
 	Attempt uint64
 	ID      string // the reconcileID of logs
 	Request operators.Request
+	Stalled *Stalled // nil unless the object is in a pattern that does not end by itself
+}
+
+// Stalled describes the pattern that the object of an attempt is in.
+type Stalled struct {
+	Reason  string
+	Message string
+	Left    time.Duration // until the pattern has ended, without a further round
 }
 
 // Name returns the name of the object that the attempt reconciles.

@@ -1,0 +1,48 @@
+package simple_test
+
+import (
+	"context"
+	"testing"
+
+	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/install"
+	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
+)
+
+// The opponent changes the ConfigMap of an object as often as the operator repairs it.
+func TestAFightOverAChildIsAConditionOfTheObject(t *testing.T) {
+	w := newWorld(t)
+	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(t).Config(t.Context(), w.config))(t)
+	w.operator = w.startOperatorWith(config, func(options *controller.Options) { options.MetricsAddress = "127.0.0.1:0" })
+	w.create(w.hero("pegasus", 1))
+	w.awaitReady("pegasus", 1)
+	configs := w.core.CoreV1().ConfigMaps(w.namespace)
+	watch := must(configs.Watch(w.ctx, metav1.ListOptions{FieldSelector: "metadata.name=pegasus"}))(t)
+	opponent := lifecycle.New(w.ctx)
+	opponent.Go("opponent", func(ctx context.Context) error {
+		for {
+			if _, err := configs.Patch(ctx, "pegasus", apitypes.MergePatchType, []byte(`{"data":{"winged_horse_name":"hijack"}}`), metav1.PatchOptions{FieldManager: "opponent"}); err != nil && ctx.Err() == nil {
+				return err
+			}
+			select {
+			case <-watch.ResultChan():
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	defer func() {
+		watch.Stop()
+		opponent.Stop()
+		if err := opponent.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	hero := w.awaitCondition("pegasus", controller.ConditionStalled, func(_ *v1.BellerophonSimple, found *metav1.Condition) bool { return found.Reason == "Fight" })
+	if len(hero.Status.Conditions) != 4 {
+		t.Errorf("the conditions are %v", hero.Status.Conditions)
+	}
+}
