@@ -6,17 +6,25 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
+	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
+	"github.com/bellerophon-io/bellerophon/controller/replaytest"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 )
 
 // The opponent changes the ConfigMap of an object as often as the operator repairs it.
 func TestAFightOverAChildIsAConditionOfTheObject(t *testing.T) {
 	w := newWorld(t)
 	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(t).Config(t.Context(), w.config))(t)
-	w.operator = w.startOperatorWith(config, func(options *controller.Options) { options.MetricsAddress = "127.0.0.1:0" })
+	dir := t.TempDir()
+	w.operator = w.startOperatorWith(config, func(options *controller.Options) {
+		options.MetricsAddress, options.Recording = "127.0.0.1:0", &recording.Options{Dir: dir}
+	})
 	w.create(w.hero("pegasus", 1))
 	w.awaitReady("pegasus", 1)
 	configs := w.core.CoreV1().ConfigMaps(w.namespace)
@@ -34,15 +42,25 @@ func TestAFightOverAChildIsAConditionOfTheObject(t *testing.T) {
 			}
 		}
 	})
-	defer func() {
-		watch.Stop()
-		opponent.Stop()
-		if err := opponent.Wait(); err != nil {
-			t.Error(err)
-		}
-	}()
 	hero := w.awaitCondition("pegasus", controller.ConditionStalled, func(_ *v1.BellerophonSimple, found *metav1.Condition) bool { return found.Reason == "Fight" })
 	if len(hero.Status.Conditions) != 4 {
 		t.Errorf("the conditions are %v", hero.Status.Conditions)
+	}
+	watch.Stop()
+	opponent.Stop()
+	if err := opponent.Wait(); err != nil {
+		t.Error(err)
+	}
+	w.operator.stop()
+	// A replay knows of the fight, though it has no history.
+	replayed := replaytest.Replay(t, must(recording.Open(dir))(t), func(config *rest.Config, options controller.Options) (*controller.Manager, error) {
+		manager, err := controller.NewManager(config, types(), options)
+		if err != nil {
+			return nil, err
+		}
+		return manager, simple.AddTo(manager, owned.KindsOf(simple.Fields()))
+	})
+	if len(replayed.Differences) > 0 || replayed.Attempts < 10 {
+		t.Errorf("of %d attempts in the replay, these differ: %v", replayed.Attempts, replayed.Differences)
 	}
 }
