@@ -52,7 +52,7 @@ func TestAFightOverAChildIsAConditionOfTheObject(t *testing.T) {
 		t.Error(err)
 	}
 	w.operator.stop()
-	// A replay knows of the fight, though it has no history.
+	// A replay has no history, and gets the fight from the recording.
 	replayed := replaytest.Replay(t, must(recording.Open(dir))(t), func(config *rest.Config, options controller.Options) (*controller.Manager, error) {
 		manager, err := controller.NewManager(config, types(), options)
 		if err != nil {

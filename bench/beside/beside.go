@@ -107,6 +107,11 @@ func Run(ctx context.Context, options Options, to *screen.Screen, log io.Writer)
 			to.Println("  its page: " + strings.TrimSuffix(side.process.MetricsURL(), "/metrics") + "/page/")
 		}
 	}
+	page, err := newPage(ctx, running)
+	if err != nil {
+		return nil, err
+	}
+	to.Println("the page of both: " + page.URL())
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if options.For > 0 {
 		limited, cancel = context.WithTimeout(ctx, options.For)
@@ -117,6 +122,7 @@ func Run(ctx context.Context, options Options, to *screen.Screen, log io.Writer)
 		group.Go("watch of "+side.name, func(ctx context.Context) error { return side.watch(ctx, connected) })
 	}
 	group.Go("load", func(ctx context.Context) error { return load(ctx, connected, running, options) })
+	group.Go("page", page.run)
 	group.Go("table", func(ctx context.Context) error { return show(ctx, running, to) })
 	if err := group.Wait(); err != nil && limited.Err() == nil {
 		return nil, err

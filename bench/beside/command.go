@@ -19,8 +19,8 @@ func Command() *cobra.Command {
 		Short: "Run Bellerophon and another contender side by side",
 		Long: `Runs Bellerophon and another contender, by default quarkus, on one local cluster. Each works in a
 namespace of its own. The same objects are created for both, and then changed one after the other.
-A live table shows how long they take to become Ready, and what the programs cost. The page of
-Bellerophon is at the URL that is printed.
+A live table shows how long they take to become Ready, and what the programs cost. A page shows the
+same of both, and each change as a mark. Bellerophon has a page of its own, too. Their URLs are printed.
 
 This is a demonstration: both share the machine. Compare with bench run.`,
 		Example: `  go run ./bench beside quarkus

@@ -40,12 +40,25 @@ type side struct {
 	program *contender.Program
 	output  string
 	process *contender.Process
+	usage   func() (scenario.Usage, error) // of the process
 
 	mu               sync.Mutex
 	wanted           map[string]want // what the load asked last, by object
 	ready            map[string]bool
 	created, changed []float64
+	recent           []done // the last ones
+	finished         int    // how many there were
 }
+
+// done is a change that became Ready.
+type done struct {
+	Object  string  `json:"object"`
+	Seconds float64 `json:"seconds"`
+	Created bool    `json:"created"` // and not changed
+}
+
+// maxRecent is how many changes are kept for the page.
+const maxRecent = 1024
 
 type want struct {
 	generation int64
@@ -54,7 +67,9 @@ type want struct {
 }
 
 func newSide(program *contender.Program, output string) *side {
-	return &side{name: program.Name, program: program, output: output, wanted: map[string]want{}, ready: map[string]bool{}}
+	made := &side{name: program.Name, program: program, output: output, wanted: map[string]want{}, ready: map[string]bool{}}
+	made.usage = func() (scenario.Usage, error) { return scenario.UsageOf(made.process.PID()) }
+	return made
 }
 
 // start starts the contender, and waits until it serves metrics.
@@ -145,11 +160,22 @@ func (s *side) see(hero *v1.BellerophonSimple) {
 		s.changed = append(s.changed, took)
 	}
 	s.wanted[hero.Name] = want{generation: asked.generation}
+	s.finished++
+	if s.recent = append(s.recent, done{hero.Name, took, asked.isNew}); len(s.recent) > maxRecent {
+		s.recent = slices.Delete(s.recent, 0, len(s.recent)-maxRecent)
+	}
+}
+
+// since returns the kept changes after a number of them, and the number of all.
+func (s *side) since(known int) (later []done, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.recent[max(0, len(s.recent)-(s.finished-known)):]), s.finished
 }
 
 // now returns what was seen so far.
 func (s *side) now() Side {
-	usage, err := scenario.UsageOf(s.process.PID())
+	usage, err := s.usage()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	made := Side{Name: s.name, Objects: len(s.wanted), Changes: len(s.changed), CreatedP50: median(s.created), ChangedP50: median(s.changed)}
