@@ -21,12 +21,12 @@ func TestAFollowerGetsEachRecordOfARingThatGoesOn(t *testing.T) {
 			return nil
 		}
 		if added > 5000 {
-			return errEnough
+			return errAllArrived
 		}
 		added += write(t, world, r, 100) // Nothing that was not read is dropped: a file has more records.
 		return nil
 	})
-	if !errors.Is(err, errEnough) || total != added || r.number < 10 {
+	if !errors.Is(err, errAllArrived) || total != added || r.number < 10 {
 		t.Errorf("%v after %d of %d records in %d files", err, total, added, r.number)
 	}
 }
@@ -45,7 +45,7 @@ func TestAFollowerThatIsTooSlowSaysThatItLacksRecords(t *testing.T) {
 	}
 }
 
-var errEnough = errors.New("enough")
+var errAllArrived = errors.New("all have arrived")
 
 // follow calls Follow for a ring, and returns its error.
 func follow(t *testing.T, r *ring, each func(Batch) error) error {
