@@ -170,6 +170,9 @@ func bellerophonArguments(settings Settings) []string {
 	if settings.Namespace != "" {
 		arguments = append(arguments, "--namespace="+settings.Namespace)
 	}
+	if settings.Recording != "" {
+		arguments = append(arguments, "--record="+settings.Recording)
+	}
 	if settings.Lease != "" {
 		arguments = append(arguments, "--lease="+settings.Lease, "--lease-duration="+settings.LeaseDuration.String())
 	}

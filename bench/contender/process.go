@@ -54,6 +54,8 @@ type Settings struct {
 	MetricsPort int
 	// Namespace is the only namespace that the contender watches; empty means all, as the contract says. See Contender.OneNamespace.
 	Namespace string
+	// Recording is a folder into which Bellerophon records; empty means that it does not. Peers ignore it.
+	Recording string
 	// Lease is the namespace/name of the Lease by which several processes elect one that works; empty means
 	// no election. LeaseDuration is how long the others wait for a leader that is silent, in whole seconds.
 	Lease         string
