@@ -347,7 +347,7 @@ func (m *Manager) logResult(result operators.Result) {
 	if result.Err == nil && !m.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	log := m.log.With("controller", result.Controller, "object", result.NamespacedName.String(),
+	log := m.log.With("controller", result.Controller, "namespace", result.Namespace, "name", result.Name,
 		"reconcileID", operators.AttemptID(result.Controller, result.NamespacedName, result.Started), "attempt", result.Attempt)
 	var panicked *lifecycle.PanicError
 	switch {
