@@ -202,7 +202,7 @@ func (e *Elector) notice(events []streams.Event) {
 	}
 }
 
-// isNew reports whether a failure differs from the last one, and so has to be logged.
+// isNew reports whether a failure differs from the last one, and so has to be logged. It remembers the failure.
 func (e *Elector) isNew(err error) bool {
 	text := err.Error()
 	isNew := text != e.last
