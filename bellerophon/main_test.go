@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"bellerophon": func() { os.Exit(run()) }})
+	testscript.Main(m, map[string]func(){"bellerophon": func() { os.Exit(run()) }, "disturbed": func() { os.Exit(runDisturbed()) }})
 }
 
 // TestScripts runs the command as a user does. Scripts have these additional commands:

@@ -36,6 +36,6 @@ func (s *Store) Anomalies(visit func(Anomaly, int64)) {
 // note counts and logs an anomaly.
 func (s *Store) note(anomaly Anomaly, event *streams.Event) {
 	s.anomalies[anomaly].Add(1)
-	s.log.Debug("odd event", "anomaly", anomaly.String(), "key", event.Key.NamespacedName.String(),
+	s.log.Debug("odd event", "anomaly", anomaly.String(), "namespace", event.Key.Namespace, "name", event.Key.Name,
 		"resourceVersion", event.ResourceVersion, "source", event.Source)
 }

@@ -151,7 +151,7 @@ func TestEachEventIsDecidedCountedAndTold(t *testing.T) {
 	}
 }
 
-func TestAnOddEventIsLoggedWithItsKey(t *testing.T) {
+func TestAnOddEventIsLoggedWithItsObject(t *testing.T) {
 	var log bytes.Buffer
 	made, err := cache.New(cache.LoopOptions{}, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
@@ -159,7 +159,7 @@ func TestAnOddEventIsLoggedWithItsKey(t *testing.T) {
 	}
 	made.Add(pods)
 	made.Apply([]streams.Event{deleted("a/x", "u@3")})
-	for _, want := range []string{"anomaly=delete_unknown", "kind=Pod", "key=a/x", "resourceVersion=3", "source=test"} {
+	for _, want := range []string{"anomaly=delete_unknown", "kind=Pod", "namespace=a", "name=x", "resourceVersion=3", "source=test"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log has no %s: %s", want, log.String())
 		}

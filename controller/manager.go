@@ -28,6 +28,7 @@ type Manager struct {
 	options Options
 	log     *slog.Logger
 	metrics *metrics
+	limit   *logLimit
 	history *history.History // nil without one
 	tape    *tape            // nil unless the inputs are recorded
 	guard   *guard           // nil if the HTTP servers are open
@@ -131,6 +132,9 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	}
 	if m.metrics, err = newMetrics(m); err != nil {
 		return nil, fmt.Errorf("registering metrics; give each manager a Registry of its own: %w", err)
+	}
+	if m.limit, err = newLogLimit(m.log, m.metrics.dropped); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
 	}
 	if m.tape != nil {
 		m.http = over(m.http, func(next http.RoundTripper) http.RoundTripper {
@@ -272,6 +276,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	group.Go("settle", m.pipeline.TrackQuiet)
 	group.Go("demand", m.followDemand)
 	group.Go("events", m.record)
+	group.Go("log", func(context.Context) error { return m.limit.run(m.over) }) // It reports how attempts end.
 	group.Go("pipeline", func(ctx context.Context) error {
 		defer m.end()
 		defer group.Stop()
@@ -342,22 +347,23 @@ func (m *Manager) onResults(results []operators.Result) {
 	}
 }
 
-// logResult logs a result: a failure always, a success at level Debug.
+// logResult logs a result: a failure within the limit, a success at level Debug.
 func (m *Manager) logResult(result operators.Result) {
 	if result.Err == nil && !m.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	log := m.log.With("controller", result.Controller, "object", result.NamespacedName.String(),
-		"reconcileID", operators.AttemptID(result.Controller, result.NamespacedName, result.Started), "attempt", result.Attempt)
-	var panicked *lifecycle.PanicError
-	switch {
-	case errors.As(result.Err, &panicked):
-		log.Error("reconcile panicked", "error", result.Err, "stack", string(panicked.Stack), "retryAfter", result.RequeueAfter)
-	case result.Err != nil:
-		log.Warn("reconcile failed", "error", result.Err, "outcome", string(result.Outcome), "retryAfter", result.RequeueAfter)
-	default:
-		log.Debug("reconciled", "duration", result.Duration, "queued", result.Queued, "writes", len(result.Writes), "causes", len(result.Causes))
+	about := []any{"controller", result.Controller, "namespace", result.Namespace, "name", result.Name,
+		"reconcileID", operators.AttemptID(result.Controller, result.NamespacedName, result.Started), "attempt", result.Attempt}
+	if result.Err == nil {
+		m.log.With(about...).Debug("reconciled", "duration", result.Duration, "queued", result.Queued, "writes", len(result.Writes), "causes", len(result.Causes))
+		return
 	}
+	bounded := boundedLog{m.limit, result.Controller, result.NamespacedName, about}
+	if panicked := (*lifecycle.PanicError)(nil); errors.As(result.Err, &panicked) {
+		bounded.Error("reconcile panicked", "error", result.Err, "stack", string(panicked.Stack), "retryAfter", result.RequeueAfter)
+		return
+	}
+	bounded.Warn("reconcile failed", "error", result.Err, "outcome", string(result.Outcome), "retryAfter", result.RequeueAfter)
 }
 
 // onError passes the failure of a source or of a map function to Options.OnError, or logs it.
@@ -366,5 +372,5 @@ func (m *Manager) onError(err error) {
 		m.options.OnError(err)
 		return
 	}
-	m.log.Warn("source or map function failed", "error", err)
+	boundedLog{limit: m.limit}.Warn("source or map function failed", "error", err)
 }

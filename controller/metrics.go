@@ -21,6 +21,7 @@ type metrics struct {
 	duration, queued, worked                          *prometheus.HistogramVec
 	echoes                                            *prometheus.HistogramVec
 	adds, retries, writes                             *prometheus.CounterVec
+	dropped                                           prometheus.Counter
 	ofDuration, ofQueued                              *exemplars // nil without a history
 }
 
@@ -55,6 +56,7 @@ func newMetrics(m *Manager) (*metrics, error) {
 		adds:       counter("workqueue_adds_total", "Attempts that were queued and started.", "name", "controller"),
 		retries:    counter("workqueue_retries_total", "Attempts after a failure.", "name", "controller"),
 		writes:     counter("bellerophon_writes_total", "Writes to the API server that succeeded.", "controller", "verb", "kind"),
+		dropped:    counter("bellerophon_log_records_dropped_total", "Records about failures that were left out of the log, because there were too many.").WithLabelValues(),
 		ofDuration: newExemplars(m),
 		ofQueued:   newExemplars(m),
 	}

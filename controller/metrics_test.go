@@ -111,7 +111,7 @@ func TestTheMetricsAreWellFormedAndHaveTheirNames(t *testing.T) {
 				t.Error("the echo of the own write is not measured")
 			}
 			same(t, names(t, registry), []string{
-				"bellerophon_cache_anomalies_total", "bellerophon_cache_bytes", "bellerophon_cache_objects", "bellerophon_controller_waits", "bellerophon_kind_counted", "bellerophon_loop_duration_seconds",
+				"bellerophon_cache_anomalies_total", "bellerophon_cache_bytes", "bellerophon_cache_objects", "bellerophon_controller_waits", "bellerophon_kind_counted", "bellerophon_log_records_dropped_total", "bellerophon_loop_duration_seconds",
 				"bellerophon_own_write_echo_seconds", "bellerophon_source_quiet_seconds", "bellerophon_source_requests_total",
 				"bellerophon_source_silence_seconds", "bellerophon_source_state", "bellerophon_stage_items_total", "bellerophon_stage_waiting",
 				"bellerophon_sync_level", "bellerophon_unfinished_keys", "bellerophon_writes_total",

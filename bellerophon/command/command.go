@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/spf13/cobra"
 )
@@ -18,18 +21,43 @@ import (
 type exitCoder interface{ ExitCode() int }
 
 // Run runs a program until it finishes, is interrupted or is terminated, and returns its exit code.
-// It prints an error as one line on stderr. The code is 1 after an error, or what an ExitCode method of the error returns.
+// It prints an error as one line on stderr, which is a record with --log-format json. The code is 1 after an error, or what an ExitCode method of the error returns.
 func Run(root *cobra.Command) int {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := root.ExecuteContext(ctx); err != nil {
-		stderr := screen.New(os.Stderr)
-		fmt.Fprintln(os.Stderr, stderr.Paint(screen.Red, "error:"), err)
+	if executed, err := root.ExecuteContextC(ctx); err != nil {
+		report(err, asksForJSON(executed, os.Args[1:]))
 		if coded := exitCoder(nil); errors.As(err, &coded) {
 			return coded.ExitCode()
 		}
 		return 1
 	}
 	return 0
+}
+
+// report prints the error that ended the program.
+func report(err error, inJSON bool) {
+	if inJSON {
+		if log, failed := logging.New(os.Stderr, slog.LevelError, "json"); failed == nil {
+			log.Error("the program has failed", "error", err)
+			return
+		}
+	}
+	stderr := screen.New(os.Stderr)
+	fmt.Fprintln(os.Stderr, stderr.Paint(screen.Red, "error:"), err)
+}
+
+// asksForJSON reports whether a command has --log-format json. It looks at the arguments too, because the parser stops
+// at the first argument that is wrong.
+func asksForJSON(executed *cobra.Command, arguments []string) bool {
+	format := executed.Flags().Lookup("log-format")
+	if format == nil {
+		return false
+	}
+	if format.Value.String() == "json" {
+		return true
+	}
+	at := slices.Index(arguments, "--log-format")
+	return slices.Contains(arguments, "--log-format=json") || at >= 0 && at+1 < len(arguments) && arguments[at+1] == "json"
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -81,7 +80,7 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 			if err != nil {
 				return err
 			}
-			log.Info("operator started", slog.String("server", config.Host), slog.Any("namespaces", options.Namespaces))
+			log.Info("operator started", "server", config.Host, "namespaces", options.Namespaces)
 			err = processors.Govern(command.Context(), func(ctx context.Context) error { return footprint.Trim(ctx, run) })
 			log.Info("operator stopped")
 			return err

@@ -1,4 +1,5 @@
-// Package logging sets up the logs of the command. They use log/slog, and include client-go's logs.
+// Package logging sets up the logs of the command. They use log/slog, and include the logs of client-go and of the
+// standard library.
 package logging
 
 import (
@@ -27,7 +28,8 @@ func Level(name string) (slog.Level, error) {
 	return level, level.UnmarshalText([]byte(name))
 }
 
-// New creates a logger on a writer and redirects client-go's logs to it.
+// New creates a logger on a writer. It redirects the logs of client-go and package log to the writer too, so that
+// each line has the format.
 func New(out io.Writer, level slog.Level, format string) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler
@@ -40,15 +42,19 @@ func New(out io.Writer, level slog.Level, format string) (*slog.Logger, error) {
 		return nil, fmt.Errorf("--log-format is %q; allowed are %s", format, strings.Join(Formats, ", "))
 	}
 	klog.SetSlogLogger(slog.New(details{handler}))
-	return slog.New(handler), nil
+	log := slog.New(handler)
+	slog.SetLogLoggerLevel(slog.LevelDebug) // of package log, to which net/http reports servers that misbehave
+	slog.SetDefault(log)
+	return log, nil
 }
 
 // details logs every record at level debug, because client-go logs harmless events as errors, such
-// as a watch that it will open again. Bellerophon itself reports the errors that matter.
+// as a watch that it will open again. Bellerophon itself reports the errors that matter. Records of a verbosity above 4
+// are left out. There client-go quotes answers and logs whole bodies, which may have values of Secrets and tokens.
 type details struct{ slog.Handler }
 
-func (d details) Enabled(ctx context.Context, _ slog.Level) bool {
-	return d.Handler.Enabled(ctx, slog.LevelDebug)
+func (d details) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelDebug && d.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
 func (d details) Handle(ctx context.Context, record slog.Record) error {

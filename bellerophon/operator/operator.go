@@ -67,7 +67,7 @@ func New(config *rest.Config, options controller.Options, further Kinds) (*contr
 		return nil, err
 	}
 	if log := options.Logger; options.OnError == nil && log != nil {
-		options.OnError = func(err error) { log.Warn(connect.Explain(err).Error()) }
+		options.OnError = func(err error) { log.Warn("source or map function failed", "error", connect.Explain(err)) }
 	}
 	manager, err := controller.NewManager(config, types, options)
 	if err != nil {

@@ -21,7 +21,9 @@ func (e *Elector) compete(ctx context.Context) *Epoch {
 		}
 		if err != nil && ctx.Err() == nil {
 			next = time.Now().Add(e.settings.RetryPeriod/2 + rand.N(e.settings.RetryPeriod))
-			e.warn("the Lease cannot be acquired", err)
+			if e.isNew(err) {
+				e.settings.Logger.Warn("the Lease cannot be acquired", "lease", e.settings.Lease.String(), "error", err)
+			}
 		}
 		e.await(ctx, next)
 	}

@@ -202,10 +202,10 @@ func (e *Elector) notice(events []streams.Event) {
 	}
 }
 
-// warn logs a failure, once until another one comes.
-func (e *Elector) warn(message string, err error) {
-	if text := err.Error(); text != e.last {
-		e.last = text
-		e.settings.Logger.Warn(message, "lease", e.settings.Lease.String(), "error", err)
-	}
+// isNew reports whether a failure differs from the last one, and so has to be logged. It remembers the failure.
+func (e *Elector) isNew(err error) bool {
+	text := err.Error()
+	isNew := text != e.last
+	e.last = text
+	return isNew
 }

@@ -63,7 +63,9 @@ func (e *Elector) keep(ctx context.Context, epoch *Epoch) error {
 		case err != nil && ctx.Err() == nil:
 			failed = err
 			next = time.Now().Add(e.settings.RetryPeriod)
-			e.warn("the Lease cannot be renewed", err)
+			if e.isNew(err) {
+				e.settings.Logger.Warn("the Lease cannot be renewed", "lease", e.settings.Lease.String(), "error", err)
+			}
 		default:
 			failed, e.last = nil, ""
 			next = sent.Add(e.settings.RetryPeriod)
@@ -135,7 +137,9 @@ func (e *Elector) release(ctx context.Context, epoch *Epoch) {
 		}
 	}
 	if err != nil {
-		e.warn("the Lease cannot be released, and expires by itself", err)
+		if e.isNew(err) {
+			e.settings.Logger.Warn("the Lease cannot be released, and expires by itself", "lease", e.settings.Lease.String(), "error", err)
+		}
 		return
 	}
 	e.observe(&freed)
