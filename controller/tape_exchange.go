@@ -52,7 +52,7 @@ func (e exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	made.Code, made.AnswerType, made.RetryAfter = response.StatusCode, response.Header.Get("Content-Type"), response.Header.Get("Retry-After")
-	response.Body = &answerBody{ReadCloser: response.Body, ended: func(answer []byte, err error) {
+	body := &answerBody{ReadCloser: response.Body, ended: func(answer []byte, err error) {
 		if made.Answer = answer; err != nil {
 			made.Err = err.Error()
 		}
@@ -62,8 +62,15 @@ func (e exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		e.record(of, made)
 	}}
+	if length := response.ContentLength; length > 0 && length < mostSized {
+		body.read.Grow(int(length))
+	}
+	response.Body = body
 	return response, nil
 }
+
+// mostSized bounds the memory that is taken for a body because of its announced length.
+const mostSized = 1 << 20
 
 // bodyOf returns the body of a request, which stays as it is.
 func bodyOf(request *http.Request) ([]byte, error) {
@@ -76,6 +83,11 @@ func bodyOf(request *http.Request) ([]byte, error) {
 			return nil, err
 		}
 		defer func() { _ = again.Close() }() // It only was read.
+		if length := request.ContentLength; length > 0 && length < mostSized {
+			read := make([]byte, length)
+			_, err := io.ReadFull(again, read)
+			return read, err
+		}
 		return io.ReadAll(again)
 	}
 	read, err := io.ReadAll(request.Body)
