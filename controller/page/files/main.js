@@ -208,10 +208,10 @@ let unfollow = null;
 const looked = look().then(() => {
   if (!isStill()) return;
   unfollow?.();
-  onConnection("connected");
-  pill.textContent = `recording of ${recorded.version || "an operator"}`;
   live.disabled = true;
   show(recorded.to);
+  onConnection("connected");
+  pill.textContent = `recording of ${recorded.version || "an operator"}`;
 });
 await Promise.race([looked, new Promise((done) => setTimeout(done, 2000))]);
 if (!isStill()) {

@@ -342,10 +342,11 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
   // step moves the selection in its line, or to the nearest item of the next line that has one.
   function step(along, across) {
     const from = endNow() - span;
-    const has = (of) => of.items.length > 0 && of.items[of.items.length - 1].t >= from;
+    const newest = (of) => of.items[lowest(of.items, endNow() + 1) - 1];
+    const has = (of) => newest(of)?.t >= from;
     if (!selected || !selected.lane.items.includes(selected)) {
-      const begin = order.find((of) => has(of)) ?? order.find((of) => of.items.length);
-      if (begin) jump(begin.items[begin.items.length - 1]);
+      const begin = order.find((of) => has(of)) ?? order.find(newest);
+      if (begin) jump(newest(begin));
       return;
     }
     if (along) {

@@ -43,7 +43,7 @@ export async function load(t, span) {
   asking?.abort();
   if (t - span >= loaded.from && (t <= loaded.to || loaded.to >= recorded.to) && !loaded.cut) return true;
   const mine = (asking = new AbortController());
-  const from = Math.max(recorded.from, t - 2 * span), to = Math.max(from + 1, Math.min(t + span, isStill() ? recorded.to + 1 : now() - behind));
+  const from = Math.max(recorded.from, t - 2 * span), to = Math.max(from + 1, Math.min(t + span, isStill() ? recorded.to + 1 : Math.min(live.first, now() - behind)));
   const pages = [];
   let count = 0, after = "";
   do {
