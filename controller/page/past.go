@@ -82,6 +82,9 @@ func (p *Past) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case errors.As(err, &bad):
 		http.Error(w, bad.text, bad.code)
 		return
+	case errors.Is(err, recording.ErrNoFiles):
+		http.Error(w, "nothing is recorded so far; ask again in some seconds", http.StatusNotFound)
+		return
 	case errors.Is(err, context.DeadlineExceeded):
 		http.Error(w, "the recording takes too long to read; ask for a shorter time, or copy it and show the copy with bellerophon page", http.StatusServiceUnavailable)
 		return

@@ -12,6 +12,9 @@ import (
 // disorder is how far the times of records may be out of order. A record gets its time before it gets its place.
 const disorder = 5 * time.Second
 
+// ErrNoFiles is the error of a folder without a recording. A writer makes its first file after a second.
+var ErrNoFiles = errors.New("no files of a recording; run the operator with --record")
+
 var errEnough = errors.New("enough was read")
 
 // Scan calls each with the records of a recording in the order of its files, and keeps none. It leaves out files that have nothing
@@ -117,7 +120,7 @@ func filesOf(path string) ([]string, error) {
 	}
 	files, err := segmentsOf(path)
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("opening the recording: %s has no files of a recording; run the operator with --record", path)
+		err = fmt.Errorf("opening the recording: %s has %w", path, ErrNoFiles)
 	}
 	return files, err
 }
