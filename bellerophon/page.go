@@ -46,7 +46,7 @@ With RECORDING, no operator is needed: the page shows the folder that an operato
 				return show(command.Context(), &of, port)
 			}
 			var err error
-			command.LocalFlags().Visit(func(given *pflag.Flag) {
+			command.Flags().Visit(func(given *pflag.Flag) {
 				if given.Name != "port" {
 					err = fmt.Errorf("--%s goes with an operator alone, and %s is a recording; leave out one of them", given.Name, args[0])
 				}

@@ -41,6 +41,7 @@ var rank = map[string]int{
 	"controller":          2,
 	"bellerophon":         3,
 	"faults":              3,
+	"internal/incidents":  3,
 	"bench":               4,
 	"":                    5, // the module's root, which documents the others
 	"internal/ranks":      5,
@@ -54,7 +55,7 @@ var guests = map[string][]string{
 }
 
 // forTests are the packages that tests of any rank import.
-var forTests = []string{"sources/sourcestest", "sources/faultproxy", "faults", "faults/states"}
+var forTests = []string{"sources/sourcestest", "sources/faultproxy", "faults", "faults/states", "internal/incidents"}
 
 // namesThatSayNothing may not be the names of packages.
 var namesThatSayNothing = []string{"common", "helper", "helpers", "misc", "util", "utils"}
