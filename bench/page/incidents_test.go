@@ -24,9 +24,9 @@ func TestThePageNamesTheCauseOfAnIncidentWithinTenSeconds(t *testing.T) {
 		name     string
 		of       incidents.Riding
 		through  func(*rest.Config) *rest.Config
-		prepare  func(i *incidents.Incident)
-		state    string // what the part of the state says, as a regular expression
-		selected string // the same of why of the object
+		prepare  func(i *incidents.Incident) // after the object was created
+		state    string                      // what the part of the state says, as a regular expression
+		selected string                      // the same of why of the object
 	}{
 		{
 			name: "a webhook that undoes a field", prepare: (*incidents.Incident).UndoImages,
@@ -45,7 +45,7 @@ func TestThePageNamesTheCauseOfAnIncidentWithinTenSeconds(t *testing.T) {
 		},
 		{
 			name: "an API server that stalls", through: func(config *rest.Config) *rest.Config { return incidents.Stalls(t, config) },
-			state:    `\S+/pegasus\s*riders\s*\d`, // in the failing keys
+			state:    `\S+/pegasus\s*riders\s*\d+\s*its timeout`, // in the failing keys
 			selected: `asked\s*PATCH /apis/apps/v1/namespaces/\S+/deployments/pegasus: no answer after 2\.0 s.*error\s*[^\n]*timed out`,
 		},
 	} {
@@ -57,10 +57,10 @@ func TestThePageNamesTheCauseOfAnIncidentWithinTenSeconds(t *testing.T) {
 			i := incidents.New(t, incident.of, through, clustertest.Namespace(t))
 			openURL(t, i.Metrics+"/page/", func(o *opened) {
 				o.until("the connection", `document.getElementById("connection").textContent === "connected"`)
+				i.Begin()
 				if incident.prepare != nil {
 					incident.prepare(i)
 				}
-				i.Begin()
 				began := time.Now()
 				o.names(began, incident.state, `document.getElementById("failing").textContent + "\n" + document.getElementById("patterns").textContent`)
 				// Why of the object is chosen as a person does, and follows the attempts.

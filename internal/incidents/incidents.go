@@ -144,7 +144,7 @@ func (i *Incident) Begin() {
 	}
 }
 
-// UndoImages configures a webhook that undoes the image of each Deployment.
+// UndoImages configures a webhook that undoes the image of each Deployment, and returns when it has done so.
 func (i *Incident) UndoImages() {
 	i.t.Helper()
 	webhook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
@@ -182,10 +182,16 @@ func (i *Incident) UndoImages() {
 	i.t.Cleanup(func() {
 		_ = webhooks.Delete(context.WithoutCancel(i.t.Context()), configured.Name, metav1.DeleteOptions{})
 	})
-	// The server uses a webhook some seconds after it was configured.
-	if _, err := i.Core.AppsV1().Deployments(i.Namespace).Patch(i.t.Context(), "pegasus", types.MergePatchType, []byte(`{"metadata":{"labels":{"touched":"yes"}}}`), metav1.PatchOptions{}); err != nil {
-		i.t.Log(err) // The controller may not have created it so far.
+	// The server uses a webhook some seconds after it was configured. Then any write undoes the image.
+	for touched, begun := 0, time.Now(); time.Since(begun) < 30*time.Second; touched++ {
+		label := fmt.Appendf(nil, `{"metadata":{"labels":{"touched":"%d"}}}`, touched)
+		made, err := i.Core.AppsV1().Deployments(i.Namespace).Patch(i.t.Context(), "pegasus", types.MergePatchType, label, metav1.PatchOptions{})
+		if err == nil && made.Spec.Template.Spec.Containers[0].Image == TheirImage {
+			return
+		}
+		<-time.After(100 * time.Millisecond) // The controller may not have created it so far.
 	}
+	i.t.Fatal("after 30 seconds the webhook has undone nothing")
 }
 
 // Stalls returns the configuration of a server that does not answer writes of Deployments.
