@@ -30,7 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// OurImage is the image that the controller wants, and TheirImage the one of those who undo it.
+// OurImage is the image that the controller wants, and TheirImage is another one.
 const OurImage, TheirImage = "example.org/rider:v1", "example.org/other:v1"
 
 // Riding is a controller that keeps a Deployment for each ConfigMap. Each incident has a version of it that is to blame,

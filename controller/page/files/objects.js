@@ -241,7 +241,26 @@ function controller(of, isPast) {
   if (!attempts.length) {
     return [heading, empty(isPast ? "The recording has no attempt before this time." : of.cached ? "No attempt is remembered: older than the history, or another replica leads." : "No attempt is remembered, and the cache does not have the object.")];
   }
-  return [heading, make("ol", { class: "attempts", reversed: true }, ...attempts.map((one) => (one ? attempt(one) : make("li", { class: "running" }, `An attempt runs since ${clock(Date.parse(of.runningSince))}.`))))];
+  return [heading, ...repeats(of), make("ol", { class: "attempts", reversed: true }, ...attempts.map((one) => (one ? attempt(one) : make("li", { class: "running" }, `An attempt runs since ${clock(Date.parse(of.runningSince))}.`))))];
+}
+
+// repeats says what several of the attempts have in common, if that explains why there are so many.
+function repeats(of) {
+  const found = new Map(), all = of.attempts.length;
+  const same = (one, other) => one.kind === other.kind && one.namespace === other.namespace && one.name === other.name;
+  for (const attempt of of.attempts) {
+    const said = new Set();
+    for (const call of attempt.calls ?? []) if (!call.code) said.add(`had no answer to ${call.method} ${call.path}.`);
+    for (const cause of attempt.causes ?? []) {
+      const write = (attempt.writes ?? []).find((one) => same(one, cause));
+      if (!write) continue;
+      const both = (cause.fields ?? []).filter((path) => path !== "metadata.generation" && write.fields?.includes(path));
+      if (cause.writtenBy?.startsWith(`${of.name} `)) said.add(`came from an own write of ${cause.kind} ${cause.name}, and wrote it again. Each write differs from the one before, or something changes what is written: a webhook or a default.`);
+      else if (!cause.writtenBy && both.length) said.add(`changed ${both.join(", ")} of ${cause.kind} ${cause.name} back after another client had changed it.`);
+    }
+    for (const words of said) found.set(words, (found.get(words) ?? 0) + 1);
+  }
+  return [...found].filter(([words, n]) => n >= (words.startsWith("came from") ? 3 : 1)).map(([words, n]) => make("p", { class: "warn" }, make("strong", {}, `${n} of the last ${some(all, "attempt")}`), ` ${words}`));
 }
 
 function attempt(of) {
