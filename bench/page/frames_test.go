@@ -27,7 +27,7 @@ import (
 // frame is the time that 60 frames a second leave for one.
 const frame = 16.0 // milliseconds
 
-// newBusyWorld starts an operator with 5,000 objects, of which 500 change each second.
+// newBusyWorld starts an operator with 5,000 objects. In each second, 500 of them change.
 func newBusyWorld(t *testing.T) (address string) {
 	t.Helper()
 	const objects, rate = 5000, 500

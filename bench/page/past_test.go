@@ -70,7 +70,7 @@ func (o *opened) seesThePast() {
 	o.reach("#marbles")
 	o.press(kb.Escape, kb.ArrowDown, kb.ArrowDown)
 	for range 30 {
-		if strings.Contains(o.text("#detail"), "attempt of stables") {
+		if strings.Contains(o.text("#detail"), "echo of ConfigMap") {
 			break
 		}
 		o.press(kb.ArrowLeft)

@@ -30,8 +30,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// OurImage is the image that the controller wants, and TheirImage is another one.
-const OurImage, TheirImage = "example.org/rider:v1", "example.org/other:v1"
+const (
+	OurImage   = "example.org/rider:v1" // the image that the controller wants
+	TheirImage = "example.org/other:v1" // the image that others set
+)
 
 // Riding is a controller that keeps a Deployment for each ConfigMap. Each incident has a version of it that is to blame,
 // and one that is mended.
@@ -41,6 +43,7 @@ type Riding struct {
 	WaitsForTheServer  bool // a request without an answer is no failure
 }
 
+// Setup returns a function that creates the manager of the controller, for some namespaces.
 func (r Riding) Setup(namespaces ...string) controller.Setup {
 	return func(config *rest.Config, options controller.Options) (*controller.Manager, error) {
 		options.Namespaces = namespaces
