@@ -166,7 +166,7 @@ func (m *Manager) assemble() (*pipeline.Pipeline, error) {
 	if m.history != nil {
 		changed = m.history.OnChanges
 	}
-	var applying func([]streams.Event, func())
+	var applying func([]streams.Event, func() []streams.Change)
 	if m.tape != nil {
 		applying = m.tape.apply
 	}

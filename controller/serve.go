@@ -50,6 +50,9 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 		return nil, err
 	}
 	metrics.Handle("GET "+page.Root, shown)
+	if recorded := m.options.Recording; recorded != nil {
+		metrics.Handle("GET "+page.PastRoot, page.NewPast(recorded.Dir, m.scheme, true))
+	}
 	health := http.NewServeMux()
 	health.HandleFunc("GET /healthz", m.alive)
 	health.HandleFunc("GET /readyz", m.ready)

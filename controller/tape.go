@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,7 +65,14 @@ func newTape(options *recording.Options, registry *prometheus.Registry) (*tape, 
 
 // run writes the recording until ctx ends.
 func (t *tape) run(ctx context.Context, now *present) error {
-	return t.writer.Run(ctx, slices.Sorted(maps.Keys(now.members)))
+	reconciled := map[string]schema.GroupKind{}
+	for name, member := range now.members {
+		reconciled[name] = schema.GroupKind{}
+		if member.reconciled != nil {
+			reconciled[name] = member.reconciled.kind.GroupKind()
+		}
+	}
+	return t.writer.Run(ctx, reconciled)
 }
 
 // put adds a record that is complete.
@@ -94,7 +99,7 @@ func (t *tape) now() uint64 {
 }
 
 // apply calls a function that applies a batch of events to the cache, and records the batch.
-func (t *tape) apply(events []streams.Event, apply func()) {
+func (t *tape) apply(events []streams.Event, apply func() []streams.Change) {
 	recorded := make([]recording.Event, len(events))
 	for i := range events {
 		event := &events[i]
@@ -106,8 +111,29 @@ func (t *tape) apply(events []streams.Event, apply func()) {
 	t.visible.Lock()
 	defer t.visible.Unlock()
 	t.position++
-	t.put(recording.Record{Position: t.position, Events: recorded}, len(events)*int(reflect.TypeFor[recording.Event]().Size()))
-	apply()
+	removed := noteChanges(recorded, apply())
+	t.put(recording.Record{Position: t.position, Events: recorded, Removed: removed}, len(events)*int(reflect.TypeFor[recording.Event]().Size()))
+}
+
+// noteChanges notes the change that each event of a batch has caused. It returns the keys that lists have removed.
+func noteChanges(events []recording.Event, changes []streams.Change) (removed []streams.Key) {
+	at := 0
+	for i := range changes {
+		change := &changes[i]
+		if last := len(change.Causes) - 1; last < 0 || change.Causes[last].Key != change.Key {
+			if change.Type == streams.Removed {
+				removed = append(removed, change.Key)
+			}
+			continue
+		}
+		for j := at; j < len(events); j++ { // Changes have the order of their events.
+			if events[j].Key == change.Key {
+				events[j].Change, at = change.Type, j+1
+				break
+			}
+		}
+	}
+	return removed
 }
 
 // watched records that the watch of a kind on demand begins or ends.

@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller/internal/readiness"
 	"github.com/bellerophon-io/bellerophon/controller/introspection"
 	"github.com/bellerophon-io/bellerophon/streams"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -144,12 +142,7 @@ func compareNodes(a, b introspection.Node) int {
 
 // leaf returns an object without what it owns.
 func (g *growth) leaf(kind schema.GroupKind, object streams.Object) introspection.Node {
-	made := introspection.Node{
-		Kind: kind.String(), Namespace: object.GetNamespace(), Name: object.GetName(),
-		ResourceVersion: object.GetResourceVersion(), Deleting: object.GetDeletionTimestamp() != nil,
-	}
-	created := object.GetCreationTimestamp()
-	made.Created = timeOf(&created)
+	made := readiness.NodeOf(kind, object)
 	partial, known := g.partial[kind]
 	if !known {
 		partial = g.manager.isPartial(kind)
@@ -159,32 +152,13 @@ func (g *growth) leaf(kind schema.GroupKind, object streams.Object) introspectio
 	switch {
 	case judges:
 		is, why := judge.IsReady()
-		made.Ready, made.Message = readyOr(is), why
+		made.Ready, made.Message = readiness.Name(is), why
 	case partial:
 		made.Ready, made.Reason, made.Message = introspection.Unknown, "KeptInPart", "the cache keeps a part of the object alone"
 	default:
-		result := readiness.Of(object)
-		made.Ready, made.Message = readyOr(result.Ready), result.Message
-		if condition := result.Condition; condition != nil {
-			made.Reason, made.Message, made.Since = condition.Reason, cmp.Or(condition.Message, result.Message), timeOf(&condition.LastTransitionTime)
-		}
+		readiness.Judge(&made, object)
 	}
 	return made
-}
-
-func readyOr(ready bool) introspection.Readiness {
-	if ready {
-		return introspection.Ready
-	}
-	return introspection.NotReady
-}
-
-// timeOf returns a time of an object, or nil if it has none.
-func timeOf(at *metav1.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return new(at.UTC())
 }
 
 // roots returns objects of the kinds that controllers reconcile, whose namespace/name contains a text.

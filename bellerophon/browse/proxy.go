@@ -19,15 +19,20 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
+	"github.com/bellerophon-io/bellerophon/controller/page"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // The paths that the page needs. With all others, the proxy would lend the user's token to more than the page.
-const pages = "/page/"
+const (
+	pages = "/page/"
+	past  = "/debug/past/"
+)
 
 var questions = []string{"/debug/manager", "/debug/tree", "/debug/why"}
 
-// Proxy forwards requests of a browser to an operator, and adds the token. The port is open to all users of this machine, and to each site
+// Proxy forwards requests of a browser to an operator, and adds the token, or answers from a recording. The port is open to all users of this machine, and to each site
 // that the browser shows. Three checks keep these out: the key, the Host header, and the method with the path.
 type Proxy struct {
 	key     string // it is printed on the terminal alone
@@ -65,6 +70,18 @@ func New(server ask.Server, port string) (*Proxy, error) {
 		ErrorLog: log.New(io.Discard, "", 0), // An operator that ends breaks each stream off.
 	}
 	return &Proxy{key: rand.Text(), port: port, forward: forward}, nil
+}
+
+// NewRecorded creates the server of a recording, with the checks of a proxy. objects has the kinds whose objects are in protobuf.
+func NewRecorded(recording string, objects *runtime.Scheme, port string) (*Proxy, error) {
+	shown, err := page.NewWithoutManager()
+	if err != nil {
+		return nil, err
+	}
+	both := http.NewServeMux()
+	both.Handle("GET "+page.Root, shown)
+	both.Handle("GET "+page.PastRoot, page.NewPast(recording, objects, false))
+	return &Proxy{key: rand.Text(), port: port, forward: both}, nil
 }
 
 // URL returns the URL that lets a browser in.
@@ -115,8 +132,10 @@ func isOfThePage(asked string) bool {
 	if slices.Contains(questions, asked) {
 		return true
 	}
-	rest, is := strings.CutPrefix(asked, pages)
-	return is && (rest == "" || path.Clean(asked) == asked) // A path with dots could leave the page.
+	if path.Clean(asked) != asked { // A path with dots could leave the page.
+		return asked == pages
+	}
+	return strings.HasPrefix(asked, pages) || strings.HasPrefix(asked, past)
 }
 
 func refuse(w http.ResponseWriter, code int, text string) {

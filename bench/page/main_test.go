@@ -3,7 +3,7 @@ package page
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { clustertest.Main(m) }

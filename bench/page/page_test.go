@@ -35,6 +35,11 @@ type opened struct {
 // open opens the page of a world in a browser, and skips the test without one.
 func open(t *testing.T, w *world, use func(o *opened)) {
 	t.Helper()
+	openURL(t, "http://"+w.address+"/page/", use)
+}
+
+func openURL(t *testing.T, url string, use func(o *opened)) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	err := browser.Use(ctx, func(tab context.Context) error {
@@ -49,7 +54,7 @@ func open(t *testing.T, w *world, use func(o *opened)) {
 		if _, err := chromedp.Call(tab, page.AddScriptToEvaluateOnNewDocument, noted); err != nil {
 			return err
 		}
-		if err := chromedp.Do(tab, chromedp.EmulateViewport(1280, 900), chromedp.Navigate("http://"+w.address+"/page/")); err != nil {
+		if err := chromedp.Do(tab, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(url)); err != nil {
 			return err
 		}
 		use(o)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
@@ -34,15 +35,18 @@ type world struct {
 	server  *sourcestest.Server
 	address string           // of the metrics server; the same after a restart
 	group   *lifecycle.Group // of the operator
+	records string           // the folder of its recording, or empty
 }
 
-func newWorld(t *testing.T, objects int) *world {
+func newWorld(t *testing.T, objects int) *world { return newRecordedWorld(t, objects, "") }
+
+func newRecordedWorld(t *testing.T, objects int, records string) *world {
 	t.Helper()
 	server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, server: server, address: "127.0.0.1:0"}
+	w := &world{t: t, server: server, address: "127.0.0.1:0", records: records}
 	for i := range objects {
 		made := deployment(i)
 		if err := errors.Join(server.Create(made), server.Get(made)); err != nil {
@@ -101,10 +105,14 @@ func (w *world) change(ctx context.Context, objects int) error {
 func (w *world) start() {
 	w.t.Helper()
 	listens := make(chan net.Addr, 1)
-	manager, err := controller.NewManager(w.server.Config(), scheme.Scheme, controller.Options{
+	options := controller.Options{
 		Logger: slog.New(slog.DiscardHandler), MetricsAddress: w.address, Backoff: operators.Backoff{First: time.Second, Max: 5 * time.Second},
 		OnListen: func(_ string, address net.Addr) { listens <- address },
-	})
+	}
+	if w.records != "" {
+		options.Recording = &recording.Options{Dir: w.records, Version: "v1", Logger: options.Logger}
+	}
+	manager, err := controller.NewManager(w.server.Config(), scheme.Scheme, options)
 	if err != nil {
 		w.t.Fatal(err)
 	}

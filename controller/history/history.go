@@ -120,8 +120,10 @@ func New(options Options) (*History, error) {
 }
 
 // OnChanges remembers changes of the cache. An attempt that they lead to comes later.
-func (h *History) OnChanges(changes []streams.Change) {
-	now := time.Now()
+func (h *History) OnChanges(changes []streams.Change) { h.OnChangesAt(time.Now(), changes) }
+
+// OnChangesAt remembers changes of the cache that readers could see from a time on, such as the changes of a recording.
+func (h *History) OnChangesAt(now time.Time, changes []streams.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range changes {

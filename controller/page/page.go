@@ -54,6 +54,15 @@ func New(of Manager) (*Page, error) {
 	return &Page{of: of, static: static}, nil
 }
 
+// NewWithoutManager creates a page that shows a recording alone: see [Past]. It has no events.
+func NewWithoutManager() (*Page, error) {
+	static, err := load(files)
+	if err != nil {
+		return nil, err
+	}
+	return &Page{static: static}, nil
+}
+
 // policy lets the browser load nothing but the files of the page, and send nothing elsewhere. Names of objects are input of strangers, so
 // it also forbids scripts within the HTML.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -70,7 +79,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case request.Method != http.MethodGet:
 		header.Set("Allow", http.MethodGet)
 		http.Error(w, "the page is read-only; use GET", http.StatusMethodNotAllowed)
-	case name == "events":
+	case name == "events" && p.of.State != nil:
 		p.follow(w, request)
 	case name == "":
 		p.static["index.html"].serve(w, request)

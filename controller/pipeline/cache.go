@@ -30,7 +30,10 @@ func (p *Pipeline) applyToCache(events streams.Stream[streams.Event]) streams.St
 		if p.options.Applying == nil {
 			changes = p.options.Cache.Apply(batch) // It marks the cache active before readers see the changes.
 		} else {
-			p.options.Applying(batch, func() { changes = p.options.Cache.Apply(batch) })
+			p.options.Applying(batch, func() []streams.Change {
+				changes = p.options.Cache.Apply(batch)
+				return changes
+			})
 		}
 		out.Add(int64(len(changes)))
 		if p.options.Changed != nil {

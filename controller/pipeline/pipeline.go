@@ -28,7 +28,7 @@ type Options struct {
 
 	// Applying, if set, is called with each batch of events that the cache is to apply. It must call apply once. It must be
 	// fast, and must not keep the slice.
-	Applying func(events []streams.Event, apply func())
+	Applying func(events []streams.Event, apply func() []streams.Change)
 
 	// Reconcile configures the last stage. The pipeline sets its Stats, Received and Unfinished.
 	Reconcile operators.ReconcileOptions

@@ -18,7 +18,8 @@ type Record struct {
 	Served   *Served
 	Watch    *Watch
 	Object   *Object
-	Events   []Event // one batch, which the cache has applied at Position
+	Events   []Event       // one batch, which the cache has applied at Position
+	Removed  []streams.Key // what a list of the batch has removed from the cache
 	Start    *Start
 	Read     *Read
 	Exchange *Exchange
@@ -48,9 +49,10 @@ func (r *Record) Attempt() uint64 {
 // Header begins each file.
 type Header struct {
 	Format      int
-	Version     string   // of the program that was recorded
-	Controllers []string // that the manager had when it began
-	IsBase      bool     // the file is a base: what existed before the records that follow
+	Version     string                      // of the program that was recorded
+	Controllers []string                    // that the manager had when it began
+	Reconciled  map[string]schema.GroupKind // the kinds that these controllers reconcile
+	IsBase      bool                        // the file is a base: what existed before the records that follow
 }
 
 // Served is the API server's answer to a question about its resources.
@@ -83,6 +85,7 @@ type Event struct {
 	HasObject       bool
 	Received        int64 // nanoseconds since 1970
 	Coalesced       []streams.Cause
+	Change          streams.ChangeType // of the cache; 0 if it emitted none
 }
 
 // Start is the beginning of an attempt.

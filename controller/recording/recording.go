@@ -6,12 +6,15 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Recording is a recording in memory. Its records are sorted by their positions.
 type Recording struct {
 	Version     string // of the program that was recorded
 	Controllers []string
+	Reconciled  map[string]schema.GroupKind // by these controllers
 	Records     []*Record
 	IsCut       bool // records before the first attempt are left out: the ring was full
 	IsWhole     bool // the last file was complete
@@ -19,18 +22,9 @@ type Recording struct {
 
 // Open reads a recording: a folder that a [Writer] writes or has written, or a file of [Recording.Save].
 func Open(path string) (*Recording, error) {
-	info, err := os.Stat(path)
+	files, err := filesOf(path)
 	if err != nil {
-		return nil, fmt.Errorf("opening the recording: %w", err)
-	}
-	files := []string{path}
-	if info.IsDir() {
-		if files, err = segmentsOf(path); err != nil {
-			return nil, err
-		}
-		if len(files) == 0 {
-			return nil, fmt.Errorf("opening the recording: %s has no files of a recording; run the operator with --record", path)
-		}
+		return nil, err
 	}
 	made := &Recording{IsWhole: true}
 	for _, file := range files {
@@ -49,7 +43,7 @@ func Open(path string) (*Recording, error) {
 
 func (r *Recording) take(record *Record) error {
 	if header := record.Header; header != nil {
-		r.Version, r.Controllers = header.Version, header.Controllers
+		r.Version, r.Controllers, r.Reconciled = header.Version, header.Controllers, header.Reconciled
 		r.IsCut = r.IsCut || header.IsBase
 		return nil
 	}
@@ -83,7 +77,7 @@ func (r *Record) changesCache() bool {
 
 // Save writes the recording into one file.
 func (r *Recording) Save(path string) error {
-	made, err := create(path, Header{Format: format, Version: r.Version, Controllers: r.Controllers, IsBase: r.IsCut})
+	made, err := create(path, Header{Format: format, Version: r.Version, Controllers: r.Controllers, Reconciled: r.Reconciled, IsBase: r.IsCut})
 	if err != nil {
 		return err
 	}

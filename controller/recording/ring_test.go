@@ -261,7 +261,7 @@ func TestTheRecordingOfAnEarlierProcessIsKeptOnce(t *testing.T) {
 		w.Put(Pending{Record: Record{Mark: note}}, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := w.Run(ctx, []string{"stable"}); err != nil {
+		if err := w.Run(ctx, map[string]schema.GroupKind{"stable": {Kind: "ConfigMap"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Options configures a [Writer].
@@ -170,10 +172,11 @@ func (w *Writer) Err() error {
 func (w *Writer) Written() (records, bytes int64) { return w.written.Load(), w.size.Load() }
 
 // Run writes until ctx ends, and then what is pending. A failure of the disk ends the recording and is logged; Run
-// itself returns it only at its end, because a manager works without a recording.
-func (w *Writer) Run(ctx context.Context, controllers []string) error {
+// itself returns it only at its end, because a manager works without a recording. The header names the controllers with
+// the kinds that they reconcile.
+func (w *Writer) Run(ctx context.Context, controllers map[string]schema.GroupKind) error {
 	defer func() { _ = w.lock.Unlock() }() // The end of the process releases it, too.
-	w.header.Controllers = controllers
+	w.header.Controllers, w.header.Reconciled = slices.Sorted(maps.Keys(controllers)), controllers
 	ring := &ring{options: w.options, header: w.header, size: &w.size}
 	for over := false; !over; {
 		select {

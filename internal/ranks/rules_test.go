@@ -41,6 +41,7 @@ var rank = map[string]int{
 	"controller":          2,
 	"bellerophon":         3,
 	"faults":              3,
+	"internal/incidents":  3,
 	"bench":               4,
 	"":                    5, // the module's root, which documents the others
 	"internal/ranks":      5,
@@ -54,7 +55,7 @@ var guests = map[string][]string{
 }
 
 // forTests are the packages that tests of any rank import.
-var forTests = []string{"sources/sourcestest", "sources/faultproxy", "faults", "faults/states"}
+var forTests = []string{"sources/sourcestest", "sources/faultproxy", "faults", "faults/states", "internal/incidents"}
 
 // namesThatSayNothing may not be the names of packages.
 var namesThatSayNothing = []string{"common", "helper", "helpers", "misc", "util", "utils"}
@@ -141,6 +142,12 @@ var wallTimes = map[string]string{
 	"controller/tree.go":                      "shown to people",
 	"controller/page/gather.go":               "shown to people",
 	"controller/page/items.go":                "shown to people",
+	"controller/page/past.go":                 "shown to people",
+	"controller/page/past_items.go":           "shown to people",
+	"controller/page/past_attempts.go":        "stored in a recording",
+	"controller/page/past_why.go":             "stored in a recording",
+	"controller/page/past_world.go":           "shown to people",
+	"controller/internal/readiness/node.go":   "shown to people",
 	"operators/attempt_id.go":                 "a part of the identifier of an attempt",
 	"controller/conditions.go":                "the transition time of a condition",
 	"controller/dependents/deadline.go":       "stored in a status, so that a deadline outlasts the process",

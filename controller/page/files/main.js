@@ -1,7 +1,8 @@
 import { diagram } from "./marbles.js";
 import { objects } from "./objects.js";
-import { renderHeader, renderState } from "./panels.js";
-import { isEmpty, leftOut, now, oldest, onItems, ratesAt, size, stateAt, writeOf } from "./store.js";
+import { earliest, isCut, isPast, isStill, load, look, newest, recorded, stateOf, trouble } from "./past.js";
+import { renderHeader, renderPast, renderState } from "./panels.js";
+import { isEmpty, leftOut, now, onItems, pastRates, ratesAt, showPast, size, stateAt, writeOf } from "./store.js";
 import { connect } from "./stream.js";
 import { clock, duration, empty, key, make, outcome, some } from "./text.js";
 
@@ -28,15 +29,15 @@ function setTheme(name) {
   id("legend").replaceChildren(...marbles.restyle());
 }
 
-const tree = objects();
+const tree = objects(() => (isPast(at) ? at : undefined));
 const marbles = diagram(id("marbles"), {
   onSelect: showItem,
   onOpen: (item) => tree.open(item),
-  onToggle: () => show(at === undefined ? now() : undefined),
+  onToggle: toggle,
   onLeave: (t) => show(t),
   onZoom(by) {
     span.selectedIndex = Math.min(span.options.length - 1, Math.max(0, span.selectedIndex + by));
-    marbles.window(Number(span.value));
+    zoom();
   },
 });
 if (innerWidth < 560) span.value = "5000";
@@ -47,7 +48,10 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setT
 
 // The time that the page shows.
 function show(t) {
-  at = t === undefined ? undefined : Math.min(Math.max(t, oldest()), now());
+  const before = at;
+  at = t === undefined && !isStill() ? undefined : Math.min(Math.max(t ?? newest(), earliest()), newest());
+  if (isPast(at)) settle();
+  else if (isPast(before)) arrive();
   marbles.show(at);
   live.textContent = at === undefined ? "Pause" : "Live";
   live.setAttribute("aria-pressed", String(at === undefined));
@@ -55,28 +59,72 @@ function show(t) {
   tick();
   renderAll();
 }
-live.addEventListener("click", () => show(at === undefined ? now() : undefined));
-slider.addEventListener("input", () => show(Number(slider.value) >= Number(slider.max) ? undefined : oldest() + Number(slider.value)));
-span.addEventListener("change", () => marbles.window(Number(span.value)));
+function toggle() {
+  if (!isStill()) show(at === undefined ? now() : undefined);
+}
+function zoom() {
+  marbles.window(Number(span.value));
+  if (isPast(at)) settle();
+}
+live.addEventListener("click", toggle);
+slider.addEventListener("input", () => show(Number(slider.value) >= Number(slider.max) ? undefined : earliest() + Number(slider.value)));
+span.addEventListener("change", zoom);
+
+// settle reads the recording when the slider rests, and arrive shows what it has, or the memory of the page again.
+let inPast = false, settling = 0, stateThen = null, problem = "", reading = null;
+function settle() {
+  inPast = true;
+  clearTimeout(settling);
+  reading?.abort();
+  if (stateThen && Math.abs(Date.parse(stateThen.time) - at) >= 1) stateThen = null;
+  problem = "";
+  settling = setTimeout(async () => {
+    const t = at, mine = (reading = new AbortController());
+    try {
+      if (!(await load(t, Number(span.value))) || t !== at) return;
+      arrive();
+      stateThen = await stateOf(t, mine.signal);
+    } catch (failed) {
+      if (failed.name === "AbortError") return;
+      problem = `The recording cannot be read: ${failed.message}`;
+    }
+    if (t === at) renderAll();
+  }, 200);
+}
+function arrive() {
+  inPast = isPast(at);
+  showPast(inPast);
+  marbles.reload();
+  tree.move();
+  tick();
+  renderAll();
+}
 
 function renderAll() {
+  if (isPast(at)) {
+    renderPast(stateThen, pastRates(at), { isCut: isCut(), problem });
+    return;
+  }
   const state = stateAt(at);
   renderHeader(state, ratesAt(at));
   renderState(state, at !== undefined);
 }
 
 function tick() {
-  if (at !== undefined && at < oldest()) at = oldest();
-  const length = Math.max(0, now() - oldest());
+  if (at !== undefined && at < earliest()) at = earliest();
+  if (isPast(at) && !inPast) settle(); // The memory of the page has lost it.
+  const length = Math.max(0, newest() - earliest());
   slider.max = Math.ceil(length / 500) * 500;
-  slider.value = at === undefined ? slider.max : at - oldest();
-  const words = at === undefined ? "live" : `${clock(at)}, ${duration(now() - at)} ago`;
+  slider.value = at === undefined ? slider.max : at - earliest();
+  const words = at === undefined ? "live" : `${clock(at)}, ${isPast(at) ? "recorded " : ""}${duration(now() - at)} ago`;
   id("clock").textContent = words;
   slider.setAttribute("aria-valuetext", words);
   const { event, change, attempt } = marbles.counts();
-  id("count").textContent = isEmpty() ? "No items yet." : `In view: ${some(event, "event")}, ${some(change, "change")}, ${some(attempt, "attempt")}.`;
+  id("count").textContent = isEmpty() ? "No items." : `In view: ${some(event, "event")}, ${some(change, "change")}, ${some(attempt, "attempt")}.`;
   id("quiet").hidden = !isEmpty();
+  id("quiet").textContent = inPast ? "The recording has nothing here." : "Nothing has moved since the page was opened. Marks appear when an object changes.";
   const missing = leftOut.events + leftOut.changes + leftOut.attempts;
+  id("recorded").textContent = recorded ? `The slider reaches back to ${clock(recorded.from)}, the beginning of the recording${recorded.cut ? ", whose older part is gone" : ""}.` : trouble ? `The recording cannot be shown: ${trouble}.` : "Without a recording, earlier times are not known.";
   id("left-out").textContent = `It holds ${some(size(), "item")}.` + (missing ? ` ${some(missing, "item was", "items were")} left out by the server since then; the numbers of the state count all.` : "");
 }
 setInterval(tick, 1000);
@@ -96,7 +144,7 @@ function showItem(item, marked, how) {
     say("Controller", item.controller);
     say("Outcome", outcome(item.outcome));
     say("Took", duration(item.took));
-    say("Queued", duration(item.queued));
+    say("Queued", isPast(at) ? "not recorded" : duration(item.queued));
     say("Due again", item.again ? `after ${duration(item.again)}` : "");
     say("Causes", item.causes?.length ? item.causes.map((of) => `${of.kind} ${of.name}@${of.rv}`).join(", ") : "a retry, a timer or a stream");
     say("Writes", (item.writes ?? []).map((of) => `${of.verb} ${of.kind} ${of.name}@${of.rv}`).join(", ") || "none");
@@ -138,17 +186,35 @@ function onConnection(state, from) {
 }
 
 let due = false;
-connect(() => {
-  marbles.know(stateAt());
-  if (at !== undefined || due) return;
-  due = true;
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  setTimeout(() => {
-    due = false;
-    if (at === undefined) renderAll();
-  }, calm ? 1000 : 250);
-}, onConnection);
+function follow() {
+  return connect(() => {
+    marbles.know(stateAt());
+    if (at !== undefined || due) return;
+    due = true;
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    setTimeout(() => {
+      due = false;
+      if (at === undefined) renderAll();
+    }, calm ? 1000 : 250);
+  }, onConnection);
+}
 onItems(() => {
   if (!id("quiet").hidden) tick();
 });
 tick();
+
+// A long recording takes its time. The present does not wait for it.
+let unfollow = null;
+const looked = look().then(() => {
+  if (!isStill()) return;
+  unfollow?.();
+  live.disabled = true;
+  show(recorded.to);
+  onConnection("connected");
+  pill.textContent = `recording of ${recorded.version || "an operator"}`;
+});
+await Promise.race([looked, new Promise((done) => setTimeout(done, 2000))]);
+if (!isStill()) {
+  unfollow = follow();
+  setInterval(look, 30_000); // The ring of the recording forgets its beginning.
+}

@@ -1,6 +1,6 @@
 // The marble diagram. Marks are drawn once, on a strip that is longer than the view; each frame copies a part of it.
 
-import { echoOf, gaps, lane, lanes, lowest, now, onItems, way, writeOf } from "./store.js";
+import { echoOf, lane, live, lowest, now, onItems, shown as items, way, writeOf } from "./store.js";
 import { bar, drawAttempt, drawChange, drawEvent, drawLink, legend, palette, styleOf } from "./marks.js";
 import { clock } from "./text.js";
 
@@ -27,7 +27,7 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
   // arrange gives each lane its place.
   function arrange() {
     const rank = { source: 0, cache: 1, controller: 2 };
-    order = [...lanes.values()].sort((a, b) => rank[a.type] - rank[b.type] || (a.name < b.name ? -1 : 1));
+    order = [...items.lanes.values()].sort((a, b) => rank[a.type] - rank[b.type] || (a.name < b.name ? -1 : 1));
     const narrow = canvas.clientWidth < 560;
     let y = axis;
     for (const of of order) {
@@ -168,7 +168,7 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
       ctx.fillRect(0, of.top, width, 1);
       if (of.type !== "controller") ctx.fillRect(gutter, middle(of), width - gutter, 1);
     });
-    for (const gap of gaps) {
+    for (const gap of items.gaps) {
       const x = Math.max(gutter, gutter + (gap.from - from) * k), until = Math.min(right, gutter + ((gap.to || to) - from) * k);
       if (until <= x) continue;
       ctx.fillStyle = colours.line;
@@ -285,17 +285,17 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
     return fitted.get(id);
   }
 
-  onItems((items) => {
+  onItems((arrived) => {
     if (width === 0 || stale) return;
-    if (order.length !== lanes.size || depths !== order.map((of) => of.id + of.depth).join()) {
+    if (order.length !== items.lanes.size || depths !== order.map((of) => of.id + of.depth).join()) {
       stale = true;
       return;
     }
     const k = scale(), until = stripFrom + stripWidth / k;
-    for (const list of [items.attempts, items.events, items.changes, items.echoes]) {
+    for (const list of [arrived.attempts, arrived.events, arrived.changes, arrived.echoes]) {
       for (const item of list) {
         if (item.t > until) stale ||= end === undefined; // The tab was hidden.
-        else if (item.t >= stripFrom) draw(paint, item, stripFrom, list === items.echoes ? null : last);
+        else if (item.t >= stripFrom) draw(paint, item, stripFrom, list === arrived.echoes ? null : last);
       }
     }
     if (selected && !hovered) marked = way(selected); // Its echo may have come.
@@ -342,10 +342,11 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
   // step moves the selection in its line, or to the nearest item of the next line that has one.
   function step(along, across) {
     const from = endNow() - span;
-    const has = (of) => of.items.length > 0 && of.items[of.items.length - 1].t >= from;
+    const newest = (of) => of.items[lowest(of.items, endNow() + 1) - 1];
+    const has = (of) => newest(of)?.t >= from;
     if (!selected || !selected.lane.items.includes(selected)) {
-      const begin = order.find((of) => has(of)) ?? order.find((of) => of.items.length);
-      if (begin) jump(begin.items[begin.items.length - 1]);
+      const begin = order.find((of) => has(of)) ?? order.find(newest);
+      if (begin) jump(newest(begin));
       return;
     }
     if (along) {
@@ -404,18 +405,25 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
       span = milliseconds;
       stale = true;
     },
+    // reload draws other items, and selects the one that was selected before, if it is among them.
+    reload() {
+      stale = true;
+      if (!selected) return;
+      const same = items.lanes.get(selected.lane.id)?.items.find((of) => of.t === selected.t && of.name === selected.name && of.rv === selected.rv && of.id === selected.id);
+      select(same ?? null, "reload");
+    },
     // know makes lines for what a state names, so that they are there before their first item.
     know(state) {
-      const before = lanes.size;
+      const before = live.lanes.size;
       for (const kind of state.kinds ?? []) if (kind.watch) lane("source", kind.kind);
       lane("cache", "cache");
       for (const controller of state.controllers ?? []) lane("controller", controller.name);
-      if (lanes.size !== before) stale = true;
+      if (live.lanes.size !== before) stale = true;
     },
     // counts says in words what the view has.
     counts() {
       const to = endNow(), made = { event: 0, change: 0, attempt: 0 };
-      for (const of of lanes.values()) {
+      for (const of of items.lanes.values()) {
         const n = lowest(of.items, to + 1) - lowest(of.items, to - span);
         made[{ source: "event", cache: "change", controller: "attempt" }[of.type]] += n;
       }

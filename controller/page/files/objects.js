@@ -1,5 +1,6 @@
 // Objects: a search, the tree of what they own, and why they were reconciled.
 
+import { ask, kindOf } from "./past.js";
 import { onItems } from "./store.js";
 import { clock, count, duration, empty, key, make, outcome, some } from "./text.js";
 
@@ -9,14 +10,12 @@ const idOf = (node) => `${node.kind}|${node.namespace ?? ""}|${node.name}`;
 const queryOf = (node) => new URLSearchParams({ object: `${node.kind.toLowerCase()}/${node.name}`, namespace: node.namespace ?? "" });
 const nameOf = (node) => (node.namespace ? `${node.namespace}/${node.name}` : node.name);
 
-async function ask(path, signal) {
-  const answer = await fetch(path, { signal, headers: { Accept: "application/json" } });
-  const text = await answer.text();
-  if (!answer.ok) throw Object.assign(new Error(text.trim().slice(0, 500) || answer.statusText), { code: answer.status });
-  return JSON.parse(text);
-}
-
-export function objects() {
+// objects shows the objects of the present, or of the time that at returns.
+export function objects(at) {
+  const query = (what, parameters, signal) => {
+    const t = at();
+    return ask(t === undefined ? `../debug/${what}?${parameters}` : `../debug/past/${what}?${parameters}&at=${Math.floor(t)}`, signal);
+  };
   const tree = id("tree"), found = id("found"), text = id("text");
   let roots = [], total = 0, opened = new Set(), loaded = new Map(), focused = null, selected = null;
   let asking = null, explaining = null, refreshing = 0, typed = 0;
@@ -25,7 +24,7 @@ export function objects() {
     asking?.abort();
     asking = new AbortController();
     try {
-      const answer = await ask(`../debug/tree?${new URLSearchParams({ search: text.value.trim(), limit })}`, asking.signal);
+      const answer = await query("tree", new URLSearchParams({ search: text.value.trim(), limit }), asking.signal);
       [roots, total] = [answer.objects, answer.total];
       const said = total > roots.length ? `${count(roots.length)} of ${some(total, "object")} shown; search for a part of a name` : `${some(total, "object")} found`;
       if (found.textContent !== said + ".") found.textContent = said + ".";
@@ -38,7 +37,7 @@ export function objects() {
 
   async function load(node) {
     try {
-      const answer = await ask(`../debug/tree?${queryOf(node)}`);
+      const answer = await query("tree", queryOf(node));
       loaded.set(idOf(node), answer);
     } catch (problem) {
       loaded.set(idOf(node), { ...node, children: [], problem: problem.message });
@@ -161,10 +160,10 @@ export function objects() {
     let answer, about = node;
     try {
       try {
-        answer = await ask(`../debug/why?${queryOf(node)}`, signal);
+        answer = await query("why", queryOf(node), signal);
       } catch (problem) {
         if (problem.code !== 404 || !root || idOf(root) === idOf(node)) throw problem;
-        answer = await ask(`../debug/why?${queryOf(root)}`, signal);
+        answer = await query("why", queryOf(root), signal);
         about = root;
       }
     } catch (problem) {
@@ -176,7 +175,7 @@ export function objects() {
     const top = id("why").scrollTop;
     reasons.replaceChildren(...condition(node),
       about === node ? "" : make("p", { class: "note" }, `No controller reconciles ${node.kind}. Its owner ${about.kind} ${nameOf(about)} explains it:`),
-      ...answer.controllers.flatMap(controller));
+      ...answer.controllers.flatMap((of) => controller(of, at() !== undefined)));
     id("why").scrollTop = top;
   }
 
@@ -195,10 +194,17 @@ export function objects() {
 
   return {
     search,
+    // move shows the objects of the time that at returns now.
+    move() {
+      loaded.clear();
+      search(true).then(() => roots.filter((root) => opened.has(idOf(root))).forEach(load));
+      refresh();
+    },
     // open shows an object of the diagram.
     async open(item) {
       let kind = item.kind;
-      if (item.what === "attempt") { // It does not name the kind of its controller.
+      if (item.what === "attempt" && at() !== undefined) kind = kindOf(item.controller);
+      else if (item.what === "attempt") { // It does not name the kind of its controller.
         kind = await ask(`../debug/why?${new URLSearchParams({ attempt: item.id })}`).then((answer) => answer.controllers[0]?.kind, () => "");
       }
       text.value = key(item);
@@ -224,18 +230,37 @@ function condition(node) {
   return [make("p", { class: "condition" }, words + (why ? `: ${why}` : "") + (node.since ? `, since ${clock(Date.parse(node.since))}` : "") + ".")];
 }
 
-const waitedFor = { debounce: "in the debounce", running: "for the attempt before it", backoff: "for the backoff", gate: "for the controller's kinds", queue: "for a worker" };
+const waitedFor = { debounce: "in the debounce", running: "for the attempt before it", backoff: "for the backoff", gate: "for the controller's kinds", queue: "for a worker", start: "to begin" };
 const version = (of) => `${of.kind} ${of.name}${of.resourceVersion ? "@" + of.resourceVersion : ""}`;
 const seconds = (of) => duration(of * 1000);
 
-function controller(of) {
-  const heading = make("p", { class: "note" }, `Controller ${of.name}, level ${of.level}${of.missing?.length ? `; the next level waits for ${of.missing.join(", ")}` : ""}.`);
+function controller(of, isPast) {
+  const heading = make("p", { class: "note" }, isPast ? `Controller ${of.name}, as recorded.` : `Controller ${of.name}, level ${of.level}${of.missing?.length ? `; the next level waits for ${of.missing.join(", ")}` : ""}.`);
   const attempts = [...(of.attempts ?? [])].reverse();
   if (of.runningSince) attempts.unshift(null);
   if (!attempts.length) {
-    return [heading, empty(of.cached ? "No attempt is remembered: older than the history, or another replica leads." : "No attempt is remembered, and the cache does not have the object.")];
+    return [heading, empty(isPast ? "The recording has no attempt before this time." : of.cached ? "No attempt is remembered: older than the history, or another replica leads." : "No attempt is remembered, and the cache does not have the object.")];
   }
-  return [heading, make("ol", { class: "attempts", reversed: true }, ...attempts.map((one) => (one ? attempt(one) : make("li", { class: "running" }, `An attempt runs since ${clock(Date.parse(of.runningSince))}.`))))];
+  return [heading, ...repeats(of), make("ol", { class: "attempts", reversed: true }, ...attempts.map((one) => (one ? attempt(one) : make("li", { class: "running" }, `An attempt runs since ${clock(Date.parse(of.runningSince))}.`))))];
+}
+
+// repeats says what several of the attempts have in common, if that explains why there are so many.
+function repeats(of) {
+  const found = new Map(), all = of.attempts.length;
+  const same = (one, other) => one.kind === other.kind && one.namespace === other.namespace && one.name === other.name;
+  for (const attempt of of.attempts) {
+    const said = new Set();
+    for (const call of attempt.calls ?? []) if (!call.code) said.add(`had no answer to ${call.method} ${call.path}.`);
+    for (const cause of attempt.causes ?? []) {
+      const write = (attempt.writes ?? []).find((one) => same(one, cause));
+      if (!write) continue;
+      const both = (cause.fields ?? []).filter((path) => path !== "metadata.generation" && write.fields?.includes(path));
+      if (cause.writtenBy?.startsWith(`${of.name} `)) said.add(`came from an own write of ${cause.kind} ${cause.name}, and wrote it again. Each write differs from the one before, or something changes what is written: a webhook or a default.`);
+      else if (!cause.writtenBy && both.length) said.add(`changed ${both.join(", ")} of ${cause.kind} ${cause.name} back after another client had changed it.`);
+    }
+    for (const words of said) found.set(words, (found.get(words) ?? 0) + 1);
+  }
+  return [...found].filter(([words, n]) => n >= (words.startsWith("came from") ? 3 : 1)).map(([words, n]) => make("p", { class: "warn" }, make("strong", {}, `${n} of the last ${some(all, "attempt")}`), ` ${words}`));
 }
 
 function attempt(of) {

@@ -23,8 +23,34 @@ export function renderHeader(state, rates) {
     ["Calm after", state.quietSeconds ? duration(state.quietSeconds * 1000) : "–", "without a change"],
   ];
   if (state.leader) figures.push(["Leader", state.leader.leads ? "this replica" : state.leader.holder || "none", state.leader.leads ? state.leader.identity : "this one is " + state.leader.identity]);
-  replace(id("figures"), ...figures.map(([name, value, unit, bad]) => make("div", { class: bad ? "bad" : null }, make("dt", {}, name), make("dd", {}, make("b", {}, value), " ", make("small", {}, unit)))));
+  replace(id("figures"), ...figures.map(figure));
 }
+
+// renderPast shows what a recording has of a time, and says what it lacks.
+export function renderPast(state, rates, { isCut, problem }) {
+  replace(id("levels"), ...levels.map((level) => make("li", { class: "later" }, nameOf(level))));
+  replace(id("next"), "A recording has no levels of sync. It has events, changes, objects, and attempts with their requests.", isCut ? make("span", { class: "warn" }, "The window has more than 20,000 items, and its end is left out. Choose a shorter window.") : "");
+  const figures = [["Events", "events"], ["Attempts", "attempts"], ["Errors", "errors"]].map(([name, of]) => [name, rates[of] < 10 ? rates[of].toFixed(1) : count(rates[of]), "a second", of === "errors" && rates[of] > 0]);
+  for (const name of ["Control loop", "Calm after"]) figures.push([name, "–", "not recorded"]);
+  replace(id("figures"), ...figures.map(figure));
+  if (!state) {
+    id("state-time").textContent = problem || "Reading the recording.";
+    for (const name of ["controllers", "flight", "failing", "patterns", "kinds", "stages"]) replace(id(name), empty("–"));
+    return;
+  }
+  const at = Date.parse(state.time), each = (name) => state.controllers.flatMap((of) => of[name].map((one) => ({ ...one, controller: of.name })));
+  id("state-time").textContent = `As recorded at ${clock(at)}. Numbers count from the beginning of the recording.` + (state.leftOut ? ` ${some(state.leftOut, "object is", "objects are")} too many to look at.` : "");
+  replace(id("controllers"), table(["Controller", "Reconciles", number("In flight"), number("Attempts"), number("Errors")],
+    state.controllers.map((of) => [of.name, of.kind || "–", count(of.running), count(of.attempts), count(of.errors)]), "There is no controller."));
+  replace(id("flight"), table(["Key", "Controller", number("Runs for")], each("inFlight").map((of) => [of.key, of.controller, duration(at - Date.parse(of.since))]), "No attempt runs."));
+  replace(id("failing"), table(["Key", "Controller", number("Failures"), "Reason", "Next attempt"],
+    each("backoffs").map((of) => [of.key, of.controller, count(of.failures), of.reason, of.terminal ? "none: failed for good" : "not recorded"]), "No key fails."));
+  replace(id("patterns"), empty("A recording does not name fights and hot loops. Why of an object shows what repeats."));
+  replace(id("kinds"), table(["Kind", number("Objects"), number("Last event")], state.kinds.map((of) => [of.kind, count(of.objects), `${duration(at - Date.parse(of.lastEvent))} ago`]), "No kind is watched."));
+  replace(id("stages"), empty("A recording has no numbers of stages, queues and workers."));
+}
+
+const figure = ([name, value, unit, bad]) => make("div", { class: bad ? "bad" : null }, make("dt", {}, name), make("dd", {}, make("b", {}, value), " ", make("small", {}, unit)));
 
 function waits(missing) {
   const list = missing ?? [];
