@@ -174,6 +174,7 @@ func TestRootsAreSearchedAndLimited(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"limit=0": "allowed is 1 to 1000", "limit=many": "limit is many", "object=root": "give RESOURCE/NAME", "object=horses/x": "there are controllers of configmaps",
+		"follow=true": "follow is for one object", "object=configmaps/none&follow=true": "look at its name",
 		"object=configmaps/none&namespace=a": "look at its name and its namespace",
 	} {
 		values, err := url.ParseQuery(query)
