@@ -1,0 +1,54 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The times of [Follow]. The pause between two questions doubles from the first one to the longest.
+const (
+	firstPause   = time.Second
+	longestPause = 5 * time.Second
+	giveUp       = 10 * time.Minute
+)
+
+// Follow asks a question that follows until ctx ends. When an answer ends, lost is called with the reason, and the question is asked
+// again: the operator may have been replaced. Follow returns an error if the first question has no answer, if the operator refuses for good,
+// if it has not answered for ten minutes, or if each returns one.
+func Follow[T any](ctx context.Context, question func(ctx context.Context, each func(T) error) error, each func(T) error, lost func(reason error)) error {
+	var unshown error // of each
+	answered, isLost, last, pause := false, false, time.Now(), firstPause
+	for {
+		err := question(ctx, func(answer T) error {
+			answered, isLost, last, pause = true, false, time.Now(), firstPause
+			unshown = each(answer)
+			return unshown
+		})
+		var refused *Refusal
+		switch {
+		case unshown != nil:
+			return unshown
+		case ctx.Err() != nil:
+			return nil
+		case !answered && err != nil, errors.As(err, &refused) && refused.IsLasting():
+			return err
+		case time.Since(last) > giveUp:
+			return fmt.Errorf("the operator has not answered for %v; run the command again when it is back (%w)", giveUp, err)
+		case err == nil:
+			err = errors.New("the operator has ended")
+		}
+		if !isLost {
+			isLost = true
+			last = time.Now()
+			lost(err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
