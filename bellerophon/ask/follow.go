@@ -15,8 +15,8 @@ const (
 )
 
 // Follow asks a question that follows until ctx ends. When an answer ends, lost is called with the reason, and the question is asked
-// again: the operator may have been replaced. Follow returns an error if the first question has no answer, if the operator refuses for good,
-// if it has not answered for ten minutes, or if each returns one.
+// again: the operator may have been replaced. Follow returns the error of each, and of a first question without an answer. It also returns one
+// if the operator refuses for good, or has not answered for ten minutes.
 func Follow[T any](ctx context.Context, question func(ctx context.Context, each func(T) error) error, each func(T) error, lost func(reason error)) error {
 	var unshown error // of each
 	answered, isLost, last, pause := false, false, time.Now(), firstPause

@@ -12,13 +12,13 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
 )
 
-// step is what one question comes to: answers, and how the last one ends.
+// step is the result of one question: answers, and how the last one ends.
 type step struct {
 	answers int
 	err     error
 }
 
-// followSteps follows an operator whose questions come to steps, and then to the last one again and again.
+// followSteps follows an operator whose questions have the results of steps, and then the last one again and again.
 func followSteps(ctx context.Context, shown func(int) error, steps ...step) (answers int, lost []string, asked int, err error) {
 	err = ask.Follow(ctx, func(_ context.Context, each func(int) error) error {
 		of := steps[min(asked, len(steps)-1)]
