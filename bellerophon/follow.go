@@ -35,7 +35,9 @@ func follow[T any](ctx context.Context, of *asked, q ask.Question, isBetter func
 			}
 			return shown.each(answer)
 		}, func(reason error) {
-			lost = time.Now()
+			if lost.IsZero() {
+				lost = time.Now()
+			}
 			fmt.Fprintf(os.Stderr, "no answer, asking again until Ctrl-C: %s\n", screen.Clean(reason.Error()))
 		})
 	}

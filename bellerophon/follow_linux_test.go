@@ -101,8 +101,7 @@ func TestTopOnATerminalIsRedrawnInPlace(t *testing.T) {
 	screen.resize(120, 40)
 	screen.sees("stage-4")
 
-	screen.types("\x03")
-	if code := screen.ends(); code != 0 {
+	if code := screen.interrupt(); code != 0 {
 		t.Errorf("Ctrl-C ends it with %d:\n%s", code, screen.text())
 	}
 	shown := screen.text()
@@ -135,8 +134,7 @@ func TestTopOnATerminalSaysThatTheOperatorEndedAndWhenAnotherOneAnswers(t *testi
 	screen.awaits("an answer", func(shown string) bool { return !strings.Contains(shown, "asking again") })
 	operator.says("<html>")
 	screen.sees("asking again: the operator's answer is nonsense")
-	screen.types("\x03")
-	if code := screen.ends(); code != 0 || !screen.shows {
+	if code := screen.interrupt(); code != 0 || !screen.shows {
 		t.Errorf("Ctrl-C ends it with %d:\n%s", code, screen.text())
 	}
 }
@@ -146,8 +144,7 @@ func TestTopOnATerminalNamesAnOperatorThatHangs(t *testing.T) {
 	screen := newTerminal(t, 120, 40, nil, "top", "--server", operator.server.URL, "--timeout", "500ms")
 	operator.says(stateAfter(0, 100))
 	screen.sees("asking again: the operator has not answered for 500ms; it hangs")
-	screen.types("\x03")
-	screen.ends()
+	screen.interrupt()
 
 	silent := newTerminal(t, 120, 40, nil, "top", "--server", operator.server.URL, "--timeout", "500ms")
 	if code := silent.ends(); code != 1 || !strings.Contains(silent.text(), "the operator has not answered for 500ms") {
@@ -180,8 +177,7 @@ func TestATreeOnATerminalIsRedrawnWheneverItChanges(t *testing.T) {
 	}
 	operator.says(introspection.Node{Kind: "Rider", Namespace: "default", Name: "pegasus", Ready: introspection.NotReady, Gone: true})
 	screen.sees("✗ Rider default/pegasus is gone")
-	screen.types("\x03")
-	if code := screen.ends(); code != 0 || !screen.shows || strings.Contains(screen.text(), "^C") || !strings.HasSuffix(screen.text(), "is gone\n") {
+	if code := screen.interrupt(); code != 0 || !screen.shows || strings.Contains(screen.text(), "^C") || !strings.HasSuffix(screen.text(), "is gone\n") {
 		t.Errorf("Ctrl-C ends it with %d:\n%s", code, screen.text())
 	}
 }

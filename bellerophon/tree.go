@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,19 +66,21 @@ The user of the token must be allowed to get /debug/tree: see docs/permissions.m
 					if err := tree.Check(root); err != nil {
 						return err
 					}
-					return print(printer.Lines(root, time.Now()))
+					return print(printer.Lines(root, time.Now(), 0))
 				})
 			}
 			var last introspection.Node
 			each, err := shown(of.output, func(root introspection.Node) error {
+				now := time.Now()
+				lines := printer.Lines(root, now, 0)
 				if last.Name != "" {
-					if tree.LooksEqual(last, root) {
+					if slices.Equal(lines, printer.Lines(last, now, 0)) { // What has changed is in no line.
 						return nil
 					}
-					stdout.Println(time.Now().Format("15:04:05"))
+					stdout.Println(now.Format("15:04:05"))
 				}
 				last = root
-				return print(printer.Lines(root, time.Now()))
+				return print(lines)
 			})
 			if err != nil {
 				return err
@@ -87,7 +90,7 @@ The user of the token must be allowed to get /debug/tree: see docs/permissions.m
 					last = root
 					return tree.Check(root)
 				},
-				lines: func(int) []string { return printer.Lines(last, time.Now()) },
+				lines: func(width int) []string { return printer.Lines(last, time.Now(), width) },
 				each: func(root introspection.Node) error {
 					if err := tree.Check(root); err != nil {
 						return err

@@ -3,6 +3,7 @@ package controller
 import (
 	"bufio"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -120,6 +121,17 @@ func TestATreeThatFollowsShowsThatTheManagerIsAlive(t *testing.T) {
 	}
 	if took := time.Since(began); took > followAlive+2*time.Second {
 		t.Errorf("a sign of life comes after %v", took)
+	}
+}
+
+func TestATreeThatFollowsEndsWithTheManager(t *testing.T) {
+	w := newTreeWorld(t, func(w *treeWorld) { w.create(&corev1.ConfigMap{ObjectMeta: named("root")}) })
+	trees := w.follow(t, "object=configmaps/root&namespace=a")
+	trees.next()
+	began := time.Now()
+	w.stop()
+	if rest, err := io.ReadAll(trees.lines); err != nil || strings.TrimSpace(string(rest)) != "" || time.Since(began) > shutdownGrace {
+		t.Errorf("after %v it ends with %q, %v", time.Since(began), rest, err)
 	}
 }
 

@@ -33,6 +33,7 @@ type treeWorld struct {
 	server  *sourcestest.Server
 	manager *Manager
 	address string
+	stop    func()
 }
 
 func newTreeWorld(t testing.TB, fill func(w *treeWorld)) *treeWorld {
@@ -54,7 +55,7 @@ func newTreeWorld(t testing.TB, fill func(w *treeWorld)) *treeWorld {
 	if err := w.manager.Add("configs", idle, For(&corev1.ConfigMap{}), Owns(&corev1.Secret{}), Owns(&appsv1.StatefulSet{}), Owns(&sources.Metadata[corev1.Pod]{})); err != nil {
 		t.Fatal(err)
 	}
-	runToTheEnd(t, w.manager)
+	w.stop = runToTheEnd(t, w.manager)
 	w.address = "http://" + (<-listens).String()
 	if err := w.manager.Cache().Wait(context.Background(), cache.Current); err != nil {
 		t.Fatal(err)

@@ -14,15 +14,15 @@ const (
 	giveUp       = 10 * time.Minute
 )
 
-// Follow asks a question that follows until ctx ends. When an answer ends, lost is called with the reason, and the question is asked
-// again: the operator may have been replaced. Follow returns the error of each, and of a first question without an answer. It also returns one
+// Follow asks a question that follows until ctx ends. When an answer ends, the question is asked again: the operator may have been
+// replaced. lost is called with the reason, and with each other reason until there is an answer. Follow returns the error of each, and of a first question without an answer. It also returns one
 // if the operator refuses for good, or has not answered for ten minutes.
 func Follow[T any](ctx context.Context, question func(ctx context.Context, each func(T) error) error, each func(T) error, lost func(reason error)) error {
 	var unshown error // of each
-	answered, isLost, last, pause := false, false, time.Now(), firstPause
+	answered, reason, last, pause := false, "", time.Now(), firstPause
 	for {
 		err := question(ctx, func(answer T) error {
-			answered, isLost, last, pause = true, false, time.Now(), firstPause
+			answered, reason, last, pause = true, "", time.Now(), firstPause
 			unshown = each(answer)
 			return unshown
 		})
@@ -39,9 +39,8 @@ func Follow[T any](ctx context.Context, question func(ctx context.Context, each 
 		case err == nil:
 			err = errors.New("the operator has ended")
 		}
-		if !isLost {
-			isLost = true
-			last = time.Now()
+		if reason != err.Error() {
+			reason = err.Error()
 			lost(err)
 		}
 		select {

@@ -48,7 +48,7 @@ func TestAnOperatorThatEndsIsAskedAgainUntilItIsBack(t *testing.T) {
 			}
 			return nil
 		}, step{2, nil}, step{0, refused}, step{0, refused}, step{1, errors.New("reset")}, step{0, refused}, step{1, nil})
-		if err != nil || answers != 4 || asked != 6 || strings.Join(lost, ", ") != "the operator has ended, reset" {
+		if err != nil || answers != 4 || asked != 6 || strings.Join(lost, ", ") != "the operator has ended, connection refused, reset, connection refused" {
 			t.Errorf("%d answers to %d questions, lost %q, %v", answers, asked, lost, err)
 		}
 		if took := time.Since(began); took != (1+2+4+1+2)*time.Second {

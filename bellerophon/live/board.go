@@ -45,7 +45,10 @@ func (b *Board) Update(add func() error) error {
 func (b *Board) Lost(reason error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lost, b.reason = time.Now(), screen.Clean(reason.Error())
+	if b.lost.IsZero() {
+		b.lost = time.Now()
+	}
+	b.reason = screen.Clean(reason.Error())
 	b.draw()
 }
 

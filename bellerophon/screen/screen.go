@@ -98,15 +98,19 @@ func (s *Screen) Live(lines ...string) {
 	_, _ = s.out.Write(s.redrawn(nil)) // There is no place to report that the terminal is gone.
 }
 
-// Keep makes the live lines permanent. It erases the ^C that the terminal shows below them when a person ends the program.
+// Keep makes the live lines permanent. It erases the ^C that the terminal shows below them when a person ends the program. With a ^C, the
+// kernel drops what the terminal has not read, which may be the end of the last drawing.
 func (s *Screen) Keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.drawn) > 0 {
-		_, _ = io.WriteString(s.out, "\r\x1b[J") // There is no place to report that the terminal is gone.
+		_, _ = io.WriteString(s.out, restored+"\r\x1b[J") // There is no place to report that the terminal is gone.
 	}
 	s.drawn, s.lines = nil, nil
 }
+
+// restored makes the terminal wrap lines and show the cursor, as before a drawing.
+const restored = "\x1b[?7h\x1b[?25h"
 
 // redrawn returns what erases the live lines, writes a text that stays, and draws the live lines again. As one write it does not
 // flicker, and a program that is killed leaves the cursor shown. The caller holds the lock.
@@ -126,7 +130,7 @@ func (s *Screen) redrawn(text []byte) []byte {
 		out.WriteString(clipped + "\n")
 		s.drawn = append(s.drawn, columns)
 	}
-	out.WriteString("\x1b[?7h\x1b[?25h")
+	out.WriteString(restored)
 	return out.Bytes()
 }
 
@@ -191,7 +195,7 @@ const (
 
 // Paint colours a text if the screen uses colour.
 func (s *Screen) Paint(colour Colour, text string) string {
-	if !s.colour {
+	if !s.colour || text == "" {
 		return text
 	}
 	return "\x1b[" + string(colour) + "m" + text + "\x1b[0m"

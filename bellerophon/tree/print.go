@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
@@ -34,6 +35,7 @@ type Printer struct {
 	screen *screen.Screen
 	limit  int       // of the children of one object
 	now    time.Time // for ages
+	width  int       // of the lines, or 0 for no limit
 }
 
 // NewPrinter creates a printer, which shows up to limit children of each object. The screen knows whether it has signs and colours.
@@ -47,15 +49,16 @@ var (
 	plain = branches{"|- ", "`- ", "|  ", "   "}
 )
 
-// Lines returns a line for each object of a tree. Ages are up to now. On a pipe they are ASCII.
-func (p *Printer) Lines(root introspection.Node, now time.Time) []string {
-	p.now = now
+// Lines returns a line for each object of a tree. Ages are up to now. On a pipe they are ASCII. A name that is too long for the width
+// has no group, and then no namespace. 0 is no limit.
+func (p *Printer) Lines(root introspection.Node, now time.Time, width int) []string {
+	p.now, p.width = now, width
 	return p.node(nil, &root, "", "")
 }
 
 // RootLines returns a line for each object, and says how many there are more.
 func (p *Printer) RootLines(roots introspection.Roots, now time.Time) (lines []string) {
-	p.now = now
+	p.now, p.width = now, 0
 	for i := range roots.Objects {
 		lines = p.node(lines, &roots.Objects[i], "", "")
 	}
@@ -70,7 +73,7 @@ func (p *Printer) RootLines(roots introspection.Roots, now time.Time) (lines []s
 
 // node appends the lines of an object and its children.
 func (p *Printer) node(lines []string, of *introspection.Node, before, below string) []string {
-	lines = append(lines, before+p.line(of))
+	lines = append(lines, before+p.line(of, utf8.RuneCountInString(before)))
 	signs := plain
 	if p.screen.IsLive() {
 		signs = drawn
@@ -121,18 +124,18 @@ func (p *Printer) chosen(of *introspection.Node) (shown []*introspection.Node, o
 	return shown, others
 }
 
-// line returns the line of an object: its readiness, its name, why it is not ready, and its age.
-func (p *Printer) line(of *introspection.Node) string {
-	name := of.Name
-	if of.Namespace != "" {
-		name = of.Namespace + "/" + name
+// line returns the line of an object, which begins at a column: its readiness, its name, why it is not ready, and its age.
+func (p *Printer) line(of *introspection.Node, column int) string {
+	end := ""
+	switch {
+	case of.Gone:
+		end = " is gone"
+	case of.Deleting:
+		end = " is being deleted"
 	}
-	line := p.mark(of) + " " + screen.Clean(of.Kind+" "+name)
+	line := p.mark(of) + " " + p.name(of, p.width-column-len("x ")-len(end)) + p.screen.Paint(screen.Yellow, end)
 	if of.Gone {
-		return line + p.screen.Paint(screen.Yellow, " is gone")
-	}
-	if of.Deleting {
-		line += p.screen.Paint(screen.Yellow, " is being deleted")
+		return line
 	}
 	var why []string
 	for _, part := range []string{of.Reason, of.Message} {
@@ -150,6 +153,21 @@ func (p *Printer) line(of *introspection.Node) string {
 		line += p.screen.Paint(screen.Dim, "  age "+age(p.now.Sub(*of.Created)))
 	}
 	return line
+}
+
+// name returns the kind and the name of an object. If they are too long for the columns, the group and then the namespace are left out.
+func (p *Printer) name(of *introspection.Node, columns int) (name string) {
+	kind, _, _ := strings.Cut(of.Kind, ".")
+	long := of.Name
+	if of.Namespace != "" {
+		long = of.Namespace + "/" + of.Name
+	}
+	for _, name = range []string{of.Kind + " " + long, kind + " " + long, kind + " " + of.Name} {
+		if p.width == 0 || utf8.RuneCountInString(name) <= columns {
+			break
+		}
+	}
+	return screen.Clean(name)
 }
 
 // mark returns the sign of the readiness.

@@ -31,7 +31,7 @@ func TestATreeIsPrintedInASCIIOnAPipe(t *testing.T) {
 			{Kind: "Stable", Namespace: "a", Name: "north", Ready: introspection.Unknown, Reason: "KeptInPart", Message: "a part alone", Deleting: true,
 				Children: []introspection.Node{{Kind: "Horse", Name: "pegasus", Ready: introspection.Ready, Created: at(120 * time.Hour)}}},
 		},
-	}, noon), "\n") + "\n"
+	}, noon, 0), "\n") + "\n"
 	if got != printed {
 		t.Errorf("it prints\n%s, want\n%s", got, printed)
 	}
@@ -62,48 +62,36 @@ func TestATreeWithManyChildrenShowsTheOnesThatAreNotReadyAndCountsTheOthers(t *t
 		}
 		root.Children = append(root.Children, child)
 	}
-	lines := tree.NewPrinter(screen.To(io.Discard), 8).Lines(root, noon)
+	lines := tree.NewPrinter(screen.To(io.Discard), 8).Lines(root, noon, 0)
 	want := []string{"waiting Hero hero", "|- waiting Pod pod-0999", "|- waiting Pod pod-1999", "|- waiting Pod pod-2999", "|- waiting Pod pod-3999", "|- unknown Pod pod-4000",
 		"|- waiting Pod pod-4999", "|- ready   Pod pod-0000", "|- ready   Pod pod-0001", "`- and 4992 more: 4992 ready, 0 not ready, 0 unknown; raise --limit"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("it prints\n%s", strings.Join(lines, "\n"))
 	}
-	few := tree.NewPrinter(screen.To(io.Discard), 5).Lines(root, noon)
+	few := tree.NewPrinter(screen.To(io.Discard), 5).Lines(root, noon, 0)
 	if last := few[len(few)-1]; last != "`- and 4995 more: 4994 ready, 1 not ready, 0 unknown; raise --limit" {
 		t.Errorf("it prints %q", last)
 	}
 }
 
-func TestATreeLooksEqualUnlessALineOfItHasChanged(t *testing.T) {
-	made := func(change func(root, child *introspection.Node)) introspection.Node {
-		root := introspection.Node{Kind: "Hero", Name: "hero", Ready: introspection.Ready, ResourceVersion: "1", Children: []introspection.Node{{Kind: "Pod", Name: "pod", Ready: introspection.Ready, ResourceVersion: "2", Since: &noon}}}
-		change(&root, &root.Children[0])
-		return root
+func TestWhatIsNoObjectIsNoTree(t *testing.T) {
+	if tree.Check(introspection.Node{}) == nil || tree.Check(introspection.Node{Kind: "Hero", Name: "hero"}) != nil {
+		t.Error("nonsense is taken for a tree")
 	}
-	before := made(func(_, _ *introspection.Node) {})
-	for name, test := range map[string]struct {
-		change func(root, child *introspection.Node)
-		want   bool
-	}{
-		"nothing":       {func(_, _ *introspection.Node) {}, true},
-		"a version":     {func(root, child *introspection.Node) { root.ResourceVersion, child.ResourceVersion = "3", "4" }, true},
-		"an equal time": {func(_, child *introspection.Node) { child.Since = new(noon.Add(0)) }, true},
-		"a later time":  {func(_, child *introspection.Node) { child.Since = new(noon.Add(time.Second)) }, false},
-		"the readiness": {func(_, child *introspection.Node) { child.Ready = introspection.NotReady }, false},
-		"a child too many": {func(root, _ *introspection.Node) {
-			root.Children = append(root.Children, introspection.Node{Name: "x"})
-		}, false},
-		"the end": {func(root, _ *introspection.Node) { root.Gone = true }, false},
-	} {
-		if got := tree.LooksEqual(before, made(test.change)); got != test.want {
-			t.Errorf("after a change of %s it looks equal: %v", name, got)
+}
+
+func TestAnObjectThatIsGoneIsALine(t *testing.T) {
+	lines := tree.NewPrinter(screen.To(io.Discard), 5).Lines(introspection.Node{Kind: "Hero", Name: "hero", Ready: introspection.NotReady, Gone: true, Created: &noon}, noon, 0)
+	if !slices.Equal(lines, []string{"waiting Hero hero is gone"}) {
+		t.Errorf("it prints %q", lines)
+	}
+}
+
+func TestANameThatIsTooLongForATerminalLosesItsGroupAndThenItsNamespace(t *testing.T) {
+	root := introspection.Node{Kind: "Hero.acme.io", Namespace: "stables", Name: "pegasus", Ready: introspection.NotReady, Gone: true}
+	for width, want := range map[int]string{0: "Hero.acme.io stables/pegasus is gone", 38: "Hero.acme.io stables/pegasus is gone", 37: "Hero stables/pegasus is gone", 29: "Hero pegasus is gone", 5: "Hero pegasus is gone"} {
+		if got := tree.NewPrinter(screen.To(io.Discard), 5).Lines(root, noon, width); got[0] != "waiting "+want {
+			t.Errorf("in %d columns it prints %q, want %q", width, got[0], want)
 		}
-	}
-	if tree.Check(introspection.Node{}) == nil || tree.Check(before) != nil {
-		t.Error("nonsense is not told from a tree")
-	}
-	gone := tree.NewPrinter(screen.To(io.Discard), 5).Lines(introspection.Node{Kind: "Hero", Name: "hero", Ready: introspection.NotReady, Gone: true}, noon)
-	if !slices.Equal(gone, []string{"waiting Hero hero is gone"}) {
-		t.Errorf("it prints %q", gone)
 	}
 }
