@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 //	scraped N ARGS  runs bellerophon up --prometheus, whose operator has N processes, and checks the Prometheus
 //	paging ARGS     runs bellerophon page with arguments until the script ends, and sets PAGE to its URL and SITE to its origin
 //	browses ARGS    sends the requests of one browser, each as METHOD URL STATUS [HOST]
+//	operates        starts the operator in a process of its own, or kills that process and starts another one; sets METRICS
+//	watches SIZE ARGS  runs bellerophon with arguments on a terminal of COLUMNSxROWS, or on a pipe
+//	sees REGEXP     waits until what watches runs shows it
+//	resizes SIZE    changes the size of the terminal
+//	interrupts      ends with Ctrl-C what watches runs, and prints what is left on the screen
+//	documented PAGE LINE  compares the last output with the one below a line of a page, or writes it with -update
 //	nochildren      fails if a process of the killed cluster is left
 func TestScripts(t *testing.T) {
 	cache, err := os.UserCacheDir()
@@ -43,9 +49,10 @@ func TestScripts(t *testing.T) {
 			env.Setenv("KUBEBUILDER_ASSETS", os.Getenv("KUBEBUILDER_ASSETS"))
 			root, err := filepath.Abs("..")
 			env.Setenv("ROOT", root)
+			env.Values[watchedKey{}] = &watched{}
 			return err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+		Cmds: withTerminal(map[string]func(*testscript.TestScript, bool, []string){
 			"cluster":    cluster,
 			"taken":      taken,
 			"killed":     killed,
@@ -54,7 +61,8 @@ func TestScripts(t *testing.T) {
 			"browses":    browses,
 			"scraped":    scraped,
 			"nochildren": noChildren,
-		},
+			"documented": documented,
+		}),
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
@@ -22,9 +23,16 @@ type asked struct {
 	output     string
 }
 
+// The range of --timeout.
+const (
+	minTimeout = 100 * time.Millisecond
+	maxTimeout = 10 * time.Minute
+)
+
 // addFlags adds the flags of the commands that print an operator's answers.
 func (a *asked) addFlags(command *cobra.Command) {
 	a.addServerFlags(command)
+	command.Flags().DurationVar(&a.server.Timeout, "timeout", ask.DefaultTimeout, "how long the operator may take to answer, 100ms to 10m; with --follow, how long it may show no sign of life")
 	command.Flags().StringVarP(&a.output, "output", "o", "text", "text or json")
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -48,13 +56,27 @@ func answers[T any](ctx context.Context, of *asked, q ask.Question, isBetter fun
 	if err != nil {
 		return err
 	}
-	if of.deployed.Namespace == "" {
-		return ask.Ask(ctx, of.server, q, each)
-	}
-	if of.deployed.Config, err = connect.Config(of.kubeconfig); err != nil {
+	question, err := asking(of, q, isBetter)
+	if err != nil {
 		return err
 	}
-	return ask.Pods(ctx, of.deployed, of.server, q, isBetter, each)
+	return question(ctx, each)
+}
+
+// asking returns what asks the operator. With several pods, the better answer counts.
+func asking[T any](of *asked, q ask.Question, isBetter func(one, than T) bool) (question func(ctx context.Context, each func(T) error) error, err error) {
+	if t := of.server.Timeout; t < minTimeout || t > maxTimeout {
+		return nil, fmt.Errorf("--timeout is %v; allowed are %v to %v", t, minTimeout, maxTimeout)
+	}
+	if of.deployed.Namespace == "" {
+		return func(ctx context.Context, each func(T) error) error { return ask.Ask(ctx, of.server, q, each) }, nil
+	}
+	if of.deployed.Config, err = connect.Config(of.kubeconfig); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, each func(T) error) error {
+		return ask.Pods(ctx, of.deployed, of.server, q, isBetter, each)
+	}, nil
 }
 
 // leader returns the server of the operator, and of the replica that leads if there are several pods. Ports are forwarded until the

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"encoding/json"
 	"os"
 	"strings"
 
@@ -13,50 +13,66 @@ import (
 
 func newTop() *cobra.Command {
 	var of asked
-	var follow bool
+	var follows bool
 	command := &cobra.Command{
 		Use:   "top",
 		Short: "Show what the controllers of a running operator do",
-		Long: `Shows the controllers of an operator with their queues, attempts and errors a second, and what the
-next level of sync waits for. Below are fights and hot loops, keys that back off, the slowest keys,
-and the stages of the pipeline.
+		Long: `Shows the controllers of an operator with their queues, and how often they reconcile, write and fail
+in a second. It also shows what the next level of sync waits for. Below are fights and hot loops, keys
+that back off, the slowest keys, and the stages of the pipeline. Each list has its first 10 keys, and
+says how many it leaves out.
 
-On a terminal the table is live until Ctrl-C. On a pipe it is printed once, or again and again with
---follow. Rates need two states, so the first table has none. Of several pods, the one that leads is
+On a terminal the table is live until Ctrl-C, with rates over the last 5 s. A narrow terminal has fewer
+columns. On a pipe the operator is asked twice within a second, and the table is printed once. With
+--follow it is printed whenever the state has changed, and the first table has no rates.
+
+If the operator ends, top says so, and asks again for ten minutes. Of several pods, the one that leads is
 asked. The user of the token must be allowed to get /debug/manager: see docs/permissions.md.`,
 		Example: `  bellerophon top --server http://127.0.0.1:8080
   bellerophon top --operator-namespace bellerophon --token-file token
-  bellerophon top --output json | jq '.controllers[] | {name, queued, failing}'`,
+  bellerophon top --output json | jq '.controllers[] | {name, queued, rates}'`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
+			isJSON, err := isJSON(of.output)
+			if err != nil {
+				return err
+			}
 			stdout := screen.New(os.Stdout)
-			table := top.NewTable(stdout)
-			isLive := stdout.IsLive() && of.output == "text"
 			if !command.Flags().Changed("follow") {
-				follow = isLive
+				follows = stdout.IsLive() && !isJSON
 			}
-			ctx := command.Context()
-			err := answers(ctx, &of, top.Question(follow), top.Leads, func(state introspection.State) error {
-				lines := table.Lines(state)
-				if isLive && follow {
-					stdout.Live(lines...)
-					return nil
+			table := top.NewTable(stdout)
+			print := func() error {
+				if isJSON {
+					return json.NewEncoder(stdout).Encode(table.Shown())
 				}
-				if follow {
-					lines = append(lines, "")
-				}
-				stdout.Println(strings.Join(lines, "\n"))
+				stdout.Println(strings.Join(table.Lines(0), "\n"))
 				return nil
-			})
-			stdout.Keep()
-			if err == nil && follow && ctx.Err() == nil {
-				return errors.New("the operator has ended; run the command again when it is back")
 			}
-			return err
+			if follows {
+				return follow(command.Context(), &of, top.Question(true), top.Leads, view[introspection.State]{table.Add, table.Lines, func(state introspection.State) error {
+					if err := table.Add(state); err != nil {
+						return err
+					}
+					if err := print(); err != nil || isJSON {
+						return err
+					}
+					stdout.Println("")
+					return nil
+				}})
+			}
+			question, err := asking(&of, top.Question(false), top.Leads)
+			if err == nil {
+				err = question(command.Context(), table.Add)
+			}
+			if err != nil {
+				return err
+			}
+			return print()
 		},
 	}
 	of.addFlags(command)
-	command.Flags().BoolVarP(&follow, "follow", "f", false, "go on until Ctrl-C; default on a terminal")
+	command.Flags().BoolVarP(&follows, "follow", "f", false, "go on until Ctrl-C; default on a terminal")
 	return command
 }

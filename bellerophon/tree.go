@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
@@ -15,6 +18,7 @@ func newTree() *cobra.Command {
 	var of asked
 	var namespace, search string
 	var limit int
+	var follows bool
 	command := &cobra.Command{
 		Use:   "tree [RESOURCE/NAME]",
 		Short: "Show what an object of a running operator owns, and what is ready",
@@ -22,30 +26,77 @@ func newTree() *cobra.Command {
 its readiness, why it is not ready, and since when. The cache may keep a part of an object alone, so
 that its readiness is unknown. Without an object, the objects that controllers reconcile are listed.
 
+With --follow the tree comes again whenever it has changed, until Ctrl-C. A terminal shows the last one.
+On a pipe, a line with the time is between two trees. JSON is one document for each change, which may be a
+change of a version alone. If the operator ends, tree says so, and asks again for ten minutes.
+
 The user of the token must be allowed to get /debug/tree: see docs/permissions.md.`,
 		Example: `  bellerophon tree sheroes/pegasus --server http://127.0.0.1:8080
   bellerophon tree heroes/bellerophon --namespace stables --operator-namespace bellerophon --token-file token
+  bellerophon tree sheroes/pegasus --follow
   bellerophon tree --search pegasus --namespace ""
   bellerophon tree sheroes/pegasus --output json | jq '.children[] | select(.ready != "True")'`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
-			printer := tree.NewPrinter(screen.New(os.Stdout), time.Now())
+			stdout := screen.New(os.Stdout)
+			if limit < 1 || limit > tree.MaxLimit {
+				return fmt.Errorf("--limit is %d; allowed is 1 to %d", limit, tree.MaxLimit)
+			}
+			printer := tree.NewPrinter(stdout, limit)
+			print := func(lines []string) error {
+				stdout.Println(strings.Join(lines, "\n"))
+				return nil
+			}
 			if len(args) == 0 {
+				if follows {
+					return errors.New("--follow follows one object; give RESOURCE/NAME")
+				}
 				question := tree.RootsQuestion(namespace, search, limit)
 				return answers(command.Context(), &of, question, func(_, _ introspection.Roots) bool { return false }, func(found introspection.Roots) error {
-					printer.PrintRoots(found)
-					return nil
+					return print(printer.RootLines(found, time.Now()))
 				})
 			}
-			for _, flag := range []string{"search", "limit"} {
-				if command.Flags().Changed(flag) {
-					return fmt.Errorf("--%s chooses among objects; give it without RESOURCE/NAME", flag)
-				}
+			if command.Flags().Changed("search") {
+				return errors.New("--search chooses among objects; give it without RESOURCE/NAME")
 			}
-			return answers(command.Context(), &of, tree.Question(args[0], namespace), func(_, _ introspection.Node) bool { return false }, func(root introspection.Node) error {
-				printer.Print(root)
-				return nil
+			question, isBetter := tree.Question(args[0], namespace, follows), func(_, _ introspection.Node) bool { return false }
+			if !follows {
+				return answers(command.Context(), &of, question, isBetter, func(root introspection.Node) error {
+					if err := tree.Check(root); err != nil {
+						return err
+					}
+					return print(printer.Lines(root, time.Now(), 0))
+				})
+			}
+			var last introspection.Node
+			each, err := shown(of.output, func(root introspection.Node) error {
+				now := time.Now()
+				lines := printer.Lines(root, now, 0)
+				if last.Name != "" {
+					if slices.Equal(lines, printer.Lines(last, now, 0)) { // What has changed is in no line.
+						return nil
+					}
+					stdout.Println(now.Format("15:04:05"))
+				}
+				last = root
+				return print(lines)
+			})
+			if err != nil {
+				return err
+			}
+			return follow(command.Context(), &of, question, isBetter, view[introspection.Node]{
+				add: func(root introspection.Node) error {
+					last = root
+					return tree.Check(root)
+				},
+				lines: func(width int) []string { return printer.Lines(last, time.Now(), width) },
+				each: func(root introspection.Node) error {
+					if err := tree.Check(root); err != nil {
+						return err
+					}
+					return each(root)
+				},
 			})
 		},
 	}
@@ -53,6 +104,7 @@ The user of the token must be allowed to get /debug/tree: see docs/permissions.m
 	flags := command.Flags()
 	flags.StringVarP(&namespace, "namespace", "n", "default", "the namespace of the object")
 	flags.StringVar(&search, "search", "", "without an object: a part of namespace/name")
-	flags.IntVar(&limit, "limit", 200, "without an object: how many are listed, 1 to 1000")
+	flags.IntVar(&limit, "limit", tree.DefaultLimit, "how many objects are listed, or how many children of one object are shown, 1 to 1000")
+	flags.BoolVarP(&follows, "follow", "f", false, "go on with the tree whenever it has changed, until Ctrl-C")
 	return command
 }

@@ -21,6 +21,7 @@ type attempts struct {
 	unhandled int                              // attempts that began and whose result is not handled yet
 	ended     int64                            // attempts whose result is handled
 	failed    int64                            // some of them: they failed
+	wrote     int64                            // writes of them that succeeded
 	moved     time.Time                        // when an attempt last began or ended
 	closed    bool                             // no further attempt begins
 	idle      chan struct{}                    // closed once closed is set and unhandled is 0
@@ -78,14 +79,15 @@ func (a *attempts) stuck(still time.Duration) (request *operators.Request, since
 	return request, since, true
 }
 
-// handled records that the result of an attempt was handled, which failed or not. Attempts that did not begin do not count.
-func (a *attempts) handled(failed bool) {
+// handled records that the result of an attempt was handled, which failed or not, and the number of its writes. Attempts that did not begin do not count.
+func (a *attempts) handled(failed bool, writes int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended++
 	if failed {
 		a.failed++
 	}
+	a.wrote += int64(writes)
 	a.unhandled--
 	a.closeIdle()
 }
@@ -114,11 +116,11 @@ func (a *attempts) inFlight() int {
 	return a.unhandled
 }
 
-// counts returns the number of attempts whose result is handled, and of the ones among them that failed.
-func (a *attempts) counts() (ended, failed int64) {
+// counts returns the number of attempts whose result is handled, of the ones among them that failed, and of their writes.
+func (a *attempts) counts() (ended, failed, wrote int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.ended, a.failed
+	return a.ended, a.failed, a.wrote
 }
 
 // list returns the attempts that are running, the longest first.

@@ -31,6 +31,6 @@ func TestAnAttemptThatComesAfterTheRemovalDoesNotBegin(t *testing.T) {
 		t.Error("the attempts are idle before the result of the last one was handled")
 	default:
 	}
-	made.handled(false)
+	made.handled(false, 2)
 	<-idle
 }

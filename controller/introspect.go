@@ -86,7 +86,7 @@ func (m *Manager) introspect(w http.ResponseWriter, request *http.Request) {
 
 func (m *Manager) introspection() introspection.State {
 	present, waits := m.present.Load(), m.waits()
-	made := introspection.State{Time: time.Now().UTC(), Level: m.cache.Level(), Notes: m.notes(), Leader: m.leader.introspect(), Workers: m.options.Workers,
+	made := introspection.State{Time: time.Now().UTC(), Started: m.made.UTC(), Level: m.cache.Level(), Notes: m.notes(), Leader: m.leader.introspect(), Workers: m.options.Workers,
 		Loop: m.cache.Loop().Duration().Seconds(), Quiet: m.cache.Loop().QuietPeriod().Seconds(), Stages: []introspection.Stage{}, Controllers: []introspection.Controller{}, Kinds: []introspection.Kind{}}
 	made.Next = nextLevelOf(made.Level, m.cache.Pending)
 	for _, stage := range m.pipeline.Counts() {
@@ -172,9 +172,9 @@ func (m *Manager) introspectMember(of *member, shown *introspection.Controller) 
 	stats := of.controller.Stats
 	shown.Queued, shown.Held = stats.Waiting.Load(), stats.Held.Load()
 	shown.InFlight = append(shown.InFlight, of.attempts.list()...)
-	shown.Attempts, shown.Errors = of.attempts.counts()
+	shown.Attempts, shown.Errors, shown.Writes = of.attempts.counts()
 	count := m.pipeline.CountUnfinished(of.name)
-	shown.Unfinished, shown.Failing, shown.Terminal = count.Keys, count.Failing, count.Terminal
+	shown.Unfinished, shown.Failed, shown.Failing, shown.Terminal = count.Keys, count.Failed, count.Failing, count.Terminal
 	for _, failure := range m.pipeline.Failures(of.name, mostFailures) {
 		listed := introspection.Failure{Key: failure.NamespacedName.String(), Failures: failure.Failures, Reason: failure.Reason, Terminal: failure.Terminal}
 		if !failure.Due.IsZero() {

@@ -41,6 +41,9 @@ func TestAnIntrospectionThatFollowsAnswersWhenAnAttemptHasEnded(t *testing.T) {
 				if last = next(); last.Time.Sub(before.Time) < followPause-20*time.Millisecond {
 					t.Errorf("two answers come within %v", last.Time.Sub(before.Time))
 				}
+				if of := last.Controllers[0]; of.Attempts >= 2*objects && (of.Writes != objects || of.Failed != 0 || !last.Started.Equal(first.Started)) {
+					t.Errorf("%d writes and %d failed keys of a manager that was made at %v", of.Writes, of.Failed, last.Started)
+				}
 				if of := last.Controllers[0]; options.History == 0 && of.Attempts > 0 {
 					if len(of.Slowest) == 0 || len(of.Slowest) > mostSlow || len(of.Slowest[0].ID) != 16 || of.Slowest[0].Seconds < of.Slowest[len(of.Slowest)-1].Seconds {
 						t.Errorf("the slowest keys are %+v", of.Slowest)

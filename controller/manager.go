@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller/history"
@@ -58,8 +59,9 @@ type stages struct {
 	pipeline    *pipeline.Pipeline
 }
 
-// lifetime is set by Run.
+// lifetime is when the manager was made, and the context of Run.
 type lifetime struct {
+	made    time.Time
 	over    context.Context // ends when the pipeline has ended
 	finish  func()
 	running atomic.Pointer[context.Context]
@@ -111,6 +113,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 		},
 	}
 	m.demanded, m.beforeSync = make(chan struct{}, 1), newBeforeSync()
+	m.made = time.Now()
 	m.over, m.finish = context.WithCancel(context.Background())
 	m.present.Store(&present{members: map[string]*member{}})
 	if m.history, err = newHistory(m); err != nil {
@@ -342,7 +345,7 @@ func (m *Manager) onResults(results []operators.Result) {
 			m.options.OnResult(result)
 		}
 		if by := members[result.Controller]; by != nil {
-			by.attempts.handled(result.Err != nil)
+			by.attempts.handled(result.Err != nil, len(result.Writes))
 		}
 	}
 }

@@ -36,6 +36,9 @@ func (m *Manager) serveRecording(w http.ResponseWriter, request *http.Request) {
 	defer context.AfterFunc(m.context(), cancel)()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	control := http.NewResponseController(w)
+	if control.Flush() != nil { // So that the client has an answer before there is a record.
+		return
+	}
 	_ = recording.Send(ctx, m.options.Recording.Dir, patient{w, control}, control.Flush) // The client gets the error, unless it has gone.
 }
 

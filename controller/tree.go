@@ -31,11 +31,17 @@ type judging interface {
 }
 
 // tree answers with an object of the cache and the objects that it owns. The query has the object, as RESOURCE/NAME, and its
-// namespace. Without an object it answers with the objects that controllers reconcile.
+// namespace. Without an object it answers with the objects that controllers reconcile. With follow=true further answers follow: see
+// followTree.
 func (m *Manager) tree(w http.ResponseWriter, request *http.Request) {
 	query := request.URL.Query()
+	follows := query.Get("follow") == "true"
 	var answer any
 	if object := query.Get("object"); object == "" {
+		if follows {
+			http.Error(w, "follow is for one object; name it with object=RESOURCE/NAME", http.StatusBadRequest)
+			return
+		}
 		limit, err := defaultRoots, error(nil)
 		if text := query.Get("limit"); text != "" {
 			limit, err = strconv.Atoi(text)
@@ -56,9 +62,14 @@ func (m *Manager) tree(w http.ResponseWriter, request *http.Request) {
 			http.Error(w, fmt.Sprintf("no controller watches %s; there are controllers of %s", resource, strings.Join(m.reconciledKinds(), ", ")), http.StatusNotFound)
 			return
 		}
-		root, found := m.treeOf(kinds, types.NamespacedName{Namespace: query.Get("namespace"), Name: name})
+		named := types.NamespacedName{Namespace: query.Get("namespace"), Name: name}
+		root, _, found := m.treeOf(kinds, named)
 		if !found {
 			http.Error(w, fmt.Sprintf("no controller's cache has %s in the namespace %q; look at its name and its namespace", object, query.Get("namespace")), http.StatusNotFound)
+			return
+		}
+		if follows {
+			m.followTree(w, request, resource, named)
 			return
 		}
 		answer = root
@@ -88,8 +99,8 @@ func (m *Manager) watchedKindsOf(resource string) (found []*watched) {
 	return found
 }
 
-// treeOf returns the tree of the first object with a name.
-func (m *Manager) treeOf(kinds []*watched, name types.NamespacedName) (introspection.Node, bool) {
+// treeOf returns the tree of the first object with a name, and the identities of its objects.
+func (m *Manager) treeOf(kinds []*watched, name types.NamespacedName) (root introspection.Node, in map[types.UID]bool, found bool) {
 	for _, kind := range kinds {
 		named := name
 		if !kind.kind.Namespaced() {
@@ -101,10 +112,10 @@ func (m *Manager) treeOf(kinds []*watched, name types.NamespacedName) (introspec
 		}
 		if root, found := store.Get(named); found {
 			grown := growth{manager: m, stores: m.cache.Stores(), partial: map[schema.GroupKind]bool{}, seen: map[types.UID]bool{}}
-			return grown.node(store.Kind(), root, 0), true
+			return grown.node(store.Kind(), root, 0), grown.seen, true
 		}
 	}
-	return introspection.Node{}, false
+	return introspection.Node{}, nil, false
 }
 
 // growth is a tree that grows.

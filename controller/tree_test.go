@@ -33,6 +33,7 @@ type treeWorld struct {
 	server  *sourcestest.Server
 	manager *Manager
 	address string
+	stop    func()
 }
 
 func newTreeWorld(t testing.TB, fill func(w *treeWorld)) *treeWorld {
@@ -54,7 +55,7 @@ func newTreeWorld(t testing.TB, fill func(w *treeWorld)) *treeWorld {
 	if err := w.manager.Add("configs", idle, For(&corev1.ConfigMap{}), Owns(&corev1.Secret{}), Owns(&appsv1.StatefulSet{}), Owns(&sources.Metadata[corev1.Pod]{})); err != nil {
 		t.Fatal(err)
 	}
-	runToTheEnd(t, w.manager)
+	w.stop = runToTheEnd(t, w.manager)
 	w.address = "http://" + (<-listens).String()
 	if err := w.manager.Cache().Wait(context.Background(), cache.Current); err != nil {
 		t.Fatal(err)
@@ -174,6 +175,7 @@ func TestRootsAreSearchedAndLimited(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"limit=0": "allowed is 1 to 1000", "limit=many": "limit is many", "object=root": "give RESOURCE/NAME", "object=horses/x": "there are controllers of configmaps",
+		"follow=true": "follow is for one object", "object=configmaps/none&follow=true": "look at its name",
 		"object=configmaps/none&namespace=a": "look at its name and its namespace",
 	} {
 		values, err := url.ParseQuery(query)

@@ -32,6 +32,7 @@ type Unfinished struct {
 // UnfinishedCount counts keys of [Unfinished].
 type UnfinishedCount struct {
 	Keys     int // all of them
+	Failed   int // keys whose last attempt failed
 	Failing  int // keys that failed FailingAfter times in a row or more, and back off
 	Terminal int // keys that ended with a Terminal error
 }
@@ -169,6 +170,9 @@ func (u *Unfinished) count(known *unfinished, n int) {
 	}
 	for _, count := range [...]*UnfinishedCount{&u.total, by} {
 		count.Keys += n
+		if known.Err != nil {
+			count.Failed += n
+		}
 		if known.failing() {
 			count.Failing += n
 		}

@@ -2,10 +2,10 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +15,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 )
 
 // Server is the metrics server of an operator.
@@ -23,6 +25,9 @@ type Server struct {
 	TokenFile   string // of a bearer token; empty for none
 	Authorities string // a file with certificates in PEM; empty for the authorities of the system
 	Insecure    bool   // do not verify the certificate of the server
+	// Timeout bounds an answer. Of a question that follows, it bounds how long the server may send nothing. 0 means
+	// DefaultTimeout.
+	Timeout time.Duration
 
 	token string // used without a TokenFile
 }
@@ -85,24 +90,40 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// answerTimeout bounds a question that does not follow.
-const answerTimeout = 30 * time.Second
+// DefaultTimeout is the timeout of an answer.
+const DefaultTimeout = 15 * time.Second
 
 // Question is a question to an operator.
 type Question struct {
 	Path   string // such as /debug/why
 	Query  url.Values
-	Follow bool // more answers come until the context ends, or the server ends
+	Follow bool          // more answers come until the context ends, or the server ends
+	Quiet  bool          // with Follow: the server sends nothing while nothing happens
+	Again  time.Duration // without Follow: the pause until the question is asked a second time; 0 for once
 }
 
 // Ask asks a question, and calls each with the answer. If the question follows, more answers come until ctx ends, each returns an
 // error, or the server ends.
 func Ask[T any](ctx context.Context, s Server, q Question, each func(T) error) error {
-	if !q.Follow {
-		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, answerTimeout)
-		defer cancel()
+	if err := askOnce(ctx, s, q, each); err != nil || q.Follow || q.Again == 0 {
+		return err
 	}
+	select {
+	case <-time.After(q.Again):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return askOnce(ctx, s, q, each)
+}
+
+// askOnce asks a question as [Ask] does, but not again.
+func askOnce[T any](ctx context.Context, s Server, q Question, each func(T) error) error {
+	patience := cmp.Or(s.Timeout, DefaultTimeout)
+	silent := silence(patience)
+	bounded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchdog := time.AfterFunc(patience, func() { cancel(silent) })
+	defer watchdog.Stop()
 	query := maps.Clone(q.Query)
 	if q.Follow {
 		if query == nil {
@@ -110,31 +131,55 @@ func Ask[T any](ctx context.Context, s Server, q Question, each func(T) error) e
 		}
 		query.Set("follow", "true")
 	}
-	response, err := s.get(ctx, q.Path, query)
-	if err != nil {
+	response, err := s.get(bounded, q.Path, query)
+	switch {
+	case err != nil && context.Cause(bounded) == silent: //nolint:errorlint // It is this very error.
+		return silent
+	case err != nil:
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	for decoder := json.NewDecoder(response.Body); ; {
-		var answer T
-		err := decoder.Decode(&answer)
-		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF) || ctx.Err() != nil:
-			return nil
-		default:
-			return fmt.Errorf("the operator's answer ended: %w", err)
-		}
-		if err := each(answer); err != nil {
-			return err
-		}
+	body := &body{Reader: response.Body, came: func() {}}
+	switch {
+	case q.Follow && q.Quiet:
+		watchdog.Stop()
+	case q.Follow:
+		body.came = func() { watchdog.Reset(patience) }
 	}
+	err = decode(body, each)
+	switch {
+	case err == nil && q.Follow && context.Cause(bounded) == silent: //nolint:errorlint // A server that notices the end may still end its answer well.
+		return silent
+	case err == nil || !errors.Is(err, errAnswer):
+		return err
+	case context.Cause(bounded) == silent: //nolint:errorlint // It is this very error.
+		return silent
+	case ctx.Err() != nil && q.Follow:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return err
+}
+
+// silence returns the error about an operator that does not answer.
+func silence(patience time.Duration) error {
+	return fmt.Errorf("the operator has not answered for %v; it hangs, or the network does: look at its log, or raise --timeout", patience)
 }
 
 // Read asks for a path whose answer is not JSON, and calls read with the answer. It ends when ctx ends.
 func Read(ctx context.Context, s Server, path string, read func(io.Reader) error) error {
-	response, err := s.get(ctx, path, nil)
-	if err != nil {
+	patience := cmp.Or(s.Timeout, DefaultTimeout)
+	silent := silence(patience)
+	bounded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchdog := time.AfterFunc(patience, func() { cancel(silent) })
+	response, err := s.get(bounded, path, nil)
+	watchdog.Stop()
+	switch {
+	case err != nil && context.Cause(bounded) == silent: //nolint:errorlint // It is this very error.
+		return silent
+	case err != nil:
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
@@ -168,19 +213,32 @@ func (s Server) get(ctx context.Context, path string, query url.Values) (*http.R
 // maxRefusal bounds what is shown of an answer that is no success.
 const maxRefusal = 1024
 
+// Refusal is an answer that is no success.
+type Refusal struct {
+	Code int // of HTTP
+	text string
+}
+
+func (r *Refusal) Error() string { return r.text }
+
+// IsLasting reports whether the same question will be refused again: for its words, or for its user.
+func (r *Refusal) IsLasting() bool {
+	return r.Code == http.StatusBadRequest || r.Code == http.StatusUnauthorized || r.Code == http.StatusForbidden
+}
+
 // refused returns the error for an answer that is no success.
 func refused(response *http.Response, path string) error {
 	read, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // What was read until then says enough.
-	said := strings.TrimSpace(string(read))
-	switch response.StatusCode {
-	case http.StatusUnauthorized:
-		return errors.New("the operator needs a token; give one with --token-file, such as kubectl create token writes")
-	case http.StatusForbidden:
-		return fmt.Errorf("the token's user may not get %s; grant it as a nonResourceURL in a ClusterRole: see docs/permissions.md", path)
-	case http.StatusNotFound:
-		if said == "404 page not found" { // Of the server itself, which does not know the path.
-			return fmt.Errorf("the server has no %s; is it the metrics server of an operator? /debug/why also needs the history", path)
-		}
+	text := strings.TrimSpace(screen.Clean(string(read)))
+	switch {
+	case response.StatusCode == http.StatusUnauthorized:
+		text = "the operator needs a token; give one with --token-file, such as kubectl create token writes"
+	case response.StatusCode == http.StatusForbidden:
+		text = fmt.Sprintf("the token's user may not get %s; grant it as a nonResourceURL in a ClusterRole: see docs/permissions.md", path)
+	case response.StatusCode == http.StatusNotFound && text == "404 page not found": // Of the server itself, which does not know the path.
+		text = fmt.Sprintf("the server has no %s; is it the metrics server of an operator? /debug/why also needs the history", path)
+	case text == "":
+		text = fmt.Sprintf("the server answers %s to %s; is it the metrics server of an operator?", screen.Clean(response.Status), path)
 	}
-	return errors.New(said)
+	return &Refusal{response.StatusCode, text}
 }

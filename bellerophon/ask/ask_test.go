@@ -1,6 +1,7 @@
 package ask_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
 	"github.com/bellerophon-io/bellerophon/bellerophon/why"
@@ -60,7 +62,22 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 		"is broken": func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "is broken", http.StatusInternalServerError)
 		},
-		"the operator's answer ended": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"controllers":[`)) },
+		"the operator's answer ended":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"controllers":[`)) },
+		"the operator's answer is nonsense": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>`)) },
+		"is nonsense (json: cannot":         func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`[1, 2]`)) },
+		"the operator's answer is empty":    func(http.ResponseWriter, *http.Request) {},
+		"answers 302 Found to /debug/why":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) },
+		"no [2J escape": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no\x1b[2J escape", http.StatusBadGateway)
+		},
+		"more than 64 MiB": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"controllers":[{"name":"`))
+			for block := bytes.Repeat([]byte("x"), 1<<20); ; {
+				if _, err := w.Write(block); err != nil {
+					return
+				}
+			}
+		},
 	} {
 		err := ask.Ask(t.Context(), serve(t, refuse), why.Question("riders/x", "", false), func(history.Answer) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -79,5 +96,61 @@ func TestAServerThatHangsEndsWithTheContext(t *testing.T) {
 	})
 	if err := ask.Ask(ctx, server, why.Question("riders/x", "", true), func(history.Answer) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// The enemies are servers that hang: before an answer, within one, and between two.
+func TestAServerThatHangsIsNamedAfterTheTimeout(t *testing.T) {
+	for name, test := range map[string]struct {
+		sent   string
+		follow bool
+		shown  int
+	}{
+		"before an answer":        {"", false, 0},
+		"before the first answer": {"", true, 0},
+		"within an answer":        {`{"controllers":[`, false, 0},
+		"between two answers":     {`{"controllers":[]}` + "\n", true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t, func(w http.ResponseWriter, request *http.Request) {
+				if test.sent != "" {
+					_, _ = w.Write([]byte(test.sent))
+					_ = http.NewResponseController(w).Flush()
+				}
+				<-request.Context().Done()
+			})
+			server.Timeout = 200 * time.Millisecond
+			shown := 0
+			question := ask.Question{Path: "/debug/why", Follow: test.follow}
+			err := ask.Ask(t.Context(), server, question, func(history.Answer) error { shown++; return nil })
+			if err == nil || !strings.Contains(err.Error(), "has not answered for 200ms") || shown != test.shown {
+				t.Errorf("the error is %v after %d answers", err, shown)
+			}
+		})
+	}
+}
+
+func TestASignOfLifeKeepsAnAnswerThatFollows(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		for range 5 {
+			_, _ = w.Write([]byte("\n"))
+			_ = http.NewResponseController(w).Flush()
+			<-time.After(100 * time.Millisecond)
+		}
+		_, _ = w.Write([]byte("{}"))
+	})
+	server.Timeout = 300 * time.Millisecond
+	shown := 0
+	if err := ask.Ask(t.Context(), server, ask.Question{Path: "/debug/why", Follow: true}, func(history.Answer) error { shown++; return nil }); err != nil || shown != 1 {
+		t.Errorf("%d answers, %v", shown, err)
+	}
+}
+
+func TestAQuestionIsAskedASecondTime(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
+	shown, began := 0, time.Now()
+	err := ask.Ask(t.Context(), server, ask.Question{Path: "/debug/why", Again: 50 * time.Millisecond}, func(history.Answer) error { shown++; return nil })
+	if err != nil || shown != 2 || time.Since(began) < 50*time.Millisecond {
+		t.Errorf("%d answers after %v, %v", shown, time.Since(began), err)
 	}
 }

@@ -2,10 +2,12 @@ package ask
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +44,15 @@ func Pods[T any](ctx context.Context, d Deployed, s Server, q Question, isBetter
 	if q.Follow {
 		return Ask(ctx, best, q, each)
 	}
-	return each(answer)
+	if err := each(answer); err != nil || q.Again == 0 {
+		return err
+	}
+	select {
+	case <-time.After(q.Again):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return askOnce(ctx, best, q, each)
 }
 
 // Best forwards ports as [Pods] does, until the group ends. It returns the server with the best answer, and this
@@ -52,7 +62,10 @@ func Best[T any](ctx context.Context, group *lifecycle.Group, d Deployed, s Serv
 	if err != nil {
 		return best, answer, err
 	}
-	pods, err := client.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: d.Selector, FieldSelector: "status.phase=Running"})
+	patience := cmp.Or(s.Timeout, DefaultTimeout)
+	listing, listed := context.WithTimeout(ctx, patience)
+	defer listed()
+	pods, err := client.CoreV1().Pods(d.Namespace).List(listing, metav1.ListOptions{LabelSelector: d.Selector, FieldSelector: "status.phase=Running"})
 	if err != nil {
 		return best, answer, fmt.Errorf("listing the operator's pods: %w", err)
 	}
@@ -64,12 +77,12 @@ func Best[T any](ctx context.Context, group *lifecycle.Group, d Deployed, s Serv
 	}
 	s.Insecure = s.Authorities == ""
 	once := q
-	once.Follow = false
+	once.Follow, once.Again = false, 0
 	var failed error
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		asked := s
-		if asked.URL, err = d.forward(ctx, group, client, pod); err == nil {
+		if asked.URL, err = d.forward(ctx, group, client, pod, patience); err == nil {
 			var got T
 			if err = Ask(ctx, asked, once, func(one T) error { got = one; return nil }); err == nil && (best.URL == "" || isBetter(got, answer)) {
 				best, answer = asked, got
@@ -85,8 +98,9 @@ func Best[T any](ctx context.Context, group *lifecycle.Group, d Deployed, s Serv
 	return best, answer, nil
 }
 
-// forward forwards a free local port to the metrics server of a pod until the group ends. It returns the server's URL.
-func (d Deployed) forward(ctx context.Context, group *lifecycle.Group, client kubernetes.Interface, pod *corev1.Pod) (string, error) {
+// forward forwards a free local port to the metrics server of a pod until the group ends. It returns the server's URL, or an error if the
+// port is not forwarded in time.
+func (d Deployed) forward(ctx context.Context, group *lifecycle.Group, client kubernetes.Interface, pod *corev1.Pod, patience time.Duration) (string, error) {
 	port := int32(0)
 	for _, container := range pod.Spec.Containers {
 		for _, one := range container.Ports {
@@ -119,6 +133,8 @@ func (d Deployed) forward(ctx context.Context, group *lifecycle.Group, client ku
 	case <-ready:
 	case err := <-ended:
 		return "", fmt.Errorf("forwarding a port: %w", err)
+	case <-time.After(patience):
+		return "", fmt.Errorf("forwarding a port: the cluster has not answered for %v", patience)
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}

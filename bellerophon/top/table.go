@@ -2,13 +2,11 @@
 package top
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
@@ -19,11 +17,23 @@ import (
 // mostKeys bounds the keys of a list.
 const mostKeys = 10
 
-// window is the time over which rates are taken.
-const window = 5 * time.Second
+// mostControllers bounds the controllers that are shown.
+const mostControllers = 50
 
-// Question returns the question for the state of an operator.
-func Question(follow bool) ask.Question { return ask.Question{Path: "/debug/manager", Follow: follow} }
+// replacedFor is how long the table says that another manager answers.
+const replacedFor = 30 * time.Second
+
+// sampled is the time between the two states of a table that is printed once.
+const sampled = time.Second
+
+// Question returns the question for the state of an operator. Without follow, it asks for two states, because rates need two.
+func Question(follow bool) ask.Question {
+	made := ask.Question{Path: "/debug/manager", Follow: follow}
+	if !follow {
+		made.Again = sampled
+	}
+	return made
+}
 
 // Leads reports whether the replica of one state leads, and the replica of another state does not.
 func Leads(one, than introspection.State) bool {
@@ -33,19 +43,22 @@ func Leads(one, than introspection.State) bool {
 
 // Table makes lines of states. It keeps earlier states for the rates.
 type Table struct {
-	screen *screen.Screen
-	before []introspection.State
+	screen   *screen.Screen
+	states   []introspection.State
+	replaced time.Time // when another manager began to answer
 }
 
 // NewTable creates a table. The screen knows whether it has colours.
 func NewTable(on *screen.Screen) *Table { return &Table{screen: on} }
 
-// Lines returns the lines for a state, the most important ones first. Rates are unknown in the first state.
-func (t *Table) Lines(now introspection.State) []string {
-	for len(t.before) > 1 && now.Time.Sub(t.before[1].Time) >= window {
-		t.before = t.before[1:]
-	}
+// Lines returns the lines for the last state, the most important ones first. They have at most width columns, where 0 is no limit. At
+// least one state must have been added.
+func (t *Table) Lines(width int) []string {
+	now := t.last()
 	lines := []string{t.head(now)}
+	if !t.replaced.IsZero() && now.Time.Sub(t.replaced) < replacedFor {
+		lines = append(lines, t.screen.Paint(screen.Yellow, "another process of the operator answers, which began at "+now.Started.Local().Format("15:04:05")))
+	}
 	if leader := now.Leader; leader != nil && leader.Leads {
 		lines = append(lines, "this replica leads: "+screen.Clean(leader.Identity))
 	} else if leader != nil {
@@ -54,17 +67,11 @@ func (t *Table) Lines(now introspection.State) []string {
 	for _, note := range now.Notes {
 		lines = append(lines, t.screen.Paint(screen.Yellow, screen.Clean(note)))
 	}
-	rows := [][]string{{"CONTROLLER", "STATE", "LEVEL", "QUEUED", "IN FLIGHT", "ATTEMPTS/S", "ERRORS/S", "FAILING", "TERMINAL", "NEXT LEVEL WAITS FOR"}}
-	for i := range now.Controllers {
-		rows = append(rows, t.controller(&now, &now.Controllers[i]))
-	}
-	lines = append(append(lines, ""), table(rows)...)
-	lines = append(lines, t.patterns(now)...)
-	lines = append(lines, t.backoffs(now)...)
-	lines = append(lines, t.slowest(now)...)
-	lines = append(lines, t.stages(now)...)
-	t.before = append(t.before, now)
-	return lines
+	lines = append(append(lines, ""), t.controllers(now, width)...)
+	lines = append(lines, t.patterns(now, width)...)
+	lines = append(lines, t.backoffs(now, width)...)
+	lines = append(lines, t.slowest(now, width)...)
+	return append(lines, t.stages(now, width)...)
 }
 
 func (t *Table) head(now introspection.State) string {
@@ -75,63 +82,77 @@ func (t *Table) head(now introspection.State) string {
 	return line + fmt.Sprintf("; %d workers, loop %s, quiet after %s", now.Workers, short(now.Loop), short(now.Quiet))
 }
 
-func (t *Table) controller(now *introspection.State, of *introspection.Controller) []string {
+func (t *Table) controllers(now introspection.State, width int) []string {
+	made := rows{{"CONTROLLER", "STATE", "LEVEL", "QUEUED", "IN FLIGHT", "RECONCILES/S", "WRITES/S", "FAILURES/S", "FAILING", "TERMINAL", "NEXT LEVEL WAITS FOR"}}
+	waits := width == 0 // The columns on a pipe are always the same.
+	for i := range now.Controllers[:min(len(now.Controllers), mostControllers)] {
+		made = append(made, t.controller(&now.Controllers[i]))
+		waits = waits || now.Controllers[i].Next != nil
+	}
+	if !waits {
+		for i := range made {
+			made[i] = made[i][:len(made[i])-1]
+		}
+	}
+	lines, leftOut := made.aligned(width, "NEXT LEVEL WAITS FOR", "LEVEL", "STATE", "TERMINAL", "IN FLIGHT", "WRITES/S", "FAILING", "QUEUED")
+	if more := len(now.Controllers) - mostControllers; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more controllers, later by name", more))
+	}
+	if len(leftOut) > 0 {
+		lines = append(lines, t.screen.Paint(screen.Dim, "too narrow for "+strings.Join(leftOut, ", ")))
+	}
+	return lines
+}
+
+func (t *Table) controller(of *introspection.Controller) []string {
 	waits := ""
 	if of.Next != nil {
 		waits = strings.Join(of.Next.Missing, ", ")
 	}
-	attempts, errors := t.rates(now, of)
+	reconciles, writes, failures := "-", "-", "-"
+	if rates := t.rates(of); rates != nil {
+		reconciles, writes, failures = tenth(rates.Reconciles), tenth(rates.Writes), tenth(rates.Failures)
+	}
 	return []string{
-		of.Name, of.State, of.Level.String(), strconv.FormatInt(of.Queued, 10), strconv.Itoa(len(of.InFlight)), attempts, errors,
+		of.Name, of.State, of.Level.String(), strconv.FormatInt(of.Queued, 10), strconv.Itoa(len(of.InFlight)), reconciles, writes, failures,
 		strconv.Itoa(of.Failing), strconv.Itoa(of.Terminal), waits,
 	}
 }
 
-// rates returns the attempts and errors a second since the oldest state that is kept.
-func (t *Table) rates(now *introspection.State, of *introspection.Controller) (attempts, errors string) {
-	if len(t.before) == 0 {
-		return "-", "-"
-	}
-	oldest := t.before[0]
-	i := slices.IndexFunc(oldest.Controllers, func(known introspection.Controller) bool { return known.Name == of.Name })
-	took := now.Time.Sub(oldest.Time).Seconds()
-	if i < 0 || took <= 0 || of.Attempts < oldest.Controllers[i].Attempts {
-		return "-", "-"
-	}
-	rate := func(more int64) string { return strconv.FormatFloat(float64(more)/took, 'f', 1, 64) }
-	return rate(of.Attempts - oldest.Controllers[i].Attempts), rate(of.Errors - oldest.Controllers[i].Errors)
-}
+func tenth(number float64) string { return strconv.FormatFloat(number, 'f', 1, 64) }
 
-func (t *Table) patterns(now introspection.State) []string {
-	var rows [][]string
+func (t *Table) patterns(now introspection.State, width int) []string {
+	var made rows
 	for i := range now.Controllers {
 		for _, found := range now.Controllers[i].Patterns {
 			with := ""
 			if len(found.Managers) > 0 {
 				with = "with " + strings.Join(found.Managers, ", ")
 			}
-			rows = append(rows, []string{now.Controllers[i].Name, found.Key, strings.ReplaceAll(found.Pattern, "_", " "), strconv.FormatFloat(found.PerSecond, 'f', 1, 64),
+			made = append(made, []string{now.Controllers[i].Name, found.Key, strings.ReplaceAll(found.Pattern, "_", " "), tenth(found.PerSecond),
 				strings.TrimSpace(found.Written + " " + strings.Join(found.Fields, ", ")), with})
 		}
 	}
-	return t.section(screen.Red, []string{"FIGHTS AND HOT LOOPS", "KEY", "PATTERN", "ROUNDS/S", "WRITTEN", ""}, rows)
+	return t.section(width, screen.Red, []string{"FIGHTS AND HOT LOOPS", "KEY", "PATTERN", "ROUNDS/S", "WRITTEN", ""}, made, len(made), "later by controller and key", "", "WRITTEN", "ROUNDS/S")
 }
 
-func (t *Table) backoffs(now introspection.State) []string {
-	var rows [][]string
+func (t *Table) backoffs(now introspection.State, width int) []string {
+	var made rows
+	all := 0
 	for i := range now.Controllers {
+		all += max(now.Controllers[i].Failed, len(now.Controllers[i].Backoffs))
 		for _, failed := range now.Controllers[i].Backoffs {
 			due := "ended"
 			if failed.Due != nil {
 				due = short(max(0, failed.Due.Sub(now.Time).Seconds()))
 			}
-			rows = append(rows, []string{now.Controllers[i].Name, failed.Key, strconv.Itoa(failed.Failures), due, failed.Reason})
+			made = append(made, []string{now.Controllers[i].Name, failed.Key, strconv.Itoa(failed.Failures), due, failed.Reason})
 		}
 	}
-	return t.section(screen.Yellow, []string{"BACKING OFF", "KEY", "FAILURES", "AGAIN IN", "REASON"}, rows)
+	return t.section(width, screen.Yellow, []string{"BACKING OFF", "KEY", "FAILURES", "AGAIN IN", "REASON"}, made, all, "later by controller and key", "AGAIN IN", "FAILURES")
 }
 
-func (t *Table) slowest(now introspection.State) []string {
+func (t *Table) slowest(now introspection.State, width int) []string {
 	type slow struct {
 		controller string
 		introspection.Slow
@@ -143,57 +164,39 @@ func (t *Table) slowest(now introspection.State) []string {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b slow) int { return cmp.Compare(b.Seconds, a.Seconds) })
-	var rows [][]string
+	var made rows
 	for _, one := range all {
-		rows = append(rows, []string{one.controller, one.Key, short(one.Seconds), short(max(0, now.Time.Sub(one.Ended).Seconds())) + " ago", one.ID})
+		made = append(made, []string{one.controller, one.Key, short(one.Seconds), short(max(0, now.Time.Sub(one.Ended).Seconds())) + " ago", one.ID})
 	}
-	return t.section("", []string{"SLOWEST", "KEY", "LAST ATTEMPT", "ENDED", "ID"}, rows)
+	return t.section(width, "", []string{"SLOWEST", "KEY", "LAST ATTEMPT", "ENDED", "ID"}, made, len(made), "faster", "ID", "ENDED")
 }
 
-func (t *Table) stages(now introspection.State) []string {
-	rows := make([][]string, 0, len(now.Stages))
+func (t *Table) stages(now introspection.State, width int) []string {
+	made := rows{{"STAGE", "IN", "OUT", "WAITING"}}
 	for _, stage := range now.Stages {
-		rows = append(rows, []string{stage.Name, strconv.FormatInt(stage.In, 10), strconv.FormatInt(stage.Out, 10), strconv.FormatInt(stage.Waiting, 10)})
+		made = append(made, []string{stage.Name, strconv.FormatInt(stage.In, 10), strconv.FormatInt(stage.Out, 10), strconv.FormatInt(stage.Waiting, 10)})
 	}
-	return t.section("", []string{"STAGE", "IN", "OUT", "WAITING"}, rows)
-}
-
-// section returns a list with its head, or nothing if it is empty. Of keys, it has the first ones.
-func (t *Table) section(colour screen.Colour, head []string, rows [][]string) []string {
-	if len(rows) == 0 {
+	if len(made) == 1 {
 		return nil
 	}
-	more := 0
-	if head[0] != "STAGE" && len(rows) > mostKeys {
-		more = len(rows) - mostKeys
-		rows = rows[:mostKeys]
-	}
-	lines := table(append([][]string{head}, rows...))
-	if colour != "" {
-		lines[0] = t.screen.Paint(colour, lines[0])
-	}
-	if more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", more))
-	}
+	lines, _ := made.aligned(width, "OUT", "IN")
 	return append([]string{""}, lines...)
 }
 
-// table aligns the columns of rows.
-func table(rows [][]string) []string {
-	var text bytes.Buffer
-	writer := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		for i := range row {
-			row[i] = screen.Clean(row[i])
-		}
-		fmt.Fprintln(writer, strings.Join(row, "\t"))
+// section returns a list with its head, or nothing if it is empty. It has the first keys of all, and says which ones it leaves out.
+func (t *Table) section(width int, colour screen.Colour, head []string, keys rows, all int, others string, spare ...string) []string {
+	if len(keys) == 0 {
+		return nil
 	}
-	_ = writer.Flush() // A buffer takes everything.
-	lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+	keys = keys[:min(len(keys), mostKeys)]
+	lines, _ := append(rows{head}, keys...).aligned(width, spare...)
+	if colour != "" {
+		lines[0] = t.screen.Paint(colour, lines[0])
 	}
-	return lines
+	if more := all - len(keys); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more, %s", more, others))
+	}
+	return append([]string{""}, lines...)
 }
 
 // short formats seconds.

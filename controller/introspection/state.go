@@ -11,6 +11,7 @@ import (
 // State is the answer of /debug/manager.
 type State struct {
 	Time        time.Time    `json:"time"`
+	Started     time.Time    `json:"started"` // when the manager was made: another one answers if it differs
 	Level       cache.Level  `json:"level"`
 	Next        *NextLevel   `json:"next,omitempty"` // missing at the highest level
 	Notes       []string     `json:"notes,omitempty"`
@@ -48,10 +49,12 @@ type Controller struct {
 	InFlight   []Attempt   `json:"inFlight"`
 	Attempts   int64       `json:"attempts"`   // that have ended since the controller came
 	Errors     int64       `json:"errors"`     // some of the attempts: they failed
+	Writes     int64       `json:"writes"`     // of the attempts, that succeeded
 	Unfinished int         `json:"unfinished"` // keys that are due again, or have failed for good
+	Failed     int         `json:"failed"`     // some of the unfinished: their last attempt failed
 	Failing    int         `json:"failing"`    // some of the unfinished: failed three times in a row or more
 	Terminal   int         `json:"terminal"`   // some of the unfinished: failed for good
-	Backoffs   []Failure   `json:"backoffs"`   // the first keys whose last attempt failed
+	Backoffs   []Failure   `json:"backoffs"`   // the first keys whose last attempt failed, by name
 	Slowest    []Slow      `json:"slowest"`    // keys by the duration of their last attempts
 	Patterns   []Pattern   `json:"patterns"`   // that go on
 }

@@ -24,6 +24,7 @@ type Node struct {
 	Created         *time.Time `json:"created,omitempty"`
 	ResourceVersion string     `json:"resourceVersion"`
 	Deleting        bool       `json:"deleting,omitempty"`
+	Gone            bool       `json:"gone,omitempty"`     // the cache had the object, and has it no more
 	Children        []Node     `json:"children,omitempty"` // by kind, namespace and name
 	LeftOut         bool       `json:"leftOut,omitempty"`  // children are left out, because the tree is too large or has a cycle
 }
