@@ -187,7 +187,10 @@ func (h *History) judge(of *attempt) *Finding {
 // writes. A fight has a round for each object that it wrote after another client had.
 func (h *History) roundsOf(of *attempt, now time.Time) (loops bool, rounds map[streams.Key]round) {
 	result := &of.result
-	loops = len(result.Writes) > 0 && len(result.Causes) > 0
+	if len(result.Writes) == 0 {
+		return false, nil
+	}
+	loops = len(result.Causes) > 0
 	for _, cause := range result.Causes {
 		by := h.writers[version{cause.Key, cause.ResourceVersion}]
 		if by != nil && by.result.Controller == result.Controller {

@@ -3,6 +3,7 @@ package history
 import (
 	"container/list"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,6 +90,7 @@ type attempt struct {
 	reason string // the error, or ""
 	bytes  int
 	place  *list.Element // in the ring
+	beside *list.List    // the attempts for the same object
 }
 
 // change is a remembered change of the cache.
@@ -97,6 +99,8 @@ type change struct {
 	at    time.Time // when the cache had it
 	bytes int
 	place *list.Element // in the ring
+
+	beside *list.List // the changes of the same object
 }
 
 // New creates a history. It returns an error for an option that is out of its range.
@@ -137,11 +141,9 @@ func (h *History) OnChangesAt(now time.Time, changes []streams.Change) {
 			h.changes[made.of.Key] = of
 		}
 		of.PushBack(made)
-		made.place = h.change.add(made, made.bytes)
-		for _, cause := range made.of.Causes {
-			if h.writers[version{cause.Key, cause.ResourceVersion}] != nil {
-				h.notify()
-			}
+		made.place, made.beside = h.change.add(made, made.bytes), of
+		if h.updated != nil && slices.ContainsFunc(made.of.Causes, h.isOwn) {
+			h.notify()
 		}
 		if of.Len() > maxVersions {
 			h.forgetChange(of.Front().Value.(*change))
@@ -150,6 +152,11 @@ func (h *History) OnChangesAt(now time.Time, changes []streams.Change) {
 			h.forgetChange(h.change.order.Front().Value.(*change))
 		}
 	}
+}
+
+// isOwn reports whether a remembered attempt has written the version of a cause.
+func (h *History) isOwn(cause streams.Cause) bool {
+	return h.writers[version{cause.Key, cause.ResourceVersion}] != nil
 }
 
 // OnResults remembers the results of attempts, and looks for patterns.
@@ -179,7 +186,7 @@ func (h *History) remember(results []operators.Result) (found []Finding) {
 			h.attempts[name] = of
 		}
 		of.PushBack(made)
-		made.place = h.attempt.add(made, made.bytes)
+		made.place, made.beside = h.attempt.add(made, made.bytes), of
 		for _, write := range made.result.Writes {
 			if write.ResourceVersion != "" {
 				h.writers[version{write.Key, write.ResourceVersion}] = made
@@ -233,8 +240,7 @@ func (r *ring) remove(place *list.Element, bytes int) {
 // forgetChange forgets a change. It is the oldest one of its object.
 func (h *History) forgetChange(gone *change) {
 	h.change.remove(gone.place, gone.bytes)
-	of := h.changes[gone.of.Key]
-	if of.Remove(of.Front()); of.Len() == 0 {
+	if gone.beside.Remove(gone.beside.Front()); gone.beside.Len() == 0 {
 		delete(h.changes, gone.of.Key)
 	}
 }
@@ -247,9 +253,7 @@ func (h *History) forgetAttempt(gone *attempt) {
 			delete(h.writers, wrote)
 		}
 	}
-	name := targetOf(&gone.result)
-	of := h.attempts[name]
-	if of.Remove(of.Front()); of.Len() == 0 {
-		delete(h.attempts, name)
+	if gone.beside.Remove(gone.beside.Front()); gone.beside.Len() == 0 {
+		delete(h.attempts, targetOf(&gone.result))
 	}
 }
