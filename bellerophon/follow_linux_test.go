@@ -152,6 +152,19 @@ func TestTopOnATerminalNamesAnOperatorThatHangs(t *testing.T) {
 	}
 }
 
+// The enemy is a terminal of 40 columns, whose rows a table of the full width would wrap.
+func TestATableThatIsPrintedOnceFitsTheTerminal(t *testing.T) {
+	operator := newScript(t)
+	screen := newTerminal(t, 40, 30, nil, "top", "--follow=false", "--server", operator.server.URL)
+	for i := range 2 {
+		operator.says(stateAfter(2*i, int64(100+i*200)))
+		operator.says(nil)
+	}
+	if code := screen.ends(); code != 0 || !strings.Contains(screen.text(), "riders      100.0         0.0") {
+		t.Errorf("it ends with %d:\n%s", code, screen.text())
+	}
+}
+
 func TestATreeOnATerminalIsRedrawnWheneverItChanges(t *testing.T) {
 	operator := newScript(t)
 	screen := newTerminal(t, 100, 20, []string{"NO_COLOR=1"}, "tree", "riders/pegasus", "--follow", "--server", operator.server.URL)

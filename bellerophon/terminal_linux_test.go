@@ -255,17 +255,22 @@ func (o *terminal) obey(parameters string, command byte) {
 	case "J":
 		o.lines = append(o.lines[:o.line], o.lines[o.line][:min(o.column, len(o.lines[o.line]))])
 	default:
+		o.move(parameters, command)
+	}
+}
+
+// move does what a sequence with a number says.
+func (o *terminal) move(parameters string, command byte) {
+	switch command {
+	case 'm':
+	case 'A':
 		count := 0
-		switch {
-		case command == 'm':
-		case command == 'A':
-			if _, err := fmt.Sscan(parameters, &count); err != nil {
-				o.t.Fatalf("%v", err)
-			}
-			o.up(count)
-		default:
-			o.t.Fatalf("the terminal does not know ESC [ %s %c", parameters, command)
+		if _, err := fmt.Sscan(parameters, &count); err != nil {
+			o.t.Fatalf("%v", err)
 		}
+		o.up(count)
+	default:
+		o.t.Fatalf("the terminal does not know ESC [ %s %c", parameters, command)
 	}
 }
 

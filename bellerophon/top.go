@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"strings"
@@ -38,41 +39,54 @@ asked. The user of the token must be allowed to get /debug/manager: see docs/per
 			if err != nil {
 				return err
 			}
-			stdout := screen.New(os.Stdout)
 			if !command.Flags().Changed("follow") {
-				follows = stdout.IsLive() && !isJSON
-			}
-			table := top.NewTable(stdout)
-			print := func() error {
-				if isJSON {
-					return json.NewEncoder(stdout).Encode(table.Shown())
-				}
-				stdout.Println(strings.Join(table.Lines(0), "\n"))
-				return nil
+				follows = screen.New(os.Stdout).IsLive() && !isJSON
 			}
 			if follows {
-				return follow(command.Context(), &of, top.Question(true), top.Leads, view[introspection.State]{table.Add, table.Lines, func(state introspection.State) error {
-					if err := table.Add(state); err != nil {
-						return err
-					}
-					if err := print(); err != nil || isJSON {
-						return err
-					}
-					stdout.Println("")
-					return nil
-				}})
+				return followTop(command.Context(), &of, isJSON)
 			}
-			question, err := asking(&of, top.Question(false), top.Leads)
-			if err == nil {
-				err = question(command.Context(), table.Add)
-			}
-			if err != nil {
-				return err
-			}
-			return print()
+			return printTop(command.Context(), &of, isJSON)
 		},
 	}
 	of.addFlags(command)
 	command.Flags().BoolVarP(&follows, "follow", "f", false, "go on until Ctrl-C; default on a terminal")
 	return command
+}
+
+// printTop prints a table of two states once.
+func printTop(ctx context.Context, of *asked, isJSON bool) error {
+	question, err := asking(of, top.Question(false), top.Leads)
+	if err != nil {
+		return err
+	}
+	stdout := screen.New(os.Stdout)
+	table := top.NewTable(stdout)
+	if err := question(ctx, table.Add); err != nil {
+		return err
+	}
+	return printTable(stdout, table, isJSON, "")
+}
+
+func followTop(ctx context.Context, of *asked, isJSON bool) error {
+	stdout := screen.New(os.Stdout)
+	table := top.NewTable(stdout)
+	return follow(ctx, of, top.Question(true), top.Leads, view[introspection.State]{
+		add:   table.Add,
+		lines: table.Lines,
+		each: func(state introspection.State) error {
+			if err := table.Add(state); err != nil {
+				return err
+			}
+			return printTable(stdout, table, isJSON, "\n")
+		},
+	})
+}
+
+// printTable prints a table, and an end behind it that JSON has not.
+func printTable(stdout *screen.Screen, table *top.Table, isJSON bool, end string) error {
+	if isJSON {
+		return json.NewEncoder(stdout).Encode(table.Shown())
+	}
+	stdout.Println(strings.Join(table.Lines(stdout.Width()), "\n") + end)
+	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bellerophon/tree"
 	"github.com/bellerophon-io/bellerophon/controller/introspection"
@@ -39,65 +41,19 @@ The user of the token must be allowed to get /debug/tree: see docs/permissions.m
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
-			stdout := screen.New(os.Stdout)
-			if limit < 1 || limit > tree.MaxLimit {
+			switch {
+			case limit < 1 || limit > tree.MaxLimit:
 				return fmt.Errorf("--limit is %d; allowed is 1 to %d", limit, tree.MaxLimit)
-			}
-			printer := tree.NewPrinter(stdout, limit)
-			print := func(lines []string) error {
-				stdout.Println(strings.Join(lines, "\n"))
-				return nil
-			}
-			if len(args) == 0 {
-				if follows {
-					return errors.New("--follow follows one object; give RESOURCE/NAME")
-				}
-				question := tree.RootsQuestion(namespace, search, limit)
-				return answers(command.Context(), &of, question, func(_, _ introspection.Roots) bool { return false }, func(found introspection.Roots) error {
-					return print(printer.RootLines(found, time.Now()))
-				})
-			}
-			if command.Flags().Changed("search") {
+			case len(args) == 0 && follows:
+				return errors.New("--follow follows one object; give RESOURCE/NAME")
+			case len(args) == 0:
+				return printRoots(command.Context(), &of, tree.RootsQuestion(namespace, search, limit), limit)
+			case command.Flags().Changed("search"):
 				return errors.New("--search chooses among objects; give it without RESOURCE/NAME")
+			case follows:
+				return followTree(command.Context(), &of, tree.Question(args[0], namespace, true), limit)
 			}
-			question, isBetter := tree.Question(args[0], namespace, follows), func(_, _ introspection.Node) bool { return false }
-			if !follows {
-				return answers(command.Context(), &of, question, isBetter, func(root introspection.Node) error {
-					if err := tree.Check(root); err != nil {
-						return err
-					}
-					return print(printer.Lines(root, time.Now(), 0))
-				})
-			}
-			var last introspection.Node
-			each, err := shown(of.output, func(root introspection.Node) error {
-				now := time.Now()
-				lines := printer.Lines(root, now, 0)
-				if last.Name != "" {
-					if slices.Equal(lines, printer.Lines(last, now, 0)) { // What has changed is in no line.
-						return nil
-					}
-					stdout.Println(now.Format("15:04:05"))
-				}
-				last = root
-				return print(lines)
-			})
-			if err != nil {
-				return err
-			}
-			return follow(command.Context(), &of, question, isBetter, view[introspection.Node]{
-				add: func(root introspection.Node) error {
-					last = root
-					return tree.Check(root)
-				},
-				lines: func(width int) []string { return printer.Lines(last, time.Now(), width) },
-				each: func(root introspection.Node) error {
-					if err := tree.Check(root); err != nil {
-						return err
-					}
-					return each(root)
-				},
-			})
+			return printTree(command.Context(), &of, tree.Question(args[0], namespace, false), limit)
 		},
 	}
 	of.addFlags(command)
@@ -108,3 +64,60 @@ The user of the token must be allowed to get /debug/tree: see docs/permissions.m
 	flags.BoolVarP(&follows, "follow", "f", false, "go on with the tree whenever it has changed, until Ctrl-C")
 	return command
 }
+
+func printRoots(ctx context.Context, of *asked, q ask.Question, limit int) error {
+	stdout := screen.New(os.Stdout)
+	return answers(ctx, of, q, noneIsBetter[introspection.Roots], func(found introspection.Roots) error {
+		stdout.Println(strings.Join(tree.NewPrinter(stdout, limit).RootLines(found, time.Now()), "\n"))
+		return nil
+	})
+}
+
+func printTree(ctx context.Context, of *asked, q ask.Question, limit int) error {
+	stdout := screen.New(os.Stdout)
+	return answers(ctx, of, q, noneIsBetter[introspection.Node], func(root introspection.Node) error {
+		if err := tree.Check(root); err != nil {
+			return err
+		}
+		stdout.Println(strings.Join(tree.NewPrinter(stdout, limit).Lines(root, time.Now(), stdout.Width()), "\n"))
+		return nil
+	})
+}
+
+func followTree(ctx context.Context, of *asked, q ask.Question, limit int) error {
+	stdout := screen.New(os.Stdout)
+	printer := tree.NewPrinter(stdout, limit)
+	var last introspection.Node
+	each, err := shown(of.output, func(root introspection.Node) error {
+		now := time.Now()
+		lines := printer.Lines(root, now, 0)
+		if last.Name != "" {
+			if slices.Equal(lines, printer.Lines(last, now, 0)) { // What has changed is in no line.
+				return nil
+			}
+			stdout.Println(now.Format("15:04:05"))
+		}
+		last = root
+		stdout.Println(strings.Join(lines, "\n"))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return follow(ctx, of, q, noneIsBetter[introspection.Node], view[introspection.Node]{
+		add: func(root introspection.Node) error {
+			last = root
+			return tree.Check(root)
+		},
+		lines: func(width int) []string { return printer.Lines(last, time.Now(), width) },
+		each: func(root introspection.Node) error {
+			if err := tree.Check(root); err != nil {
+				return err
+			}
+			return each(root)
+		},
+	})
+}
+
+// noneIsBetter returns false: all pods have the same answer.
+func noneIsBetter[T any](_, _ T) bool { return false }

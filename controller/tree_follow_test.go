@@ -38,10 +38,10 @@ func (w *treeWorld) follow(t *testing.T, query string) followed {
 	return followed{t, bufio.NewReader(answer.Body)}
 }
 
-// next returns the next tree, and how many signs of life came before it.
-func (f followed) next() (root introspection.Node, alive int) {
+// next returns the next tree.
+func (f followed) next() (root introspection.Node) {
 	f.t.Helper()
-	for ; ; alive++ {
+	for {
 		line, err := f.lines.ReadString('\n')
 		if err != nil {
 			f.t.Fatal(err)
@@ -52,7 +52,7 @@ func (f followed) next() (root introspection.Node, alive int) {
 		if err := json.Unmarshal([]byte(line), &root); err != nil {
 			f.t.Fatal(err)
 		}
-		return root, alive
+		return root
 	}
 }
 
@@ -63,12 +63,12 @@ func TestATreeThatFollowsComesAgainWheneverItHasChanged(t *testing.T) {
 		set = w.create(&appsv1.StatefulSet{ObjectMeta: named("set")}, root)
 	})
 	trees := w.follow(t, "object=configmaps/root&namespace=a")
-	if first, _ := trees.next(); len(first.Children) != 1 || len(first.Children[0].Children) != 0 {
+	if first := trees.next(); len(first.Children) != 1 || len(first.Children[0].Children) != 0 {
 		t.Fatalf("the first tree is %+v", first)
 	}
 	w.create(&corev1.Pod{ObjectMeta: named("set-0")}, set) // Known by its owner alone.
 	began := time.Now()
-	if grown, _ := trees.next(); len(grown.Children[0].Children) != 1 {
+	if grown := trees.next(); len(grown.Children[0].Children) != 1 {
 		t.Errorf("with a Pod, the tree is %+v", grown)
 	}
 	for range 20 { // They do not concern the tree.
@@ -83,7 +83,7 @@ func TestATreeThatFollowsComesAgainWheneverItHasChanged(t *testing.T) {
 	if err := w.server.Update(changed); err != nil {
 		t.Fatal(err)
 	}
-	if labelled, _ := trees.next(); labelled.Children[0].ResourceVersion == before {
+	if labelled := trees.next(); labelled.Children[0].ResourceVersion == before {
 		t.Errorf("with a label, the tree is %+v", labelled)
 	}
 	if took := time.Since(began); took > followAlive/2 {
@@ -94,7 +94,7 @@ func TestATreeThatFollowsComesAgainWheneverItHasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for {
-		last, _ := trees.next()
+		last := trees.next()
 		if last.Gone {
 			if last.Name != "root" || last.Kind != "ConfigMap" || len(last.Children) != 0 || last.Ready != introspection.NotReady {
 				t.Errorf("the root that is gone is %+v", last)
@@ -103,7 +103,7 @@ func TestATreeThatFollowsComesAgainWheneverItHasChanged(t *testing.T) {
 		}
 	}
 	w.create(&corev1.ConfigMap{ObjectMeta: named("root")})
-	if again, _ := trees.next(); again.Gone || again.Ready != introspection.Ready {
+	if again := trees.next(); again.Gone || again.Ready != introspection.Ready {
 		t.Errorf("the root that came again is %+v", again)
 	}
 }

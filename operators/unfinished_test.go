@@ -88,6 +88,11 @@ func TestUnfinishedHoldsTheKeysWhoseLastAttemptDidNotSucceed(t *testing.T) {
 			if got := failures(unfinished.Failing(10)); got != listed {
 				t.Errorf("%s it lists\n%s, want\n%s", when, got, listed)
 			}
+			for _, name := range []string{"pods", "sets"} {
+				if got, failed := unfinished.CountOf(name).Failed, len(unfinished.FailedOf(name, 10)); got != failed {
+					t.Errorf("%s it counts %d failed keys of %s, and lists %d", when, got, name, failed)
+				}
+			}
 		}
 		want("before all", "0/0/0 0/0/0 0/0/0", "")
 		b.in.send(request("sets/failing"), request("pods/failing"), request("pods/ended"), request("pods/again"), request("pods/good"))
