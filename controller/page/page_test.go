@@ -321,6 +321,7 @@ func TestABrowserThatDoesNotReadIsDroppedAndHoldsUpNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		reads, hangs := w.open(nil), w.open(make(chan struct{}))
+		<-time.After(50 * time.Millisecond) // A send in the moment of a frame would be in that one or in the next.
 		for range 70 {
 			w.send("pegasus")
 			<-time.After(100 * time.Millisecond)
