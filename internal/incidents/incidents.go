@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// The images of the Deployments.
 const (
 	OurImage   = "example.org/rider:v1" // the image that the controller wants
 	TheirImage = "example.org/other:v1" // the image that others set
