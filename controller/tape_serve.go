@@ -58,14 +58,13 @@ func (p patient) Write(part []byte) (int, error) {
 // isLocal reports whether a request comes from this machine and names it by an address or as localhost. A page of a browser that
 // resolves a name of its own to this machine does neither.
 func isLocal(request *http.Request) bool {
-	from, err := netip.ParseAddrPort(request.RemoteAddr)
-	if err != nil || !from.Addr().Unmap().IsLoopback() {
+	if own, err := isLoopback(request.RemoteAddr); err != nil || !own {
 		return false
 	}
 	host := request.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	_, err = netip.ParseAddr(host)
+	_, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil
 }
