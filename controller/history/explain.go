@@ -50,12 +50,8 @@ func (h *History) collect(of target) (known []remembered, changes changesOf, upd
 		h.updated = make(chan struct{})
 	}
 	changes = changesOf{}
-	list := h.attempts[of]
-	if list == nil {
-		return nil, changes, h.updated
-	}
-	for place := list.Front(); place != nil; place = place.Next() {
-		made := place.Value.(*attempt)
+	for entry := h.attempts.lines[of].first; entry != nil; entry = entry.next {
+		made := &entry.value
 		one := remembered{result: made.result, reason: made.reason, writers: map[version]string{}}
 		for _, cause := range made.result.Causes {
 			h.copyChanges(changes, cause.Key)
@@ -72,12 +68,12 @@ func (h *History) collect(of target) (known []remembered, changes changesOf, upd
 }
 
 func (h *History) copyChanges(to changesOf, key streams.Key) {
-	list := h.changes[key]
-	if _, copied := to[key]; copied || list == nil {
+	if _, copied := to[key]; copied {
 		return
 	}
-	for place := list.Front(); place != nil; place = place.Next() {
-		to[key] = append(to[key], place.Value.(*change)) // A change is never changed.
+	for entry := h.changes.lines[key].first; entry != nil; entry = entry.next {
+		made := entry.value // Its memory may be used again.
+		to[key] = append(to[key], &made)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 func (h *History) Find(id string) (controller string, object types.NamespacedName, found bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for of, list := range h.attempts {
-		for place := list.Front(); place != nil; place = place.Next() {
-			if operators.AttemptID(of.controller, of.NamespacedName, place.Value.(*attempt).result.Started) == id {
+	for of, line := range h.attempts.lines {
+		for made := line.first; made != nil; made = made.next {
+			if operators.AttemptID(of.controller, of.NamespacedName, made.value.result.Started) == id {
 				return of.controller, of.NamespacedName, true
 			}
 		}

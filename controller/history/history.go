@@ -1,7 +1,6 @@
 package history
 
 import (
-	"container/list"
 	"fmt"
 	"slices"
 	"sync"
@@ -57,10 +56,8 @@ type History struct {
 	options Options
 
 	mu       sync.Mutex
-	attempts map[target]*list.List      // of *attempt, oldest first
-	changes  map[streams.Key]*list.List // of *change, oldest first
-	attempt  ring
-	change   ring
+	attempts shelf[target, attempt]
+	changes  shelf[streams.Key, change]
 	writers  map[version]*attempt // of remembered attempts, by their writes
 	suspects map[target]*suspect  // objects that may be in a pattern
 	updated  chan struct{}        // closed with the next attempt or echo; nil without a reader
@@ -78,29 +75,16 @@ type version struct {
 	version string
 }
 
-// ring holds the entries of all objects by their age, and their bytes.
-type ring struct {
-	order list.List
-	bytes int
-}
-
 // attempt is a remembered result.
 type attempt struct {
 	result operators.Result
 	reason string // the error, or ""
-	bytes  int
-	place  *list.Element // in the ring
-	beside *list.List    // the attempts for the same object
 }
 
 // change is a remembered change of the cache.
 type change struct {
-	of    streams.Change
-	at    time.Time // when the cache had it
-	bytes int
-	place *list.Element // in the ring
-
-	beside *list.List // the changes of the same object
+	of streams.Change
+	at time.Time // when the cache had it
 }
 
 // New creates a history. It returns an error for an option that is out of its range.
@@ -119,7 +103,9 @@ func New(options Options) (*History, error) {
 	}
 	return &History{
 		options:  options,
-		attempts: map[target]*list.List{}, changes: map[streams.Key]*list.List{}, writers: map[version]*attempt{}, suspects: map[target]*suspect{},
+		attempts: shelf[target, attempt]{lines: map[target]line[target, attempt]{}},
+		changes:  shelf[streams.Key, change]{lines: map[streams.Key]line[streams.Key, change]{}},
+		writers:  map[version]*attempt{}, suspects: map[target]*suspect{},
 	}, nil
 }
 
@@ -131,25 +117,20 @@ func (h *History) OnChangesAt(now time.Time, changes []streams.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range changes {
-		made := &change{of: changes[i], at: now, bytes: changeBytes + causeBytes*len(changes[i].Causes)}
-		if made.of.Old != nil { // The new state is in the cache anyway.
-			made.bytes += h.options.SizeOf(made.of.Key.GroupKind)
+		bytes := changeBytes + causeBytes*len(changes[i].Causes)
+		if changes[i].Old != nil { // The new state is in the cache anyway.
+			bytes += h.options.SizeOf(changes[i].Key.GroupKind)
 		}
-		of := h.changes[made.of.Key]
-		if of == nil {
-			of = list.New()
-			h.changes[made.of.Key] = of
-		}
-		of.PushBack(made)
-		made.place, made.beside = h.change.add(made, made.bytes), of
-		if h.updated != nil && slices.ContainsFunc(made.of.Causes, h.isOwn) {
+		made, count := h.changes.add(changes[i].Key, bytes)
+		made.value = change{changes[i], now}
+		if h.updated != nil && slices.ContainsFunc(changes[i].Causes, h.isOwn) {
 			h.notify()
 		}
-		if of.Len() > maxVersions {
-			h.forgetChange(of.Front().Value.(*change))
+		if count > maxVersions {
+			h.changes.forget(h.changes.lines[changes[i].Key].first)
 		}
-		for h.change.bytes > h.options.Bytes/2 {
-			h.forgetChange(h.change.order.Front().Value.(*change))
+		for h.changes.bytes > h.options.Bytes/2 {
+			h.changes.forget(h.changes.oldest)
 		}
 	}
 }
@@ -173,20 +154,17 @@ func (h *History) remember(results []operators.Result) (found []Finding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range results {
-		made := &attempt{result: results[i], bytes: attemptBytes + causeBytes*len(results[i].Causes) + writeBytes*len(results[i].Writes) + callBytes*len(results[i].Calls) + readBytes*len(results[i].Reads)}
-		if made.result.Err != nil { // An error may point to much.
-			made.reason = made.result.Err.Error()
-			made.result.Err = nil
-			made.bytes += len(made.reason)
+		result := &results[i]
+		bytes, reason := attemptBytes+causeBytes*len(result.Causes)+writeBytes*len(result.Writes)+callBytes*len(result.Calls)+readBytes*len(result.Reads), ""
+		if result.Err != nil {
+			reason = result.Err.Error()
+			bytes += len(reason)
 		}
-		name := targetOf(&made.result)
-		of := h.attempts[name]
-		if of == nil {
-			of = list.New()
-			h.attempts[name] = of
-		}
-		of.PushBack(made)
-		made.place, made.beside = h.attempt.add(made, made.bytes), of
+		name := targetOf(result)
+		added, count := h.attempts.add(name, bytes)
+		made := &added.value
+		made.result, made.reason = *result, reason
+		made.result.Err = nil // It may point to much.
 		for _, write := range made.result.Writes {
 			if write.ResourceVersion != "" {
 				h.writers[version{write.Key, write.ResourceVersion}] = made
@@ -195,11 +173,11 @@ func (h *History) remember(results []operators.Result) (found []Finding) {
 		if finding := h.judge(made); finding != nil {
 			found = append(found, *finding)
 		}
-		if of.Len() > maxAttempts {
-			h.forgetAttempt(of.Front().Value.(*attempt))
+		if count > maxAttempts {
+			h.forgetAttempt(h.attempts.lines[name].first)
 		}
-		for h.attempt.bytes > h.options.Bytes/2 {
-			h.forgetAttempt(h.attempt.order.Front().Value.(*attempt))
+		for h.attempts.bytes > h.options.Bytes/2 {
+			h.forgetAttempt(h.attempts.oldest)
 		}
 	}
 	h.notify()
@@ -218,42 +196,19 @@ func (h *History) notify() {
 func (h *History) Bytes() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.attempt.bytes + h.change.bytes
+	return h.attempts.bytes + h.changes.bytes
 }
 
 func targetOf(result *operators.Result) target {
 	return target{result.Controller, result.NamespacedName}
 }
 
-// add adds the youngest entry.
-func (r *ring) add(entry any, bytes int) *list.Element {
-	r.bytes += bytes
-	return r.order.PushBack(entry)
-}
-
-// remove removes an entry.
-func (r *ring) remove(place *list.Element, bytes int) {
-	r.order.Remove(place)
-	r.bytes -= bytes
-}
-
-// forgetChange forgets a change. It is the oldest one of its object.
-func (h *History) forgetChange(gone *change) {
-	h.change.remove(gone.place, gone.bytes)
-	if gone.beside.Remove(gone.beside.Front()); gone.beside.Len() == 0 {
-		delete(h.changes, gone.of.Key)
-	}
-}
-
 // forgetAttempt forgets an attempt. It is the oldest one of its object.
-func (h *History) forgetAttempt(gone *attempt) {
-	h.attempt.remove(gone.place, gone.bytes)
-	for _, write := range gone.result.Writes {
-		if wrote := (version{write.Key, write.ResourceVersion}); h.writers[wrote] == gone {
+func (h *History) forgetAttempt(gone *entry[target, attempt]) {
+	for _, write := range gone.value.result.Writes {
+		if wrote := (version{write.Key, write.ResourceVersion}); h.writers[wrote] == &gone.value {
 			delete(h.writers, wrote)
 		}
 	}
-	if gone.beside.Remove(gone.beside.Front()); gone.beside.Len() == 0 {
-		delete(h.attempts, targetOf(&gone.result))
-	}
+	h.attempts.forget(gone)
 }

@@ -22,8 +22,8 @@ func (h *History) Slowest(most int) map[string][]Slow {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	kept := map[string][]*attempt{}
-	for of, list := range h.attempts {
-		last := list.Back().Value.(*attempt)
+	for of, line := range h.attempts.lines {
+		last := &line.last.value
 		known := kept[of.controller]
 		place, _ := slices.BinarySearchFunc(known, last, compareSlow)
 		if place >= most {
