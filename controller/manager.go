@@ -166,8 +166,10 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 // assemble creates the pipeline from the manager's inputs to results.
 func (m *Manager) assemble() (*pipeline.Pipeline, error) {
 	var changed func([]streams.Change)
+	var results []func(streams.Stream[operators.Result]) streams.Stream[operators.Result]
 	if m.history != nil {
 		changed = m.history.OnChanges
+		results = append(results, m.history.Remember, m.history.HotLoops, m.history.Fights)
 	}
 	var applying func([]streams.Event, func() []streams.Change)
 	if m.tape != nil {
@@ -182,6 +184,7 @@ func (m *Manager) assemble() (*pipeline.Pipeline, error) {
 		Stages:      m.options.Stages,
 		Changed:     changed,
 		Applying:    applying,
+		Results:     results,
 		Reconcile: operators.ReconcileOptions{
 			Workers: m.options.Workers,
 			Backoff: m.options.Backoff,
@@ -335,9 +338,6 @@ func (m *Manager) end() {
 // onResults adds results to metrics and logs.
 func (m *Manager) onResults(results []operators.Result) {
 	members := m.present.Load().members
-	if m.history != nil {
-		m.history.OnResults(results)
-	}
 	for _, result := range results {
 		m.metrics.result(result)
 		m.logResult(result)

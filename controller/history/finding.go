@@ -1,8 +1,6 @@
 package history
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -61,14 +59,8 @@ type suspect struct {
 	loop   []time.Time // of the attempts in a row; at most loopRounds
 	found  *Finding
 	hold   time.Duration
-	until  time.Time // no attempt begins before
-	held   bool      // the attempt that runs was held back
-}
-
-// round is one exchange of a fight.
-type round struct {
-	at             time.Time
-	theirs, answer version
+	until  time.Time                  // no attempt begins before
+	held   struct{ loop, fight bool } // the attempt that runs was held back, and the operator has not seen its result
 }
 
 // Hold returns how long an attempt has to wait that is about to begin, because its object is in a pattern. It is 0 for all
@@ -83,7 +75,7 @@ func (h *History) Hold(of operators.Request, own streams.Key) time.Duration {
 		return 0
 	}
 	wait := time.Until(known.until)
-	known.held = wait > 0
+	known.held.loop, known.held.fight = wait > 0, wait > 0
 	return max(0, wait)
 }
 
@@ -121,176 +113,108 @@ func (s *suspect) calmAt() time.Time {
 	return s.found.Last.Add(max(calmAfter, 2*s.hold))
 }
 
-// judge looks for a pattern that an attempt completes or goes on with. It returns a finding that is new. The caller
-// holds the lock.
-func (h *History) judge(of *attempt) *Finding {
-	name := targetOf(&of.result)
-	known := h.suspects[name]
-	if known != nil && known.held {
-		known.held = false
-		return nil
-	}
-	now := of.result.Started.Add(of.result.Duration)
-	if known != nil && known.found != nil && known.isCalm(now) {
-		delete(h.suspects, name)
-		known = nil
-	}
-	loops, rounds := h.roundsOf(of, now)
-	if known == nil {
-		if !loops && len(rounds) == 0 {
-			return nil
-		}
-		if len(h.suspects) >= maxSuspects {
-			clear(h.suspects) // Their patterns are found again.
-		}
-		known = &suspect{fights: map[streams.Key][]round{}}
-		h.suspects[name] = known
-	}
-	if known.loop = append(known.loop, now); !loops {
-		known.loop = nil
-	}
-	if excess := len(known.loop) - loopRounds; excess > 0 {
-		known.loop = slices.Delete(known.loop, 0, excess)
-	}
-	for key, made := range rounds {
-		known.fights[key] = append(known.fights[key], made)
-		if excess := len(known.fights[key]) - fightRounds; excess > 0 {
-			known.fights[key] = slices.Delete(known.fights[key], 0, excess)
+// find returns an operator that passes results on and reports the patterns that look finds.
+func (h *History) find(results streams.Stream[operators.Result], look func(batch *batch, result *operators.Result) *Finding) streams.Stream[operators.Result] {
+	return streams.MapOnReceive(results, func(batch []operators.Result) ([]operators.Result, error) {
+		h.look(batch, look)
+		return batch, nil
+	})
+}
+
+// look reports the patterns that look finds.
+func (h *History) look(results []operators.Result, look func(batch *batch, result *operators.Result) *Finding) {
+	for _, finding := range h.findings(results, look) {
+		if h.options.Found != nil {
+			h.options.Found(finding)
 		}
 	}
-	seen := h.pattern(known, of, now, rounds)
-	if seen == nil {
-		if known.found == nil && known.loop == nil && len(rounds) == 0 {
-			known.forgetOld(now)
-			if len(known.fights) == 0 {
-				delete(h.suspects, name)
+}
+
+// findings returns the patterns that look finds.
+func (h *History) findings(results []operators.Result, look func(batch *batch, result *operators.Result) *Finding) (found []Finding) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	batch := batch{results: results}
+	for i := range results {
+		if finding := look(&batch, &results[i]); finding != nil {
+			found = append(found, *finding)
+		}
+	}
+	return found
+}
+
+// batch has results that are remembered together. If they are many, some are forgotten before an operator sees them.
+type batch struct {
+	results []operators.Result
+	writers map[version]string // the controllers of the writes; nil until it is needed
+}
+
+// wrote reports whether a controller has written the version of a cause, as far as that is known. The caller holds the lock.
+func (h *History) wrote(batch *batch, controller string, cause streams.Cause) bool {
+	of := version{cause.Key, cause.ResourceVersion}
+	if by := h.writers[of]; by != nil || len(batch.results) == 1 {
+		return by != nil && by.result.Controller == controller
+	}
+	if batch.writers == nil {
+		batch.writers = map[version]string{}
+		for _, result := range batch.results {
+			for _, write := range result.Writes {
+				batch.writers[version{write.Key, write.ResourceVersion}] = result.Controller
 			}
 		}
+	}
+	return cause.ResourceVersion != "" && batch.writers[of] == controller
+}
+
+// endOf returns when an attempt ended.
+func endOf(result *operators.Result) time.Time { return result.Started.Add(result.Duration) }
+
+// suspect returns the rounds of an object, or nil. It forgets a pattern that has ended. The caller holds the lock.
+func (h *History) suspect(name target, now time.Time) *suspect {
+	known := h.suspects[name]
+	if known != nil && known.found != nil && known.isCalm(now) {
+		delete(h.suspects, name)
 		return nil
 	}
+	return known
+}
+
+// newSuspect begins to count the rounds of an object. The caller holds the lock.
+func (h *History) newSuspect(name target) *suspect {
+	if len(h.suspects) >= maxSuspects {
+		clear(h.suspects) // Their patterns are found again.
+	}
+	made := &suspect{fights: map[streams.Key][]round{}}
+	h.suspects[name] = made
+	return made
+}
+
+// release forgets an object that is in no pattern, and in no beginning of one. The caller holds the lock.
+func (h *History) release(name target, known *suspect) {
+	if known.found == nil && known.loop == nil && len(known.fights) == 0 {
+		delete(h.suspects, name)
+	}
+}
+
+// seen notes that an attempt completes a pattern or goes on with it. It returns the finding if it is new. The caller holds
+// the lock.
+func (s *suspect) seen(name target, seen Finding, now time.Time) *Finding {
 	seen.Controller, seen.Object, seen.Last = name.controller, name.NamespacedName, now
-	isNew := known.found == nil || known.found.Pattern != seen.Pattern || known.found.Written != seen.Written
+	isNew := !s.goesOn(seen.Pattern, seen.Written)
 	if !isNew {
-		seen.Rounds, seen.Since = known.found.Rounds+1, known.found.Since
+		seen.Rounds, seen.Since = s.found.Rounds+1, s.found.Since
 	}
-	known.found = seen
-	known.hold = min(max(firstHold, 2*known.hold), maxHold)
-	known.until = now.Add(known.hold)
+	s.found = &seen
+	s.hold = min(max(firstHold, 2*s.hold), maxHold)
+	s.until = now.Add(s.hold)
 	if !isNew {
 		return nil
 	}
-	found := *seen
+	found := seen
 	return &found
 }
 
-// roundsOf returns what an attempt may be a part of. In a loop, it wrote and had no cause but its own controller's
-// writes. A fight has a round for each object that it wrote after another client had.
-func (h *History) roundsOf(of *attempt, now time.Time) (loops bool, rounds map[streams.Key]round) {
-	result := &of.result
-	if len(result.Writes) == 0 {
-		return false, nil
-	}
-	loops = len(result.Causes) > 0
-	for _, cause := range result.Causes {
-		by := h.writers[version{cause.Key, cause.ResourceVersion}]
-		if by != nil && by.result.Controller == result.Controller {
-			continue
-		}
-		loops = false
-		if cause.Type != streams.Applied {
-			continue
-		}
-		for _, write := range result.Writes {
-			if write.Key == cause.Key && write.ResourceVersion != "" {
-				if rounds == nil {
-					rounds = map[streams.Key]round{}
-				}
-				rounds[cause.Key] = round{now, version{cause.Key, cause.ResourceVersion}, version{write.Key, write.ResourceVersion}}
-			}
-		}
-	}
-	return loops, rounds
-}
-
-// forgetOld forgets fights without a recent round.
-func (s *suspect) forgetOld(now time.Time) {
-	for key, made := range s.fights {
-		if now.Sub(made[len(made)-1].at) > within {
-			delete(s.fights, key)
-		}
-	}
-}
-
-// pattern returns the pattern that the last attempt completes or goes on with, or nil.
-func (h *History) pattern(known *suspect, of *attempt, now time.Time, rounds map[streams.Key]round) *Finding {
-	goesOn := func(pattern Pattern, written streams.Key) bool {
-		return known.found != nil && known.found.Pattern == pattern && known.found.Written == written
-	}
-	last := of.result.Writes
-	switch {
-	case known.loop == nil:
-	case len(known.loop) == loopRounds && now.Sub(known.loop[0]) <= within:
-		return &Finding{Pattern: HotLoop, Written: last[len(last)-1].Key, Rounds: loopRounds, Since: known.loop[0]}
-	case goesOn(HotLoop, last[len(last)-1].Key):
-		return &Finding{Pattern: HotLoop, Written: last[len(last)-1].Key}
-	}
-	for key := range rounds {
-		made := known.fights[key]
-		if goesOn(Fight, key) {
-			return &Finding{Pattern: Fight, Written: key, Fields: known.found.Fields, Managers: known.found.Managers}
-		}
-		if len(made) < fightRounds || now.Sub(made[0].at) > within {
-			continue
-		}
-		if fields, managers, isFight := h.fought(made[:len(made)-1]); isFight { // The echo of the last one may be missing.
-			return &Finding{Pattern: Fight, Written: key, Fields: fields, Managers: managers, Rounds: len(made), Since: made[0].at}
-		}
-		delete(known.fights, key) // Not before as many rounds again: it takes time to compare objects.
-	}
-	return nil
-}
-
-// fought reports whether both sides change the same fields in each round that is known. One change of the cache may have
-// both sides in it: then the fields are back where they were, and the round counts for all fields.
-func (h *History) fought(rounds []round) (fields, managers []string, isFight bool) {
-	changes := changesOf{}
-	h.copyChanges(changes, rounds[0].answer.key)
-	counted, named := 0, false
-	for _, made := range rounds {
-		theirs, ours := changes.updateTo(made.theirs), changes.updateTo(made.answer)
-		if theirs == nil || ours == nil {
-			continue
-		}
-		counted++
-		for _, manager := range managersOf(&theirs.of) {
-			managers = append(managers, manager.Name)
-		}
-		changed, restored := fieldsOf(&theirs.of), fieldsOf(&ours.of)
-		if len(changed) == 0 && len(theirs.of.Causes) > 1 || len(restored) == 0 && len(ours.of.Causes) > 1 {
-			continue
-		}
-		both := slices.DeleteFunc(changed, func(path string) bool {
-			return isGeneration(path) || !slices.Contains(restored, path) || named && !slices.Contains(fields, path)
-		})
-		if fields, named = both, true; len(fields) == 0 {
-			return nil, nil, false
-		}
-	}
-	slices.Sort(managers)
-	return fields, slices.Compact(managers), counted > 1
-}
-
-// isGeneration reports whether a path is the number of the spec, which all changes of a spec change.
-func isGeneration(path string) bool {
-	return strings.TrimPrefix(path, "metadata.") == "generation"
-}
-
-// updateTo returns the update to a version, or nil if it is not known.
-func (c changesOf) updateTo(of version) *change {
-	for _, change := range c[of.key] {
-		if exact, _ := change.shows(of.version); exact && change.of.Type == streams.Updated {
-			return change
-		}
-	}
-	return nil
+// goesOn reports whether a pattern was found before.
+func (s *suspect) goesOn(pattern Pattern, written streams.Key) bool {
+	return s.found != nil && s.found.Pattern == pattern && s.found.Written == written
 }

@@ -2,12 +2,14 @@ package history_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller/history"
+	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -281,6 +283,42 @@ func TestAPatternEndsAMinuteAfterItsLastRound(t *testing.T) {
 		pass(time.Nanosecond)
 		if _, _, is := a.FindingOf("horses", pegasus); is {
 			t.Error("it has not ended")
+		}
+	})
+}
+
+func TestEachOperatorPassesAllResultsOnAndFindsItsOwnPattern(t *testing.T) {
+	inArena(t, func(a *arena) {
+		var results []operators.Result
+		cause := a.changes("pegasus", nil)
+		for range 60 { // Each attempt follows from the write of the one before.
+			result := a.result(time.Now(), time.Now(), cause)
+			cause = a.event("pegasus")
+			result.Writes = []operators.Write{{Verb: "patch", Key: cause.Key, ResourceVersion: cause.ResourceVersion, Answered: time.Now()}}
+			results = append(results, result)
+			pass(20 * time.Millisecond)
+		}
+		removed := a.result(time.Now(), time.Now())
+		removed.NamespacedName.Name, removed.Err = "removed", fmt.Errorf("horses: %w", pipeline.ErrRemoved)
+		results = append(results, removed)
+
+		through := func(in streams.Stream[operators.Result]) {
+			t.Helper()
+			passed, failures := streams.Collect(a.t.Context(), in)
+			if !reflect.DeepEqual(passed, results) || len(failures) > 0 {
+				t.Errorf("%d of %d results were passed on, with the errors %v", len(passed), len(results), failures)
+			}
+		}
+		through(a.Fights(a.Remember(streams.Of(results...))))
+		if len(a.found) != 0 {
+			t.Errorf("the operator for fights found %+v", a.found)
+		}
+		through(a.HotLoops(streams.Of(results...)))
+		if len(a.found) != 1 || a.found[0].Pattern != history.HotLoop {
+			t.Errorf("the operator for hot loops found %+v", a.found)
+		}
+		if attempts, _ := a.Of("horses", removed.NamespacedName); len(attempts) != 0 {
+			t.Errorf("an attempt that did not begin is remembered: %+v", attempts)
 		}
 	})
 }

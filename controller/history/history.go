@@ -1,11 +1,13 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/pipeline"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,7 +46,7 @@ type Options struct {
 	// SizeOf estimates the bytes of an object of a kind. It must be fast. The default is 2 KiB for each kind.
 	SizeOf func(kind schema.GroupKind) int
 
-	// Found, if set, is called once for each pattern that is found, by the goroutine of OnResults.
+	// Found, if set, is called once for each pattern that is found, by the goroutine that receives the results.
 	Found func(finding Finding)
 
 	// IsPartial reports whether the cache keeps a part of the objects of a kind alone. By default it keeps all.
@@ -140,21 +142,33 @@ func (h *History) isOwn(cause streams.Cause) bool {
 	return h.writers[version{cause.Key, cause.ResourceVersion}] != nil
 }
 
-// OnResults remembers the results of attempts, and looks for patterns.
-func (h *History) OnResults(results []operators.Result) {
-	for _, finding := range h.remember(results) {
-		if h.options.Found != nil {
-			h.options.Found(finding)
-		}
-	}
+// Remember returns the results of attempts as they are, and remembers them.
+//
+//	[a b] [c]  =>  [a b] [c]
+func (h *History) Remember(results streams.Stream[operators.Result]) streams.Stream[operators.Result] {
+	return streams.MapOnReceive(results, func(batch []operators.Result) ([]operators.Result, error) {
+		h.remember(batch)
+		return batch, nil
+	})
 }
 
-// remember remembers the results of attempts, and returns the patterns that are new.
-func (h *History) remember(results []operators.Result) (found []Finding) {
+// OnResults does what the operators Remember, HotLoops and Fights do, for results that no pipeline made, such as the ones of a
+// recording.
+func (h *History) OnResults(results []operators.Result) {
+	h.remember(results)
+	h.look(results, h.hotLoop)
+	h.look(results, h.fight)
+}
+
+// remember remembers the results of attempts.
+func (h *History) remember(results []operators.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range results {
 		result := &results[i]
+		if errors.Is(result.Err, pipeline.ErrRemoved) {
+			continue // It did not begin.
+		}
 		bytes, reason := attemptBytes+causeBytes*len(result.Causes)+writeBytes*len(result.Writes)+callBytes*len(result.Calls)+readBytes*len(result.Reads), ""
 		if result.Err != nil {
 			reason = result.Err.Error()
@@ -170,9 +184,6 @@ func (h *History) remember(results []operators.Result) (found []Finding) {
 				h.writers[version{write.Key, write.ResourceVersion}] = made
 			}
 		}
-		if finding := h.judge(made); finding != nil {
-			found = append(found, *finding)
-		}
 		if count > maxAttempts {
 			h.forgetAttempt(h.attempts.lines[name].first)
 		}
@@ -181,7 +192,6 @@ func (h *History) remember(results []operators.Result) (found []Finding) {
 		}
 	}
 	h.notify()
-	return found
 }
 
 // notify tells the readers that there is more. The caller holds the lock.

@@ -30,7 +30,11 @@ type Options struct {
 	// fast, and must not keep the slice.
 	Applying func(events []streams.Event, apply func() []streams.Change)
 
-	// Reconcile configures the last stage. The pipeline sets its Stats, Received and Unfinished.
+	// Results are operators on the results of attempts, in this order. Each must use [streams.MapOnReceive] alone, and pass
+	// all results on. They also see the results with ErrRemoved.
+	Results []func(results streams.Stream[operators.Result]) streams.Stream[operators.Result]
+
+	// Reconcile configures the stage that runs reconcilers. The pipeline sets its Stats, Received and Unfinished.
 	Reconcile operators.ReconcileOptions
 
 	// Sources, if set, calls hold for each source that holds something or has not joined yet.
@@ -85,6 +89,9 @@ func New(events streams.Stream[streams.Event], options Options) (*Pipeline, erro
 	changes := p.applyToCache(transformed)
 	requests := p.trigger(changes)
 	p.attempts = p.reconcile(requests)
+	for _, operator := range options.Results {
+		p.attempts = operator(p.attempts)
+	}
 	p.finish()
 	if err := p.checkNames(); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
