@@ -178,8 +178,7 @@ func (m *Manager) startWatch(watched *watched) {
 	options := watched.options
 	options.Transform = m.client.keepingManaged(watched)
 	options.Begin = m.beforeSync.over
-	transforms := watched.options.Transform != nil
-	options.OnObject = m.tape.object(watched.kind.GroupKind(), transforms, watched.kind.HasPart() && !transforms)
+	options.OnObject = m.tape.object(watched.kind, watched.options.Transform != nil)
 	options.OnFirst = func(objects []streams.Object) { m.beforeSync.found(m.present.Load(), watched, objects) }
 	watched.stop = m.inputs.Add(sources.Watch(watched.client, watched.kind, options))
 }

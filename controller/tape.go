@@ -150,19 +150,23 @@ func (t *tape) watched(kind schema.GroupKind, ended bool) {
 
 // object records an object of a watch. It is called before the object is converted to the form that the cache keeps.
 // Without managed fields, the record has half the bytes.
-func (t *tape) object(kind schema.GroupKind, transforms, dropsManaged bool) func(object streams.Object) {
+func (t *tape) object(kind sources.Kind, transforms bool) func(object streams.Object) {
 	if t == nil {
 		return nil
 	}
-	return func(object streams.Object) {
-		held := held(object, transforms)
-		if dropsManaged {
-			sources.DropManagedFields(held)
+	hold, stripped := held, func(object streams.Object) streams.Object { return object }
+	if kind.HasPart() && !transforms {
+		stripped = withoutManaged()
+		if kind.Form() == sources.Projected { // The cache keeps what the projection makes.
+			hold = func(object streams.Object, _ bool) streams.Object { return object }
 		}
+	}
+	return func(object streams.Object) {
+		held := hold(object, transforms)
 		record := recording.Record{At: time.Now().UnixNano(), Position: t.now()}
-		record.Object = &recording.Object{Key: streams.KeyOf(kind, object), ResourceVersion: object.GetResourceVersion()}
+		record.Object = &recording.Object{Key: streams.KeyOf(kind.GroupKind(), object), ResourceVersion: object.GetResourceVersion()}
 		t.writer.Put(recording.Pending{Record: record, Encode: func(record *recording.Record, redact *recording.Redactor) error {
-			return encodeObject(record.Object, held, redact)
+			return encodeObject(record.Object, stripped(held), redact)
 		}}, objectSize)
 	}
 }
@@ -173,13 +177,38 @@ const objectSize = 4 << 10
 // held returns a copy of an object that nothing changes. A watch drops the managed fields of its object, and a Transform
 // of the user may change anything.
 func held(object streams.Object, transforms bool) streams.Object {
-	_, isMap := object.(*unstructured.Unstructured)
-	if value := reflect.ValueOf(object); !transforms && !isMap && value.Kind() == reflect.Pointer {
-		copied := reflect.New(value.Type().Elem())
-		copied.Elem().Set(value.Elem())
+	if !transforms && isStruct(object) {
+		copied := reflect.New(reflect.TypeOf(object).Elem())
+		copied.Elem().Set(reflect.ValueOf(object).Elem())
 		return copied.Interface().(streams.Object)
 	}
 	return object.DeepCopyObject().(streams.Object)
+}
+
+// isStruct reports whether an object is a struct and not a map.
+func isStruct(object streams.Object) bool {
+	_, isMap := object.(*unstructured.Unstructured)
+	return !isMap && reflect.TypeOf(object).Kind() == reflect.Pointer
+}
+
+// withoutManaged returns a function that returns an object without its managed fields. The object stays as it is, and the
+// result is valid until the next call.
+func withoutManaged() func(object streams.Object) streams.Object {
+	var copied reflect.Value
+	return func(object streams.Object) streams.Object {
+		if !isStruct(object) {
+			object = object.DeepCopyObject().(streams.Object)
+			sources.DropManagedFields(object)
+			return object
+		}
+		if of := reflect.TypeOf(object); !copied.IsValid() || copied.Type() != of {
+			copied = reflect.New(of.Elem())
+		}
+		copied.Elem().Set(reflect.ValueOf(object).Elem())
+		made := copied.Interface().(streams.Object)
+		sources.DropManagedFields(made)
+		return made
+	}
 }
 
 // encodeObject sets the body of a record. Protobuf takes a fifth of the time of JSON, and not all types have it.

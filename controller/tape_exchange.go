@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -34,7 +35,7 @@ var aboutResources = regexp.MustCompile(`^/(api|apis/[^/]+)/[^/]+$`)
 func (e exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
 	of := tapedOf(request.Context())
 	isAboutResources := request.Method == http.MethodGet && aboutResources.MatchString(request.URL.Path)
-	if of == nil && !isAboutResources || request.URL.Query().Get("watch") != "" {
+	if of == nil && !isAboutResources || isWatch(request.URL) {
 		return e.next.RoundTrip(request)
 	}
 	made := &recording.Exchange{Method: request.Method, URL: request.URL.RequestURI(), ContentType: request.Header.Get("Content-Type"), Sent: time.Now().UnixNano()}
@@ -67,6 +68,11 @@ func (e exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response.Body = body
 	return response, nil
+}
+
+// isWatch reports whether a URL asks for a watch. Most have no query that has to be read for that.
+func isWatch(of *url.URL) bool {
+	return strings.Contains(of.RawQuery, "watch") && of.Query().Get("watch") != ""
 }
 
 // mostSized bounds the memory that is taken for a body because of its announced length.

@@ -42,6 +42,9 @@ const (
 	// stop neither the pipeline nor the process.
 	mostPending = 64 << 20
 
+	// mostSpare bounds the memory for records to come, in records.
+	mostSpare = 16 << 10
+
 	flushEvery = time.Second
 )
 
@@ -178,6 +181,7 @@ func (w *Writer) Run(ctx context.Context, controllers map[string]schema.GroupKin
 	defer func() { _ = w.lock.Unlock() }() // The end of the process releases it, too.
 	w.header.Controllers, w.header.Reconciled = slices.Sorted(maps.Keys(controllers)), controllers
 	ring := &ring{options: w.options, header: w.header, size: &w.size}
+	var taken []Pending // The two slices are used in turn.
 	for over := false; !over; {
 		select {
 		case <-ctx.Done():
@@ -190,14 +194,16 @@ func (w *Writer) Run(ctx context.Context, controllers map[string]schema.GroupKin
 			}
 		}
 		w.mu.Lock()
-		taken := w.pending
-		w.pending, w.bytes = nil, 0
+		taken, w.pending, w.bytes = w.pending, taken[:0], 0
 		w.mu.Unlock()
 		if err := w.write(ring, taken); err != nil {
 			w.mu.Lock()
 			w.fail(fmt.Errorf("recording: %w", err))
 			w.mu.Unlock()
 			over = true
+		}
+		if clear(taken); cap(taken) > mostSpare {
+			taken = nil
 		}
 	}
 	return ring.close()
