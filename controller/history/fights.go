@@ -47,7 +47,7 @@ func (h *History) fight(batch *batch, result *operators.Result) *Finding {
 		return nil
 	}
 	if seen := h.fightOver(known, rounds, now); seen != nil {
-		return known.seen(name, *seen, now)
+		return h.seen(name, known, *seen, now)
 	}
 	if len(rounds) == 0 {
 		known.forgetOld(now)

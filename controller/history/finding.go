@@ -68,6 +68,9 @@ type suspect struct {
 //
 // A change of the object's own spec is worth an attempt at once, unless this is what the fight is about.
 func (h *History) Hold(of operators.Request, own streams.Key) time.Duration {
+	if h.inPattern.Load() == 0 {
+		return 0
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	known := h.suspects[target{of.Controller, of.NamespacedName}]
@@ -81,6 +84,9 @@ func (h *History) Hold(of operators.Request, own streams.Key) time.Duration {
 
 // FindingOf returns the pattern of an object that has not ended, and how long it takes to end if there is no further round.
 func (h *History) FindingOf(controller string, object types.NamespacedName) (finding Finding, left time.Duration, found bool) {
+	if h.inPattern.Load() == 0 {
+		return Finding{}, 0, false
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
@@ -174,6 +180,7 @@ func (h *History) suspect(name target, now time.Time) *suspect {
 	known := h.suspects[name]
 	if known != nil && known.found != nil && known.isCalm(now) {
 		delete(h.suspects, name)
+		h.inPattern.Add(-1)
 		return nil
 	}
 	return known
@@ -183,6 +190,7 @@ func (h *History) suspect(name target, now time.Time) *suspect {
 func (h *History) newSuspect(name target) *suspect {
 	if len(h.suspects) >= maxSuspects {
 		clear(h.suspects) // Their patterns are found again.
+		h.inPattern.Store(0)
 	}
 	made := &suspect{fights: map[streams.Key][]round{}}
 	h.suspects[name] = made
@@ -198,7 +206,10 @@ func (h *History) release(name target, known *suspect) {
 
 // seen notes that an attempt completes a pattern or goes on with it. It returns the finding if it is new. The caller holds
 // the lock.
-func (s *suspect) seen(name target, seen Finding, now time.Time) *Finding {
+func (h *History) seen(name target, s *suspect, seen Finding, now time.Time) *Finding {
+	if s.found == nil {
+		h.inPattern.Add(1)
+	}
 	seen.Controller, seen.Object, seen.Last = name.controller, name.NamespacedName, now
 	isNew := !s.goesOn(seen.Pattern, seen.Written)
 	if !isNew {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller/pipeline"
@@ -63,6 +64,10 @@ type History struct {
 	writers  map[version]*attempt // of remembered attempts, by their writes
 	suspects map[target]*suspect  // objects that may be in a pattern
 	updated  chan struct{}        // closed with the next attempt or echo; nil without a reader
+
+	// inPattern is how many suspects have a finding. All workers ask for theirs before each attempt, and must not wait for
+	// the lock.
+	inPattern atomic.Int64
 }
 
 // target is an object of a controller.

@@ -41,7 +41,7 @@ func (h *History) hotLoop(batch *batch, result *operators.Result) *Finding {
 	if !isFast && !known.goesOn(HotLoop, written) {
 		return nil
 	}
-	return known.seen(name, Finding{Pattern: HotLoop, Written: written, Rounds: loopRounds, Since: known.loop[0]}, now)
+	return h.seen(name, known, Finding{Pattern: HotLoop, Written: written, Rounds: loopRounds, Since: known.loop[0]}, now)
 }
 
 // followsFromOwn reports whether an attempt wrote, and had no cause but its own controller's writes. The caller holds the
