@@ -85,6 +85,8 @@ func (p *patterns) at(at time.Time) map[string][]introspection.Pattern {
 	}
 	made := map[string][]introspection.Pattern{}
 	for name, of := range found {
+		// Objects of a recording have their managed fields. One that both sides changed names the controller itself, too.
+		of.Managers = slices.DeleteFunc(slices.Clone(of.Managers), func(manager string) bool { return manager == name.controller })
 		made[name.controller] = append(made[name.controller], introspection.PatternOf(&of))
 	}
 	for _, listed := range made {

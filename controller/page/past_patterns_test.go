@@ -68,7 +68,8 @@ func (w *wrestling) attempts(stalled *recording.Stalled, causes ...streams.Cause
 func (w *wrestling) fights(rounds int) {
 	w.t.Helper()
 	for range rounds {
-		foreign := w.shows("arion", metav1.ManagedFieldsEntry{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate})
+		foreign := w.shows("arion",
+			metav1.ManagedFieldsEntry{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate}, metav1.ManagedFieldsEntry{Manager: "stables", Operation: metav1.ManagedFieldsOperationApply})
 		w.attempts(nil, foreign)
 		w.shows("pegasus")
 		w.now += time.Second
