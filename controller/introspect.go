@@ -107,7 +107,7 @@ func (m *Manager) introspection() introspection.State {
 		}
 		for i := range findings {
 			if findings[i].Controller == name {
-				shown.Patterns = append(shown.Patterns, introspectPattern(&findings[i]))
+				shown.Patterns = append(shown.Patterns, introspection.PatternOf(&findings[i]))
 			}
 		}
 		slices.SortFunc(shown.Patterns, func(a, b introspection.Pattern) int { return strings.Compare(a.Key, b.Key) })
@@ -126,14 +126,6 @@ func (m *Manager) introspection() introspection.State {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Use, b.Use))
 	})
 	return made
-}
-
-func introspectPattern(of *history.Finding) introspection.Pattern {
-	shown := introspection.Pattern{Key: of.Object.String(), Pattern: string(of.Pattern), Written: of.Written.String(), Fields: of.Fields, Managers: of.Managers, Rounds: of.Rounds}
-	if took := of.Last.Sub(of.Since).Seconds(); took > 0 {
-		shown.PerSecond = float64(of.Rounds) / took
-	}
-	return shown
 }
 
 // introspect returns the election as this replica sees it, or nil without one.

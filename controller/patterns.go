@@ -30,9 +30,18 @@ func (m *Manager) slowing(of *member, reconcile operators.Reconciler) operators.
 			return wait, nil
 		}
 		if found, left, is := m.history.FindingOf(request.Controller, request.NamespacedName); is {
-			ctx = context.WithValue(ctx, stalledKey{}, &recording.Stalled{Reason: reasonsOfPatterns[found.Pattern], Message: explainFinding(found, ""), Left: left})
+			ctx = context.WithValue(ctx, stalledKey{}, stalledBy(&found, left))
 		}
 		return reconcile(ctx, request)
+	}
+}
+
+// stalledBy returns what an attempt for an object in a pattern finds in its context, and what its recording has.
+func stalledBy(found *history.Finding, left time.Duration) *recording.Stalled {
+	return &recording.Stalled{
+		Reason: reasonsOfPatterns[found.Pattern], Message: explainFinding(*found, ""), Left: left,
+		Pattern: string(found.Pattern), Written: found.Written, Fields: found.Fields, Managers: found.Managers,
+		Rounds: found.Rounds, Since: found.Since.UnixNano(), Last: found.Last.UnixNano(),
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller/history"
-	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -210,7 +209,12 @@ func TestAStalledObjectHasAConditionUntilThePatternEnds(t *testing.T) {
 	found := history.Finding{Pattern: history.Fight, Controller: "horses", Written: streams.Key{GroupKind: schema.GroupKind{Kind: "ConfigMap"}}, Fields: []string{"data.horse"}, Managers: []string{"kubectl"}}
 	stalled := func(rounds int) context.Context {
 		found.Rounds, found.Last = rounds, time.Now()
-		return context.WithValue(t.Context(), stalledKey{}, &recording.Stalled{Reason: reasonsOfPatterns[found.Pattern], Message: explainFinding(found, ""), Left: time.Minute})
+		found.Since = found.Last.Add(-10 * time.Second)
+		stalled := stalledBy(&found, time.Minute)
+		if stalled.Pattern != "fight" || stalled.Rounds != rounds || stalled.Written != found.Written || stalled.Fields[0] != "data.horse" || stalled.Managers[0] != "kubectl" || stalled.Last-stalled.Since != int64(10*time.Second) {
+			t.Errorf("the recording gets %+v", stalled)
+		}
+		return context.WithValue(t.Context(), stalledKey{}, stalled)
 	}
 	if again := SetStalled(stalled(5), &conditions, 3); again != time.Minute || len(conditions) != 1 {
 		t.Fatalf("it sets %v, and asks for %v", conditions, again)

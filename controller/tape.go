@@ -262,6 +262,9 @@ func (t *tape) attempt(reconcile operators.Reconciler) operators.Reconciler {
 		if _, started, within := operators.AttemptOf(ctx); within {
 			start.ID = operators.AttemptID(request.Controller, request.NamespacedName, started)
 		}
+		if queued, within := operators.QueuedOf(ctx); within {
+			start.Queued = max(queued, 1) // 0 says that it is not known.
+		}
 		start.Stalled, _ = ctx.Value(stalledKey{}).(*recording.Stalled)
 		t.put(recording.Record{Position: begun.at, Start: start}, 256)
 		end := &recording.End{Attempt: begun.number, Panicked: true}

@@ -77,7 +77,7 @@ func (a *attempt) conclude(requeueAfter time.Duration, err error) (Result, time.
 		Request:      a.request,
 		Attempt:      a.task.failures + 1,
 		Started:      a.started,
-		Queued:       a.started.Sub(a.task.queuedAt),
+		Queued:       a.queued(),
 		Duration:     ended.Sub(a.started),
 		RequeueAfter: requeueAfter,
 		Err:          err,
@@ -91,6 +91,9 @@ func (a *attempt) conclude(requeueAfter time.Duration, err error) (Result, time.
 	}
 	return result, ended
 }
+
+// queued returns how long the attempt was ready to run before it started.
+func (a *attempt) queued() time.Duration { return a.started.Sub(a.task.queuedAt) }
 
 // timedOut reports whether the timeout ended the attempt.
 func (a *attempt) timedOut(after time.Duration) bool {
@@ -235,6 +238,16 @@ func AttemptOf(ctx context.Context) (request Request, started time.Time, within 
 		return Request{}, time.Time{}, false
 	}
 	return current.request, current.started, true
+}
+
+// QueuedOf returns how long the attempt that ctx belongs to was queued, as its result will say. It returns false if ctx
+// belongs to no attempt.
+func QueuedOf(ctx context.Context) (queued time.Duration, within bool) {
+	current := attemptOf(ctx)
+	if current == nil {
+		return 0, false
+	}
+	return current.queued(), true
 }
 
 // missing returns the reconciler for a controller that does not exist.

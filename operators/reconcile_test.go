@@ -14,8 +14,10 @@ import (
 
 func TestAnAttemptYieldsAResultWithWhatCausedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newRig(t, func(ctx context.Context, _ operators.Request) (time.Duration, error) {
+		queued := map[string]time.Duration{}
+		b := newRig(t, func(ctx context.Context, request operators.Request) (time.Duration, error) {
 			wait(ctx, 3*time.Second)
+			queued[request.Name], _ = operators.QueuedOf(ctx)
 			operators.RecordWrite(ctx, operators.Write{Verb: "patch", Key: podKey("a"), ResourceVersion: "8"})
 			operators.RecordWrite(ctx, operators.Write{Verb: "create", Key: podKey("b"), ResourceVersion: "9"})
 			return 0, nil
@@ -38,6 +40,12 @@ func TestAnAttemptYieldsAResultWithWhatCausedIt(t *testing.T) {
 		}
 		if second.Queued != 2*time.Second || second.Started.Sub(b.started) != 3*time.Second || second.Duration != 3*time.Second || second.RequeueAfter != 0 {
 			t.Errorf("it was queued %v, started after %v, took %v, again after %v", second.Queued, second.Started.Sub(b.started), second.Duration, second.RequeueAfter)
+		}
+		if len(queued) != 2 || queued["a"] != 0 || queued["b"] != 2*time.Second {
+			t.Errorf("the attempts themselves know that they were queued %v", queued)
+		}
+		if _, within := operators.QueuedOf(t.Context()); within {
+			t.Error("without an attempt, something was queued")
 		}
 		if want := "[{patch Pod ns/a 8 false} {create Pod ns/b 9 false}]"; described(second.Writes) != want {
 			t.Errorf("it wrote %v, want %v", second.Writes, want)

@@ -2,16 +2,28 @@ package page
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/introspection"
+	recorded "github.com/bellerophon-io/bellerophon/controller/page"
 	"github.com/bellerophon-io/bellerophon/internal/incidents"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"github.com/chromedp/chromedp/kb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -73,7 +85,60 @@ func TestThePageNamesTheCauseOfAnIncidentWithinTenSeconds(t *testing.T) {
 				o.names(began, incident.selected, `document.getElementById("reasons").innerText`)
 				o.checkHarmless()
 			})
+			if strings.Contains(incident.state, "rounds") {
+				showsTheRecording(t, i, incident.state)
+			}
 		})
+	}
+}
+
+// showsTheRecording ends an incident with a pattern, and looks at its recording: at its end, at its beginning, when the operator said
+// what it had found, and two minutes after the end.
+func showsTheRecording(t *testing.T, i *incidents.Incident, state string) {
+	t.Helper()
+	var live introspection.State
+	answer, err := http.Get(i.Metrics + "/debug/manager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = json.NewDecoder(answer.Body).Decode(&live)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	i.Stop()
+	const part = `document.getElementById("patterns").textContent`
+	openURL(t, serveRecording(t, i.Dir), func(o *opened) {
+		o.names(time.Now(), state, part)
+		o.reach("#slider")
+		o.press(kb.Home)
+		o.names(time.Now(), `No fight and no hot loop\.`, part)
+		o.press(kb.End)
+		o.names(time.Now(), state, part)
+		o.checkHarmless()
+	})
+	patternsAt := func(at time.Time) []introspection.Pattern {
+		answer := httptest.NewRecorder()
+		recorded.NewPast(i.Dir, scheme.Scheme, false).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("/debug/past/state?at=%d", at.UnixMilli()), nil))
+		var past introspection.State
+		if json.Unmarshal(answer.Body.Bytes(), &past) != nil || len(past.Controllers) != 1 {
+			t.Fatalf("the recording answers %d %s", answer.Code, answer.Body)
+		}
+		return past.Controllers[0].Patterns
+	}
+	if got := patternsAt(live.Time.Add(2 * time.Minute)); len(got) != 0 {
+		t.Errorf("two minutes after its end the recording has %+v", got)
+	}
+	got, want := patternsAt(live.Time), live.Controllers[0].Patterns
+	if len(got) != 1 || len(want) != 1 || math.Abs(float64(got[0].Rounds-want[0].Rounds)) > 1 { // One attempt may have ended in the same millisecond.
+		t.Fatalf("the recording has %+v, want %+v", got, want)
+	}
+	if isFight := got[0].Pattern == "fight"; slices.Contains(got[0].Managers, "offender") != isFight || slices.Contains(got[0].Managers, "riders") {
+		t.Errorf("the recording has %+v", got)
+	}
+	got[0].Managers = want[0].Managers // The cache keeps no managed fields, and the recording does.
+	got[0].Rounds, got[0].PerSecond = want[0].Rounds, want[0].PerSecond
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the recording has %+v, want %+v", got, want)
 	}
 }
 

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"net"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func (o *opened) seesThePast() {
 	o.t.Helper()
 	o.until("a recorded time", `document.getElementById("clock").textContent.includes("recorded") && document.getElementById("state-time").textContent.startsWith("As recorded at")`)
 	o.until("recorded marbles", `/In view: [1-9]\d* events?, [1-9]\d* changes?, [1-9]\d* attempts?/.test(document.getElementById("count").textContent)`)
-	if state := o.text("#state"); !strings.Contains(state, "Deployment.apps") || !strings.Contains(state, "stables") || !strings.Contains(state, "does not name fights") {
+	if state := o.text("#state"); !strings.Contains(state, "Deployment.apps") || !strings.Contains(state, "stables") || !strings.Contains(state, "No fight and no hot loop.") {
 		o.t.Errorf("the recorded state is %s", state)
 	}
 	if header := o.text("#summary"); !strings.Contains(header, "A recording has no levels of sync") || strings.Contains(header, "NaN") {
@@ -68,6 +69,15 @@ func (o *opened) seesThePast() {
 	}
 	eval[any](o, `document.activeElement.blur(), scrollTo(0, 0)`)
 	o.reach("#marbles")
+	o.press(kb.Escape)
+	for range 6 { // The line of the controller is the last one.
+		if o.press(kb.ArrowDown); strings.Contains(o.text("#detail"), "Attempt: ") {
+			break
+		}
+	}
+	if detail := o.text("#detail"); !regexp.MustCompile(`(?s)Attempt: .*Queued\s*(\d|under 1 ms)`).MatchString(detail) {
+		o.t.Errorf("the recorded attempt is described as %s", detail)
+	}
 	o.press(kb.Escape, kb.ArrowDown, kb.ArrowDown)
 	for range 30 {
 		if strings.Contains(o.text("#detail"), "echo of ConfigMap") {

@@ -98,11 +98,15 @@ func (h *History) FindingOf(controller string, object types.NamespacedName) (fin
 }
 
 // Findings returns the patterns that have not ended, in no order.
-func (h *History) Findings() (findings []Finding) {
+func (h *History) Findings() []Finding { return h.FindingsAt(time.Now()) }
+
+// FindingsAt returns the patterns that had not ended at a time, in no order, such as a time of a recording. All attempts so
+// far must have ended before.
+func (h *History) FindingsAt(now time.Time) (findings []Finding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, known := range h.suspects {
-		if known.found != nil && !known.isCalm(time.Now()) {
+		if known.found != nil && !known.isCalm(now) {
 			findings = append(findings, *known.found)
 		}
 	}

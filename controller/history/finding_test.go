@@ -269,6 +269,12 @@ func TestAPatternEndsAMinuteAfterItsLastRound(t *testing.T) {
 			foreign := a.changes("child", map[string]string{"horse": "arion"})
 			a.attempts("child", map[string]string{"horse": "pegasus"}, foreign)
 		}
+		began := time.Now()
+		for after, want := range map[time.Duration]int{0: 1, time.Minute: 1, time.Minute + time.Nanosecond: 0} {
+			if found := a.FindingsAt(began.Add(after)); len(found) != want {
+				t.Errorf("after %v it finds %+v", after, found)
+			}
+		}
 		found, left, is := a.FindingOf("horses", pegasus)
 		if !is || found.Pattern != history.Fight || left != time.Minute {
 			t.Errorf("it finds %+v, which ends in %v: %v", found, left, is)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/history"
 )
 
 // State is the answer of /debug/manager.
@@ -91,6 +92,15 @@ type Pattern struct {
 	Managers  []string `json:"managers,omitempty"`
 	Rounds    int      `json:"rounds"`
 	PerSecond float64  `json:"roundsPerSecond"` // since the pattern began
+}
+
+// PatternOf returns a finding as a pattern.
+func PatternOf(of *history.Finding) Pattern {
+	shown := Pattern{Key: of.Object.String(), Pattern: string(of.Pattern), Written: of.Written.String(), Fields: of.Fields, Managers: of.Managers, Rounds: of.Rounds}
+	if took := of.Last.Sub(of.Since).Seconds(); took > 0 {
+		shown.PerSecond = float64(of.Rounds) / took
+	}
+	return shown
 }
 
 // Kind is a kind that controllers name.

@@ -56,18 +56,18 @@ type change struct {
 
 // attempt is an attempt that has ended. Its durations are in milliseconds.
 type attempt struct {
-	ID         string  `json:"id"`
-	Controller string  `json:"controller"`
-	Namespace  string  `json:"ns"`
-	Name       string  `json:"name"`
-	Started    int64   `json:"started"`
-	Took       float64 `json:"took"`
-	Queued     float64 `json:"queued"`
-	Outcome    string  `json:"outcome"`
-	Error      string  `json:"error"`
-	Again      float64 `json:"again"`
-	Causes     []cause `json:"causes"`
-	Writes     []write `json:"writes"`
+	ID         string   `json:"id"`
+	Controller string   `json:"controller"`
+	Namespace  string   `json:"ns"`
+	Name       string   `json:"name"`
+	Started    int64    `json:"started"`
+	Took       float64  `json:"took"`
+	Queued     *float64 `json:"queued"` // null if it is not known
+	Outcome    string   `json:"outcome"`
+	Error      string   `json:"error"`
+	Again      float64  `json:"again"`
+	Causes     []cause  `json:"causes"`
+	Writes     []write  `json:"writes"`
 }
 
 // cause is an event that led to an attempt.
@@ -112,7 +112,7 @@ func changeItem(of *streams.Change, now time.Time) change {
 func attemptItem(of *operators.Result, _ time.Time) attempt {
 	made := attempt{
 		ID: operators.AttemptID(of.Controller, of.NamespacedName, of.Started), Controller: of.Controller, Namespace: of.Namespace, Name: of.Name,
-		Started: of.Started.UnixMilli(), Took: milliseconds(of.Duration), Queued: milliseconds(of.Queued), Outcome: string(of.Outcome),
+		Started: of.Started.UnixMilli(), Took: milliseconds(of.Duration), Queued: new(milliseconds(of.Queued)), Outcome: string(of.Outcome),
 		Again: milliseconds(of.RequeueAfter), Causes: []cause{}, Writes: []write{},
 	}
 	if of.Err != nil {

@@ -34,7 +34,7 @@ type reconciled struct {
 // begun is an attempt that runs.
 type begun struct {
 	id     string
-	result operators.Result
+	result operators.Result // Queued is 0 in a recording of an earlier version
 }
 
 func newAttempts(read decoder) *attempts {
@@ -49,7 +49,7 @@ func (a *attempts) take(record *recording.Record) *begun {
 	of := a.open[record.Attempt()]
 	switch {
 	case record.Start != nil:
-		of = &begun{id: record.Start.ID, result: operators.Result{Request: record.Start.Request, Started: record.Time()}}
+		of = &begun{id: record.Start.ID, result: operators.Result{Request: record.Start.Request, Queued: record.Start.Queued, Started: record.Time()}}
 		of.result.Attempt = a.failures[of.reconciled()] + 1
 		a.open[record.Start.Attempt] = of
 	case of == nil: // It began before the records that were read.

@@ -77,7 +77,9 @@ func (p *Past) items(ctx context.Context, asked question) (any, error) {
 		found.take(record)
 		if ended := of.take(record); ended != nil {
 			made := attemptItem(&ended.result, record.Time())
-			made.ID = ended.id
+			if made.ID = ended.id; ended.result.Queued == 0 {
+				made.Queued = nil
+			}
 			found.add(placed{place: place{ms: record.Time().UnixMilli()}, attempt: &made})
 		}
 		return nil

@@ -173,8 +173,8 @@ func TestAWorldOfThePastHasTheObjectsOfItsTime(t *testing.T) {
 		t.Errorf("the tree is %+v", tree)
 	}
 	for after, want := range map[time.Duration]string{
-		2500 * time.Millisecond: `{"name":"stables","kind":"ConfigMap","attempts":0,"errors":0,"inFlight":[{"key":"stable/mare","since":"` + start.Add(2*time.Second).UTC().Format(time.RFC3339) + `"}],"running":1,"backoffs":[],"failing":0}`,
-		3500 * time.Millisecond: `{"name":"stables","kind":"ConfigMap","attempts":1,"errors":1,"inFlight":[],"running":0,"backoffs":[{"key":"stable/mare","failures":1,"reason":"no hay","terminal":true}],"failing":1}`,
+		2500 * time.Millisecond: `{"name":"stables","kind":"ConfigMap","attempts":0,"errors":0,"inFlight":[{"key":"stable/mare","since":"` + start.Add(2*time.Second).UTC().Format(time.RFC3339) + `"}],"running":1,"backoffs":[],"failing":0,"patterns":[]}`,
+		3500 * time.Millisecond: `{"name":"stables","kind":"ConfigMap","attempts":1,"errors":1,"inFlight":[],"running":0,"backoffs":[{"key":"stable/mare","failures":1,"reason":"no hay","terminal":true}],"failing":1,"patterns":[]}`,
 	} {
 		if got := ask[struct{ Controllers []json.RawMessage }](t, shown, fmt.Sprintf("/debug/past/state?at=%d", at(after))); string(got.Controllers[0]) != want {
 			t.Errorf("after %v the controller is %s, want %s", after, got.Controllers[0], want)

@@ -94,7 +94,7 @@ func (p *Past) explain(ctx context.Context, found *looking) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := retelling{looking: found, read: p.read, history: remembers, attempts: newAttempts(p.read), ids: map[string]string{}, bodies: map[streams.Key][]*recording.Object{}, before: map[streams.Key]*recording.Object{}}
+	of := retelling{looking: found, read: p.read, history: remembers, attempts: newAttempts(p.read), known: map[string]*begun{}, bodies: map[streams.Key][]*recording.Object{}, before: map[streams.Key]*recording.Object{}}
 	of.want()
 	if err := recording.Scan(ctx, p.path, found.from, found.at, of.take); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ type retelling struct {
 	read     decoder
 	history  *history.History
 	attempts *attempts
-	ids      map[string]string // the IDs of the recording, by the ones of this process
+	known    map[string]*begun // by the IDs of this process
 
 	wanted map[versionOf]bool // versions that causes and writes name
 	keys   map[streams.Key]bool
@@ -164,7 +164,7 @@ func (r *retelling) take(record *recording.Record) error {
 		return nil
 	}
 	if r.concerns(ended) || r.wroteACause(ended) {
-		r.ids[operators.AttemptID(ended.result.Controller, ended.result.NamespacedName, ended.result.Started)] = ended.id
+		r.known[operators.AttemptID(ended.result.Controller, ended.result.NamespacedName, ended.result.Started)] = ended
 		r.history.OnResults([]operators.Result{ended.result})
 	}
 	return nil
@@ -226,16 +226,17 @@ func (r *retelling) object(of *recording.Object) streams.Object {
 	return object
 }
 
-// rename gives an attempt the IDs of the recording, and says what the recording cannot tell apart.
+// rename gives an attempt the IDs of the recording. A recording of an earlier version cannot tell the gate from the queue.
 func (r *retelling) rename(of *history.Attempt) {
-	of.ID = r.ids[of.ID]
+	was := r.known[of.ID]
+	of.ID = was.id
 	for i := range of.Causes {
 		if controller, id, has := strings.Cut(of.Causes[i].WrittenBy, " "); has {
-			of.Causes[i].WrittenBy = controller + " " + r.ids[id]
+			of.Causes[i].WrittenBy = controller + " " + r.known[id].id
 		}
 	}
 	for i := range of.Waits {
-		if of.Waits[i].For == history.WaitGate {
+		if of.Waits[i].For == history.WaitGate && was.result.Queued == 0 {
 			of.Waits[i].For = "start"
 		}
 	}

@@ -62,6 +62,7 @@ type pastController struct {
 	Running  int                     `json:"running"`
 	Backoffs []introspection.Failure `json:"backoffs"` // the first 50 keys whose last attempt failed
 	Failing  int                     `json:"failing"`
+	Patterns []introspection.Pattern `json:"patterns"` // that went on
 }
 
 // pastKind is a kind at a time.
@@ -87,7 +88,11 @@ func (p *Past) worldAt(ctx context.Context, at time.Time) (*world, error) {
 	if p.last != nil && p.last.at.Equal(at) {
 		return p.last, nil
 	}
-	of := &unfolding{world: &world{at: at, State: pastState{Time: at.UTC()}}, attempts: newAttempts(p.read), pending: map[streams.Key][]*recording.Object{}, live: map[streams.Key]*recording.Object{}, events: map[schema.GroupKind]int64{}, counted: map[string]*pastController{}, failing: map[reconciled]*introspection.Failure{}}
+	found, err := newPatterns(p.read)
+	if err != nil {
+		return nil, err
+	}
+	of := &unfolding{patterns: found, world: &world{at: at, State: pastState{Time: at.UTC()}}, attempts: newAttempts(p.read), pending: map[streams.Key][]*recording.Object{}, live: map[streams.Key]*recording.Object{}, events: map[schema.GroupKind]int64{}, counted: map[string]*pastController{}, failing: map[reconciled]*introspection.Failure{}}
 	if err := recording.Scan(ctx, p.path, time.Time{}, at, of.take); err != nil {
 		return nil, err
 	}
@@ -100,6 +105,7 @@ func (p *Past) worldAt(ctx context.Context, at time.Time) (*world, error) {
 type unfolding struct {
 	*world
 	attempts *attempts
+	patterns *patterns
 	pending  map[streams.Key][]*recording.Object // versions that an event may still apply, oldest first
 	live     map[streams.Key]*recording.Object
 	bytes    int // of the objects in live and pending
@@ -129,19 +135,23 @@ func (u *unfolding) take(record *recording.Record) error {
 		}
 	}
 	for i := range record.Events {
-		u.apply(&record.Events[i])
+		u.apply(&record.Events[i], record.Time())
 	}
 	for _, key := range record.Removed {
 		u.remove(key)
 	}
+	if record.Start != nil {
+		u.patterns.begin(record)
+	}
 	if ended := u.attempts.take(record); ended != nil {
 		u.count(ended)
+		u.patterns.end(ended)
 	}
 	return nil
 }
 
 // apply takes in an event. An event names its object by the version.
-func (u *unfolding) apply(event *recording.Event) {
+func (u *unfolding) apply(event *recording.Event, at time.Time) {
 	if !event.HasObject {
 		return
 	}
@@ -155,6 +165,9 @@ func (u *unfolding) apply(event *recording.Event) {
 	for i, of := range versions {
 		if of.ResourceVersion != event.ResourceVersion {
 			continue
+		}
+		if event.Change == streams.Updated {
+			u.patterns.update(event, u.live[key], of, at)
 		}
 		if before := u.live[key]; before != nil && before != of {
 			u.bytes -= len(before.Body)
@@ -180,7 +193,7 @@ func (u *unfolding) remove(key streams.Key) {
 func (u *unfolding) controller(name string) *pastController {
 	made := u.counted[name]
 	if made == nil {
-		made = &pastController{recordedMember: recordedMember{Name: name}, InFlight: []introspection.Attempt{}, Backoffs: []introspection.Failure{}}
+		made = &pastController{recordedMember: recordedMember{Name: name}, InFlight: []introspection.Attempt{}, Backoffs: []introspection.Failure{}, Patterns: []introspection.Pattern{}}
 		u.counted[name] = made
 	}
 	return made
@@ -221,6 +234,9 @@ func (u *unfolding) conclude(read decoder) {
 	}
 	for name, failure := range u.failing {
 		u.controller(name.controller).Backoffs = append(u.controller(name.controller).Backoffs, *failure)
+	}
+	for name, found := range u.patterns.at(u.at) {
+		u.controller(name).Patterns = found
 	}
 	u.State.Controllers, u.State.Kinds = []pastController{}, []pastKind{}
 	for _, name := range slices.Sorted(maps.Keys(u.counted)) {

@@ -93,14 +93,24 @@ type Start struct {
 	Attempt uint64
 	ID      string // the reconcileID of logs
 	Request operators.Request
-	Stalled *Stalled // nil unless the object is in a pattern that does not end by itself
+	Queued  time.Duration // from ready to run until started, at least 1 ns; 0 in a recording of an earlier version
+	Stalled *Stalled      // nil unless the object is in a pattern that does not end by itself
 }
 
-// Stalled describes the pattern that the object of an attempt is in.
+// Stalled describes the pattern that the object of an attempt is in. A recording of an earlier version has the first three
+// fields alone.
 type Stalled struct {
 	Reason  string
 	Message string
 	Left    time.Duration // until the pattern has ended, without a further round
+
+	Pattern  string      // fight or hot_loop
+	Written  streams.Key // the object that is written again and again
+	Fields   []string    // the paths that both sides of a fight change
+	Managers []string
+	Rounds   int   // so far
+	Since    int64 // nanoseconds since 1970
+	Last     int64
 }
 
 // Name returns the name of the object that the attempt reconciles.

@@ -144,7 +144,7 @@ function showItem(item, marked, how) {
     say("Controller", item.controller);
     say("Outcome", outcome(item.outcome));
     say("Took", duration(item.took));
-    say("Queued", isPast(at) ? "not recorded" : duration(item.queued));
+    say("Queued", item.queued === null ? "not recorded" : duration(item.queued));
     say("Due again", item.again ? `after ${duration(item.again)}` : "");
     say("Causes", item.causes?.length ? item.causes.map((of) => `${of.kind} ${of.name}@${of.rv}`).join(", ") : "a retry, a timer or a stream");
     say("Writes", (item.writes ?? []).map((of) => `${of.verb} ${of.kind} ${of.name}@${of.rv}`).join(", ") || "none");

@@ -45,7 +45,7 @@ export function renderPast(state, rates, { isCut, problem }) {
   replace(id("flight"), table(["Key", "Controller", number("Runs for")], each("inFlight").map((of) => [of.key, of.controller, duration(at - Date.parse(of.since))]), "No attempt runs."));
   replace(id("failing"), table(["Key", "Controller", number("Failures"), "Reason", "Next attempt"],
     each("backoffs").map((of) => [of.key, of.controller, count(of.failures), of.reason, of.terminal ? "none: failed for good" : "not recorded"]), "No key fails."));
-  replace(id("patterns"), empty("A recording does not name fights and hot loops. Why of an object shows what repeats."));
+  renderPatterns(each("patterns"), state.leftOut ? " among the objects that were looked at" : "");
   replace(id("kinds"), table(["Kind", number("Objects"), number("Last event")], state.kinds.map((of) => [of.kind, count(of.objects), `${duration(at - Date.parse(of.lastEvent))} ago`]), "No kind is watched."));
   replace(id("stages"), empty("A recording has no numbers of stages, queues and workers."));
 }
@@ -89,14 +89,15 @@ export function renderState(state, isPast) {
     failing.slice(0, 50).map((of) => [of.key, of.controller, count(of.failures), of.reason, of.terminal ? "none: failed for good" : of.due ? `in ${duration(Date.parse(of.due) - at)}` : "–"]),
     "No key fails."),
     unfinished ? make("p", { class: "note" }, `${some(unfinished, "key is", "keys are")} unfinished: due again, or failed for good (${count(terminal)}).`) : "");
-  const patterns = controllers.flatMap((of) => (of.patterns ?? []).map((pattern) => ({ ...pattern, controller: of.name })));
-  replace(id("patterns"), ...(patterns.length ? patterns.slice(0, 50).map(pattern) : [empty("No fight and no hot loop.")]));
+  renderPatterns(controllers.flatMap((of) => (of.patterns ?? []).map((pattern) => ({ ...pattern, controller: of.name }))), "");
   replace(id("kinds"), table(["Kind", "Use", "Watch", "Level", number("Objects"), number("Size"), number("Last event"), "Controllers"],
     (state.kinds ?? []).map((of) => [of.kind, of.use, (of.watch ?? "none").replace("_", " ") + (of.counts || !of.watch ? "" : ", does not count"), of.watch ? nameOf(of.level) : "–", of.watch ? count(of.objects) : "–", of.watch ? bytes(of.bytes) : "–",
       of.lastEvent ? `${duration(at - Date.parse(of.lastEvent))} ago` : "–", (of.controllers ?? []).join(", ")]), "No kind is watched."));
   replace(id("stages"), table(["Stage", number("In"), number("Out"), number("Waiting")],
     (state.stages ?? []).map((of) => [of.name, count(of.in), count(of.out), count(of.waiting)]), "There are no stages."));
 }
+
+const renderPatterns = (patterns, where) => replace(id("patterns"), ...(patterns.length ? patterns.slice(0, 50).map(pattern) : [empty(`No fight and no hot loop${where}.`)]));
 
 function pattern(of) {
   const rate = of.roundsPerSecond ? `, ${of.roundsPerSecond < 10 ? of.roundsPerSecond.toFixed(1) : count(of.roundsPerSecond)} a second` : "";
