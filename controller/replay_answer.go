@@ -2,6 +2,7 @@ package controller
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,10 +14,17 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 )
 
 // replayTransport answers requests with what a recording has.
 type replayTransport struct{ replay *replay }
+
+// IsReplay reports whether a configuration is the one that a [Replay] or [Shadow] gives to its [Setup].
+func IsReplay(config *rest.Config) bool {
+	_, is := config.Transport.(replayTransport)
+	return is
+}
 
 // errNotRecorded is the error of a request that belongs to no attempt.
 var errNotRecorded = errors.New("the request belongs to no attempt, and a replay sends none")
@@ -25,8 +33,8 @@ var errNotRecorded = errors.New("the request belongs to no attempt, and a replay
 // difference. A write of this kind is answered as by a server that accepts it.
 func (t replayTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet && aboutResources.MatchString(request.URL.Path) {
-		if answer := t.replay.served[request.URL.Path]; answer != nil {
-			return answered(request, http.StatusOK, runtime.ContentTypeJSON, answer), nil
+		if known := t.replay.served[request.URL.Path]; known != nil {
+			return answered(request, http.StatusOK, cmp.Or(known.Type, runtime.ContentTypeJSON), known.Answer), nil
 		}
 		return notFoundAnswer(request), nil
 	}

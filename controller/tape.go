@@ -36,11 +36,13 @@ type tape struct {
 }
 
 // newTape creates the tape of a manager, or nil if nothing is recorded.
-func newTape(options *recording.Options, registry *prometheus.Registry) (*tape, error) {
-	if options == nil {
+func newTape(of Options) (*tape, error) {
+	if of.Recording == nil {
 		return nil, nil
 	}
-	writer, err := recording.NewWriter(*options)
+	options := *of.Recording
+	options.UserAgent = of.UserAgent
+	writer, err := recording.NewWriter(options)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func newTape(options *recording.Options, registry *prometheus.Registry) (*tape, 
 				return 1
 			}),
 	} {
-		if err := registry.Register(metric); err != nil {
+		if err := of.Registry.Register(metric); err != nil {
 			return nil, err
 		}
 	}

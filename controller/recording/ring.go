@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,10 +17,10 @@ type ring struct {
 
 	number  int
 	current *file
-	began   time.Time // of the current file
-	closed  []segment // oldest first, without the base
-	base    int64     // the size of the base
-	served  map[string]bool
+	began   time.Time                    // of the current file
+	closed  []segment                    // oldest first, without the base
+	base    int64                        // the size of the base
+	served  map[string][sha256.Size]byte // the sum of the last answer about resources, by path
 }
 
 // segment is a file that is complete.
@@ -37,13 +38,14 @@ func (r *ring) add(record *Record) error {
 		}
 	}
 	if record.Served != nil { // Each replica asks often, and the answers are large.
-		if r.served[record.Served.Path] {
+		sum := sha256.Sum256(record.Served.Answer)
+		if r.served[record.Served.Path] == sum {
 			return nil
 		}
 		if r.served == nil {
-			r.served = map[string]bool{}
+			r.served = map[string][sha256.Size]byte{}
 		}
-		r.served[record.Served.Path] = true
+		r.served[record.Served.Path] = sum
 	}
 	return r.current.add(record)
 }

@@ -24,8 +24,9 @@ type Options struct {
 	Bytes int64         // most bytes of all files: 1 MiB to 1 TiB; default 256 MiB
 	Age   time.Duration // most age of a record: 1 min to 720 h; default 1 h
 
-	Version string // of the program
-	Logger  *slog.Logger
+	Version   string // of the program
+	UserAgent string // of the program's requests; a manager sets it
+	Logger    *slog.Logger
 }
 
 const (
@@ -120,7 +121,7 @@ func NewWriter(options Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{options: options, redact: redact, wake: make(chan struct{}, 1)}
-	w.header = Header{Format: format, Version: options.Version}
+	w.header = Header{Format: format, Version: options.Version, UserAgent: options.UserAgent}
 	w.lock = flock.New(filepath.Join(options.Dir, lockName))
 	switch locked, err := w.lock.TryLock(); {
 	case err != nil:
