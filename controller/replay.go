@@ -19,8 +19,10 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 )
 
@@ -87,7 +89,8 @@ func newReplay(wait func()) *replay {
 
 // within sets up the manager, calls play, and ends what goes on after it.
 func (r *replay) within(ctx context.Context, setup Setup, play func() error) error {
-	made, err := setup(&rest.Config{Host: "http://recording", Transport: replayTransport{r}}, Options{
+	config := &rest.Config{Host: "http://recording", Transport: replayTransport{r}, QPS: -1} // Answers come at their times, so nothing else may wait.
+	made, err := setup(config, Options{
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), UserAgent: r.userAgent,
 	})
 	if err != nil {
@@ -306,6 +309,9 @@ func (r *replay) take(event *recording.Event) (streams.Object, error) {
 
 // decodeObject decodes the body of a record.
 func decodeObject(of *recording.Object, into streams.Object) error {
+	if made, isMap := into.(*unstructured.Unstructured); isMap {
+		return utiljson.Unmarshal(of.Body, &made.Object) // Its own decoder needs the kind, which events of a watch leave out.
+	}
 	if !of.IsProto {
 		return json.Unmarshal(of.Body, into)
 	}

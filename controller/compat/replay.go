@@ -130,10 +130,22 @@ func (m *member) joinForReplay() error {
 	select {
 	case <-m.ready:
 		err = m.join()
+	case err = <-m.unknown:
 	case <-group.Context().Done(): // A source has failed.
 	}
 	group.Stop()
 	return errors.Join(err, group.Wait())
+}
+
+// cannotWatch notes why a kind cannot be watched. The source tries again, which is of no use in a replay.
+func (m *member) cannotWatch(err error) {
+	if m == nil {
+		return
+	}
+	select {
+	case m.unknown <- err:
+	default: // Nothing reads it: the manager runs, or another kind is unknown, too.
+	}
 }
 
 // mapperOf returns a provider of a mapper whose requests are recorded. by may be nil.
