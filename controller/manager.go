@@ -277,7 +277,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	}
 	m.beforeSync.start(group, now)
 	if m.tape != nil {
-		group.Go("recording", func(context.Context) error { return m.tape.run(m.over, now) }) // It records how attempts end.
+		group.Go("recording", func(context.Context) error { return m.tape.run(m.over, m.present.Load) }) // It records how attempts end.
 	}
 	group.Go("settle", m.pipeline.TrackQuiet)
 	group.Go("demand", m.followDemand)

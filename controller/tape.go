@@ -67,15 +67,17 @@ func newTape(of Options) (*tape, error) {
 }
 
 // run writes the recording until ctx ends.
-func (t *tape) run(ctx context.Context, now *present) error {
-	reconciled := map[string]schema.GroupKind{}
-	for name, member := range now.members {
-		reconciled[name] = schema.GroupKind{}
-		if member.reconciled != nil {
-			reconciled[name] = member.reconciled.kind.GroupKind()
+func (t *tape) run(ctx context.Context, now func() *present) error {
+	return t.writer.Run(ctx, func() map[string]schema.GroupKind {
+		reconciled := map[string]schema.GroupKind{}
+		for name, member := range now().members {
+			reconciled[name] = schema.GroupKind{}
+			if member.reconciled != nil {
+				reconciled[name] = member.reconciled.kind.GroupKind()
+			}
 		}
-	}
-	return t.writer.Run(ctx, reconciled)
+		return reconciled
+	})
 }
 
 // put adds a record that is complete.

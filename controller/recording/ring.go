@@ -12,7 +12,7 @@ import (
 // ring is the files of a recording that is being written.
 type ring struct {
 	options Options
-	header  Header
+	header  func() Header // of a file that begins now
 	size    *atomic.Int64 // of all files
 
 	number  int
@@ -53,7 +53,7 @@ func (r *ring) add(record *Record) error {
 // next begins the next file.
 func (r *ring) next() (err error) {
 	r.number++
-	r.current, err = create(filepath.Join(r.options.Dir, fmt.Sprintf("%08d%s", r.number, segmentSuffix)), r.header)
+	r.current, err = create(filepath.Join(r.options.Dir, fmt.Sprintf("%08d%s", r.number, segmentSuffix)), r.header())
 	r.began = time.Now()
 	return err
 }
@@ -114,7 +114,7 @@ func (r *ring) fold() error {
 	if r.base > 0 {
 		sources = []string{base, r.closed[0].path}
 	}
-	header := r.header
+	header := r.header()
 	header.IsBase = true
 	made, err := create(base+partialSuffix, header)
 	if err != nil {

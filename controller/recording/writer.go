@@ -173,12 +173,18 @@ func (w *Writer) Err() error {
 func (w *Writer) Written() (records, bytes int64) { return w.written.Load(), w.size.Load() }
 
 // Run writes until ctx ends, and then what is pending. A failure of the disk ends the recording and is logged; Run
-// itself returns it only at its end, because a manager works without a recording. The header names the controllers with
-// the kinds that they reconcile.
-func (w *Writer) Run(ctx context.Context, controllers map[string]schema.GroupKind) error {
+// itself returns it only at its end, because a manager works without a recording. The header of each file names the
+// controllers at that time, with the kinds that they reconcile. Run calls controllers for it, unless that is nil.
+func (w *Writer) Run(ctx context.Context, controllers func() map[string]schema.GroupKind) error {
 	defer func() { _ = w.lock.Unlock() }() // The end of the process releases it, too.
-	w.header.Controllers, w.header.Reconciled = slices.Sorted(maps.Keys(controllers)), controllers
-	ring := &ring{options: w.options, header: w.header, size: &w.size}
+	ring := &ring{options: w.options, header: func() Header {
+		header := w.header
+		if controllers != nil {
+			header.Reconciled = controllers()
+			header.Controllers = slices.Sorted(maps.Keys(header.Reconciled))
+		}
+		return header
+	}, size: &w.size}
 	for over := false; !over; {
 		select {
 		case <-ctx.Done():
