@@ -81,6 +81,9 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	if err != nil {
 		return nil, err
 	}
+	if IsReplay(config) {
+		options.Recording = nil // Otherwise a replay would begin a recording in the folder that it may be reading.
+	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // The workers bound the requests in flight, and the server has its own fairness.
 	if options.QPS > 0 {
@@ -119,7 +122,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	if m.history, err = newHistory(m); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	if m.tape, err = newTape(m.options.Recording, m.options.Registry); err != nil {
+	if m.tape, err = newTape(m.options); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	if m.pipeline, err = m.assemble(); err != nil {
@@ -277,7 +280,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	}
 	m.beforeSync.start(group, now)
 	if m.tape != nil {
-		group.Go("recording", func(context.Context) error { return m.tape.run(m.over, now) }) // It records how attempts end.
+		group.Go("recording", func(context.Context) error { return m.tape.run(m.over, m.present.Load) }) // It records how attempts end.
 	}
 	group.Go("settle", m.pipeline.TrackQuiet)
 	group.Go("demand", m.followDemand)

@@ -19,13 +19,16 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 )
 
 // Setup creates a manager with its controllers, for a configuration and options that a [Replay] gives. It must use
-// both: the configuration leads to the recording, and not to an API server.
+// both: the configuration leads to the recording, and not to an API server. The options have the UserAgent of the
+// recording. A Recording that Setup adds to the options is ignored.
 type Setup func(config *rest.Config, options Options) (*Manager, error)
 
 // Replay gives the reconcilers of a manager what a recording holds: the events in the cache, the requests to reconcile,
@@ -40,7 +43,7 @@ type Setup func(config *rest.Config, options Options) (*Manager, error)
 // may race as they did when they were recorded.
 func Replay(ctx context.Context, of *recording.Recording, setup Setup, wait func()) (*Replayed, error) {
 	r := newReplay(wait)
-	r.result.Cut = of.IsCut
+	r.result.Cut, r.userAgent = of.IsCut, of.UserAgent
 	r.collect(of.Records)
 	first, _ := of.Span()
 	r.until(first)
@@ -54,32 +57,41 @@ func Replay(ctx context.Context, of *recording.Recording, setup Setup, wait func
 func Shadow(ctx context.Context, batches <-chan recording.Batch, setup Setup, wait func(), each func(Made, *Difference)) error {
 	r := newReplay(wait)
 	r.each = each
-	first, open := <-batches
+	batch, open := <-batches
+	for open && len(batch.Ready) == 0 { // What the API server serves arrives first, and setup may ask for it.
+		r.collect(batch.Arrived)
+		batch, open = <-batches
+	}
 	if !open {
 		return nil
 	}
-	for _, record := range first.Arrived[:min(1, len(first.Arrived))] {
-		r.until(record.Time())
+	r.collect(batch.Arrived)
+	if batch.Header != nil {
+		r.userAgent = batch.Header.UserAgent
 	}
+	r.until(batch.Ready[0].Time())
 	return r.within(ctx, setup, func() error {
-		for batch := first; open; batch, open = <-batches {
-			r.collect(batch.Arrived)
+		for {
 			if err := r.playAll(batch.Ready); err != nil {
 				return err
 			}
+			if batch, open = <-batches; !open {
+				return nil
+			}
+			r.collect(batch.Arrived)
 		}
-		return nil
 	})
 }
 
 func newReplay(wait func()) *replay {
-	return &replay{wait: wait, attempts: map[uint64]*replayedAttempt{}, objects: map[streams.Key][]*recording.Object{}, served: map[string][]byte{}, latest: map[string]latest{}}
+	return &replay{wait: wait, attempts: map[uint64]*replayedAttempt{}, objects: map[streams.Key][]*recording.Object{}, served: map[string]*recording.Served{}, latest: map[string]latest{}}
 }
 
 // within sets up the manager, calls play, and ends what goes on after it.
 func (r *replay) within(ctx context.Context, setup Setup, play func() error) error {
-	made, err := setup(&rest.Config{Host: "http://recording", Transport: replayTransport{r}}, Options{
-		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), UserAgent: "bellerophon",
+	config := &rest.Config{Host: "http://recording", Transport: replayTransport{r}, QPS: -1} // Answers come at their times, so nothing else may wait.
+	made, err := setup(config, Options{
+		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), UserAgent: r.userAgent,
 	})
 	if err != nil {
 		return fmt.Errorf("replay: setting up the controllers: %w", err)
@@ -123,9 +135,11 @@ type replay struct {
 	result  Replayed
 	each    func(Made, *Difference) // of Shadow; nil otherwise
 
+	userAgent string // of the program that was recorded; a field manager may be derived from it
+
 	attempts map[uint64]*replayedAttempt
 	objects  map[streams.Key][]*recording.Object // versions that no event has applied yet, oldest first
-	served   map[string][]byte                   // what the API server serves, by path
+	served   map[string]*recording.Served        // what the API server serves, by path
 
 	mu     sync.Mutex
 	latest map[string]latest // the objects in answers, by the path of the object
@@ -161,7 +175,7 @@ type replayedKey struct{}
 func (r *replay) collect(records []*recording.Record) {
 	for _, record := range records {
 		if record.Served != nil {
-			r.served[record.Served.Path] = record.Served.Answer
+			r.served[record.Served.Path] = record.Served
 		}
 		number := record.Attempt()
 		if number == 0 {
@@ -295,6 +309,9 @@ func (r *replay) take(event *recording.Event) (streams.Object, error) {
 
 // decodeObject decodes the body of a record.
 func decodeObject(of *recording.Object, into streams.Object) error {
+	if made, isMap := into.(*unstructured.Unstructured); isMap {
+		return utiljson.Unmarshal(of.Body, &made.Object) // Its own decoder needs the kind, which events of a watch leave out.
+	}
 	if !of.IsProto {
 		return json.Unmarshal(of.Body, into)
 	}

@@ -2,21 +2,30 @@ package controller
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/controller/recording"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 )
 
 // replayTransport answers requests with what a recording has.
 type replayTransport struct{ replay *replay }
+
+// IsReplay reports whether a configuration is the one that a [Replay] or [Shadow] gives to its [Setup].
+func IsReplay(config *rest.Config) bool {
+	_, is := config.Transport.(replayTransport)
+	return is
+}
 
 // errNotRecorded is the error of a request that belongs to no attempt.
 var errNotRecorded = errors.New("the request belongs to no attempt, and a replay sends none")
@@ -25,8 +34,8 @@ var errNotRecorded = errors.New("the request belongs to no attempt, and a replay
 // difference. A write of this kind is answered as by a server that accepts it.
 func (t replayTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet && aboutResources.MatchString(request.URL.Path) {
-		if answer := t.replay.served[request.URL.Path]; answer != nil {
-			return answered(request, http.StatusOK, runtime.ContentTypeJSON, answer), nil
+		if known := t.replay.served[request.URL.Path]; known != nil {
+			return answered(request, http.StatusOK, cmp.Or(known.Type, runtime.ContentTypeJSON), known.Answer), nil
 		}
 		return notFoundAnswer(request), nil
 	}
@@ -78,28 +87,48 @@ func notFoundAnswer(request *http.Request) *http.Response {
 }
 
 // match returns the recorded request that an attempt makes again, or nil. Requests of one attempt may be concurrent, so
-// their order is not compared; requests with one method and URL keep theirs.
+// their order is not compared; requests with one method and URL keep theirs, except for creations of several objects.
 func (r *replay) match(attempt *replayedAttempt, request *http.Request, body []byte) *replayedExchange {
 	attempt.mu.Lock()
 	defer attempt.mu.Unlock()
 	attempt.requests = append(attempt.requests, request.Method+" "+request.URL.RequestURI())
+	var found []*replayedExchange
 	for _, known := range attempt.exchanges {
-		if known.sent || known.Method != request.Method || known.URL != request.URL.RequestURI() {
-			continue
+		if !known.sent && known.Method == request.Method && known.URL == request.URL.RequestURI() {
+			found = append(found, known)
 		}
-		if known.sent = true; bytes.Equal(known.Body, body) {
-			return known
+	}
+	if len(found) == 0 {
+		attempt.differences = append(attempt.differences, "+ "+describeRequest(request.Method, request.URL.RequestURI(), body))
+		return nil
+	}
+	media, known := request.Header.Get("Content-Type"), found[0]
+	if request.Method == http.MethodPost && len(found) > 1 {
+		name := r.nameIn(body, media)
+		if i := slices.IndexFunc(found, func(of *replayedExchange) bool { return r.nameIn(of.Body, of.ContentType) == name }); i >= 0 {
+			known = found[i]
 		}
-		wanted, _ := asJSON(known.Body, known.ContentType, r.codec)
-		given, _ := asJSON(body, request.Header.Get("Content-Type"), r.codec)
-		if lines := differ(wanted, given, concernsSecrets(known.URL)); len(lines) > 0 {
-			attempt.differences = append(attempt.differences, request.Method+" "+known.URL)
-			attempt.differences = append(attempt.differences, lines...)
-		}
+	}
+	if known.sent = true; bytes.Equal(known.Body, body) {
 		return known
 	}
-	attempt.differences = append(attempt.differences, "+ "+describeRequest(request.Method, request.URL.RequestURI(), body))
-	return nil
+	wanted, _ := asJSON(known.Body, known.ContentType, r.codec)
+	given, _ := asJSON(body, media, r.codec)
+	if lines := differ(wanted, given, concernsSecrets(known.URL)); len(lines) > 0 {
+		attempt.differences = append(attempt.differences, request.Method+" "+known.URL)
+		attempt.differences = append(attempt.differences, lines...)
+	}
+	return known
+}
+
+// nameIn returns the name of the object in a body. The URL of a creation does not have it.
+func (r *replay) nameIn(body []byte, contentType string) string {
+	var object metav1.PartialObjectMetadata
+	encoded, _ := asJSON(body, contentType, r.codec)
+	if json.Unmarshal(encoded, &object) != nil {
+		return ""
+	}
+	return object.Name
 }
 
 // describeRequest describes a request in one line.

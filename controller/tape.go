@@ -36,11 +36,13 @@ type tape struct {
 }
 
 // newTape creates the tape of a manager, or nil if nothing is recorded.
-func newTape(options *recording.Options, registry *prometheus.Registry) (*tape, error) {
-	if options == nil {
+func newTape(of Options) (*tape, error) {
+	if of.Recording == nil {
 		return nil, nil
 	}
-	writer, err := recording.NewWriter(*options)
+	options := *of.Recording
+	options.UserAgent = of.UserAgent
+	writer, err := recording.NewWriter(options)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func newTape(options *recording.Options, registry *prometheus.Registry) (*tape, 
 				return 1
 			}),
 	} {
-		if err := registry.Register(metric); err != nil {
+		if err := of.Registry.Register(metric); err != nil {
 			return nil, err
 		}
 	}
@@ -65,15 +67,17 @@ func newTape(options *recording.Options, registry *prometheus.Registry) (*tape, 
 }
 
 // run writes the recording until ctx ends.
-func (t *tape) run(ctx context.Context, now *present) error {
-	reconciled := map[string]schema.GroupKind{}
-	for name, member := range now.members {
-		reconciled[name] = schema.GroupKind{}
-		if member.reconciled != nil {
-			reconciled[name] = member.reconciled.kind.GroupKind()
+func (t *tape) run(ctx context.Context, now func() *present) error {
+	return t.writer.Run(ctx, func() map[string]schema.GroupKind {
+		reconciled := map[string]schema.GroupKind{}
+		for name, member := range now().members {
+			reconciled[name] = schema.GroupKind{}
+			if member.reconciled != nil {
+				reconciled[name] = member.reconciled.kind.GroupKind()
+			}
 		}
-	}
-	return t.writer.Run(ctx, reconciled)
+		return reconciled
+	})
 }
 
 // put adds a record that is complete.

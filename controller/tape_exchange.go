@@ -28,8 +28,8 @@ var _ utilnet.RoundTripperWrapper = exchanges{}
 // WrappedRoundTripper returns the transport behind this one.
 func (e exchanges) WrappedRoundTripper() http.RoundTripper { return e.next }
 
-// aboutResources matches the paths at which an API server describes the resources of a group.
-var aboutResources = regexp.MustCompile(`^/(api|apis/[^/]+)/[^/]+$`)
+// aboutResources matches the paths at which an API server describes its groups, a group, or the resources of a group.
+var aboutResources = regexp.MustCompile(`^/(api(/[^/]+)?|apis(/[^/]+){0,2})$`)
 
 // RoundTrip sends a request. It is recorded when its answer was read.
 func (e exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -119,7 +119,7 @@ func (e exchanges) record(of *taped, made *recording.Exchange) {
 // served adds what the API server serves.
 func (e exchanges) served(path string, made *recording.Exchange) {
 	if made.Code == http.StatusOK && made.Err == "" {
-		e.tape.put(recording.Record{Served: &recording.Served{Path: path, Answer: made.Answer}}, len(made.Answer))
+		e.tape.put(recording.Record{Served: &recording.Served{Path: path, Type: made.AnswerType, Answer: made.Answer}}, len(made.Answer))
 	}
 }
 

@@ -155,11 +155,13 @@ func (i *informers) takeIndexes() map[schema.GroupVersionKind]*indexed {
 // GetInformer returns an informer. For a source of a controller it records the source's handler. Otherwise
 // it makes the manager watch the kind.
 func (i *informers) GetInformer(ctx context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	of := memberOf(ctx)
 	kind, mapping, err := i.kindOf(object)
 	if err != nil {
+		of.cannotWatch(err)
 		return nil, err
 	}
-	made := &informer{member: memberOf(ctx), kind: kind, mapping: mapping, object: object}
+	made := &informer{member: of, kind: kind, mapping: mapping, object: object}
 	if made.member == nil && i.listed(kind.GroupKind()) == nil {
 		if err := i.want(object); err != nil {
 			return nil, fmt.Errorf("cannot watch %v: %w", kind, err)

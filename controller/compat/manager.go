@@ -3,6 +3,7 @@ package compat
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 
@@ -23,8 +24,9 @@ type Manager struct {
 	manager.Manager
 	bellerophon *controller.Manager
 	cache       *informers
-	untimed     bool // reconciles have no timeout but their controller's own
-	backsOff    bool // failures wait for the backoff of Bellerophon's options, and not for their controller's rate limiter
+	untimed     bool    // reconciles have no timeout but their controller's own
+	backsOff    bool    // failures wait for the backoff of Bellerophon's options, and not for their controller's rate limiter
+	replay      *replay // nil unless the manager is for a replay
 }
 
 // NewManager creates a manager for a program that was written for controller-runtime. Controllers are added
@@ -53,6 +55,10 @@ func NewManager(config *rest.Config, theirs manager.Options, ours controller.Opt
 		return nil, errors.New("making a manager: the configuration is nil")
 	}
 	made := &Manager{untimed: ours.Timeout == 0, backsOff: ours.Backoff != (operators.Backoff{})}
+	if controller.IsReplay(config) {
+		made.replay = &replay{of: config.Transport}
+		theirs = forReplay(theirs)
+	}
 	theirs, ours, err := merged(config, theirs, ours)
 	if err != nil {
 		return nil, fmt.Errorf("making a manager: %w", err)
@@ -60,6 +66,7 @@ func NewManager(config *rest.Config, theirs manager.Options, ours controller.Opt
 	if made.bellerophon, err = controller.NewManager(config, theirs.Scheme, ours); err != nil {
 		return nil, err
 	}
+	theirs.MapperProvider = made.mapperOf(theirs.MapperProvider)
 	transform := transformOf(theirs.Cache.DefaultTransform)
 	theirs.NewCache = func(_ *rest.Config, options ctrlcache.Options) (ctrlcache.Cache, error) {
 		reads, err := newClient(made.bellerophon.Client(), options.Mapper)
@@ -104,6 +111,15 @@ func (m *Manager) client(options client.Options) (client.Client, error) {
 	return wrapped, nil
 }
 
+// GetAPIReader returns a reader of the API server. Its requests are recorded, as the requests of the client are.
+func (m *Manager) GetAPIReader() client.Reader { return m.cache.live }
+
+// GetHTTPClient returns the HTTP client of Bellerophon's manager. Requests of other clients over it are recorded, too.
+func (m *Manager) GetHTTPClient() *http.Client {
+	_, requests := m.bellerophon.Connection()
+	return requests
+}
+
 // Add adds a controller, which Bellerophon runs, or another runnable, which controller-runtime runs.
 func (m *Manager) Add(runnable manager.Runnable) error {
 	of, is := runnable.(ctrl.Controller)
@@ -116,6 +132,10 @@ func (m *Manager) Add(runnable manager.Runnable) error {
 	added, err := newMember(m, of)
 	if err != nil {
 		return fmt.Errorf("adding a controller: %w", err)
+	}
+	if m.replay != nil {
+		m.replay.add(added)
+		return nil
 	}
 	return m.Manager.Add(added)
 }

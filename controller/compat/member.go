@@ -39,6 +39,7 @@ type member struct {
 	most       int // reconciles at once
 	logger     func(*reconcile.Request) logr.Logger
 	ready      chan struct{} // closed when all sources have started
+	unknown    chan error    // has why a kind cannot be watched
 
 	mu      sync.Mutex
 	intake  *intake
@@ -65,7 +66,7 @@ func memberOf(ctx context.Context) *member {
 
 // newMember takes over the queue of a controller.
 func newMember(m *Manager, of ctrl.Controller) (*member, error) {
-	made := &member{manager: m, controller: of, ready: make(chan struct{}), watches: map[schema.GroupVersionKind]*watched{}}
+	made := &member{manager: m, controller: of, ready: make(chan struct{}), unknown: make(chan error, 1), watches: map[schema.GroupVersionKind]*watched{}}
 	ready := sync.OnceFunc(func() { close(made.ready) })
 	queue, err := field[func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]](of, "NewQueue")
 	if err == nil {

@@ -115,17 +115,40 @@ func nativeSetup(config *rest.Config, options controller.Options) (*controller.M
 // recorded runs a manager among some changes, and returns the recording.
 func recorded(t *testing.T, setup controller.Setup) *recording.Recording {
 	t.Helper()
+	dir := t.TempDir()
+	recordInto(t, dir, func(config *rest.Config, options controller.Options) (func(context.Context) error, error) {
+		manager, err := setup(config, options)
+		if err != nil {
+			return nil, err
+		}
+		return manager.Run, nil
+	})
+	return opened(t, dir)
+}
+
+// opened opens a recording.
+func opened(t *testing.T, dir string) *recording.Recording {
+	t.Helper()
+	of, err := recording.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of
+}
+
+// recordInto runs a manager among some changes, and records it into a folder.
+func recordInto(t *testing.T, dir string, setup func(*rest.Config, controller.Options) (run func(context.Context) error, err error)) {
+	t.Helper()
 	server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	manager, err := setup(server.Config(), controller.Options{Logger: slog.New(slog.DiscardHandler), Recording: &recording.Options{Dir: dir}})
+	run, err := setup(server.Config(), controller.Options{Logger: slog.New(slog.DiscardHandler), Recording: &recording.Options{Dir: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	group := lifecycle.New(t.Context())
-	group.Go("manager", manager.Run)
+	group.Go("manager", run)
 	for i := range 60 {
 		hero := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("hero-%d", i%6)}}
 		if server.Get(hero) != nil {
@@ -145,11 +168,6 @@ func recorded(t *testing.T, setup controller.Setup) *recording.Recording {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := recording.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return opened
 }
 
 func TestAPortedReconcilerDecidesInAReplayAsTheOneItReplaces(t *testing.T) {

@@ -39,7 +39,7 @@ func recorded(t *testing.T, records ...recording.Record) string {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := writer.Run(ctx, map[string]schema.GroupKind{"stables": {Kind: "ConfigMap"}}); err != nil {
+	if err := writer.Run(ctx, func() map[string]schema.GroupKind { return map[string]schema.GroupKind{"stables": {Kind: "ConfigMap"}} }); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -39,11 +39,11 @@ func fold(files []string, write func(*Record) error) error {
 		live: map[covered]map[streams.Key]version{}, versions: map[covered]string{}, listing: map[covered]map[streams.Key]version{},
 		waiting: map[streams.Key][]version{}, watched: map[schema.GroupKind]bool{},
 	}
-	var served []*Record
+	served := map[string]*Record{} // the last answer about resources, by path
 	for _, file := range files {
 		if _, err := readFile(file, func(record *Record) error {
 			if record.Served != nil {
-				served = append(served, record)
+				served[record.Served.Path] = record
 			}
 			of.take(record)
 			return nil
@@ -51,8 +51,8 @@ func fold(files []string, write func(*Record) error) error {
 			return err
 		}
 	}
-	for _, record := range served {
-		if err := write(record); err != nil {
+	for _, path := range slices.Sorted(maps.Keys(served)) {
+		if err := write(served[path]); err != nil {
 			return err
 		}
 	}

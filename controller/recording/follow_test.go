@@ -57,7 +57,7 @@ func follow(t *testing.T, r *ring, each func(Batch) error) error {
 
 func newRing(t *testing.T) *ring {
 	t.Helper()
-	return &ring{options: Options{Dir: t.TempDir(), Bytes: 40 << 10, Age: time.Hour}, header: Header{Format: format}, size: new(atomic.Int64)}
+	return &ring{options: Options{Dir: t.TempDir(), Bytes: 40 << 10, Age: time.Hour}, header: func() Header { return Header{Format: format} }, size: new(atomic.Int64)}
 }
 
 // write adds changes to a ring, and returns the number of their records.

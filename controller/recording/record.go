@@ -50,6 +50,7 @@ func (r *Record) Attempt() uint64 {
 type Header struct {
 	Format      int
 	Version     string                      // of the program that was recorded
+	UserAgent   string                      // of its requests
 	Controllers []string                    // that the manager had when it began
 	Reconciled  map[string]schema.GroupKind // the kinds that these controllers reconcile
 	IsBase      bool                        // the file is a base: what existed before the records that follow
@@ -58,6 +59,7 @@ type Header struct {
 // Served is the API server's answer to a question about its resources.
 type Served struct {
 	Path   string
+	Type   string // Content-Type, which says whether an answer about groups has their resources, too
 	Answer []byte // JSON
 }
 

@@ -13,6 +13,7 @@ import (
 // Recording is a recording in memory. Its records are sorted by their positions.
 type Recording struct {
 	Version     string // of the program that was recorded
+	UserAgent   string // of its requests
 	Controllers []string
 	Reconciled  map[string]schema.GroupKind // by these controllers
 	Records     []*Record
@@ -43,7 +44,7 @@ func Open(path string) (*Recording, error) {
 
 func (r *Recording) take(record *Record) error {
 	if header := record.Header; header != nil {
-		r.Version, r.Controllers, r.Reconciled = header.Version, header.Controllers, header.Reconciled
+		r.Version, r.UserAgent, r.Controllers, r.Reconciled = header.Version, header.UserAgent, header.Controllers, header.Reconciled
 		r.IsCut = r.IsCut || header.IsBase
 		return nil
 	}
@@ -77,7 +78,9 @@ func (r *Record) changesCache() bool {
 
 // Save writes the recording into one file.
 func (r *Recording) Save(path string) error {
-	made, err := create(path, Header{Format: format, Version: r.Version, Controllers: r.Controllers, Reconciled: r.Reconciled, IsBase: r.IsCut})
+	made, err := create(path, Header{
+		Format: format, Version: r.Version, UserAgent: r.UserAgent, Controllers: r.Controllers, Reconciled: r.Reconciled, IsBase: r.IsCut,
+	})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,15 +12,15 @@ import (
 // ring is the files of a recording that is being written.
 type ring struct {
 	options Options
-	header  Header
+	header  func() Header // of a file that begins now
 	size    *atomic.Int64 // of all files
 
 	number  int
 	current *file
-	began   time.Time // of the current file
-	closed  []segment // oldest first, without the base
-	base    int64     // the size of the base
-	served  map[string]bool
+	began   time.Time                    // of the current file
+	closed  []segment                    // oldest first, without the base
+	base    int64                        // the size of the base
+	served  map[string][sha256.Size]byte // the sum of the last answer about resources, by path
 }
 
 // segment is a file that is complete.
@@ -37,13 +38,14 @@ func (r *ring) add(record *Record) error {
 		}
 	}
 	if record.Served != nil { // Each replica asks often, and the answers are large.
-		if r.served[record.Served.Path] {
+		sum := sha256.Sum256(record.Served.Answer)
+		if r.served[record.Served.Path] == sum {
 			return nil
 		}
 		if r.served == nil {
-			r.served = map[string]bool{}
+			r.served = map[string][sha256.Size]byte{}
 		}
-		r.served[record.Served.Path] = true
+		r.served[record.Served.Path] = sum
 	}
 	return r.current.add(record)
 }
@@ -51,7 +53,7 @@ func (r *ring) add(record *Record) error {
 // next begins the next file.
 func (r *ring) next() (err error) {
 	r.number++
-	r.current, err = create(filepath.Join(r.options.Dir, fmt.Sprintf("%08d%s", r.number, segmentSuffix)), r.header)
+	r.current, err = create(filepath.Join(r.options.Dir, fmt.Sprintf("%08d%s", r.number, segmentSuffix)), r.header())
 	r.began = time.Now()
 	return err
 }
@@ -112,7 +114,7 @@ func (r *ring) fold() error {
 	if r.base > 0 {
 		sources = []string{base, r.closed[0].path}
 	}
-	header := r.header
+	header := r.header()
 	header.IsBase = true
 	made, err := create(base+partialSuffix, header)
 	if err != nil {

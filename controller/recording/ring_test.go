@@ -2,6 +2,7 @@ package recording
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -109,7 +110,7 @@ func TestARingKeepsItsBoundAndTheObjectsFromBeforeIt(t *testing.T) {
 	for seed := range uint64(2) {
 		var size atomic.Int64
 		const most = 20 << 10
-		ring := &ring{options: Options{Dir: t.TempDir(), Bytes: most, Age: time.Hour}, header: Header{Format: format}, size: &size}
+		ring := &ring{options: Options{Dir: t.TempDir(), Bytes: most, Age: time.Hour}, header: func() Header { return Header{Format: format} }, size: &size}
 		cluster := newCluster(seed)
 		for i := range 1000 {
 			for _, record := range cluster.next() {
@@ -145,7 +146,7 @@ func TestARingKeepsItsBoundAndTheObjectsFromBeforeIt(t *testing.T) {
 func TestARingDropsWhatIsTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // A slow disk makes no file older.
 		var size atomic.Int64
-		ring := &ring{options: Options{Dir: t.TempDir(), Bytes: 1 << 30, Age: 20 * time.Minute}, header: Header{Format: format}, size: &size}
+		ring := &ring{options: Options{Dir: t.TempDir(), Bytes: 1 << 30, Age: 20 * time.Minute}, header: func() Header { return Header{Format: format} }, size: &size}
 		cluster := newCluster(1)
 		for range 30 {
 			for _, record := range cluster.next() {
@@ -170,7 +171,7 @@ func TestARingDropsWhatIsTooOld(t *testing.T) {
 
 func TestARecordingOfAWriterThatWasKilledIsReadUpToItsLastWholeRecord(t *testing.T) {
 	var size atomic.Int64
-	ring := &ring{options: Options{Dir: t.TempDir(), Bytes: 1 << 30, Age: time.Hour}, header: Header{Format: format}, size: &size}
+	ring := &ring{options: Options{Dir: t.TempDir(), Bytes: 1 << 30, Age: time.Hour}, header: func() Header { return Header{Format: format} }, size: &size}
 	cluster := newCluster(2)
 	for range 200 {
 		for _, record := range cluster.next() {
@@ -265,7 +266,7 @@ func TestTheRecordingOfAnEarlierProcessIsKeptOnce(t *testing.T) {
 		w.Put(Pending{Record: Record{Mark: note}}, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := w.Run(ctx, map[string]schema.GroupKind{"stable": {Kind: "ConfigMap"}}); err != nil {
+		if err := w.Run(ctx, func() map[string]schema.GroupKind { return map[string]schema.GroupKind{"stable": {Kind: "ConfigMap"}} }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -277,6 +278,45 @@ func TestTheRecordingOfAnEarlierProcessIsKeptOnce(t *testing.T) {
 		if len(opened.Records) != 1 || opened.Records[0].Mark != want || !slices.Equal(opened.Controllers, []string{"stable"}) {
 			t.Errorf("%s holds %+v, want %s", folder, opened, want)
 		}
+	}
+}
+
+func TestTheLastAnswerAboutResourcesAndTheControllersOfTheLastFileCount(t *testing.T) {
+	controllers := []string{"stable"}
+	r := newRing(t)
+	r.header = func() Header { return Header{Format: format, UserAgent: "stables/v1", Controllers: controllers} }
+	answers := func() (paths []string) {
+		opened, err := Open(r.options.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(opened.Controllers, controllers) || opened.UserAgent != "stables/v1" {
+			t.Errorf("the recording of %q has the controllers %q, want %q", opened.UserAgent, opened.Controllers, controllers)
+		}
+		for _, record := range opened.Records {
+			paths = append(paths, record.Served.Path+" "+string(record.Served.Answer))
+		}
+		return paths
+	}
+	for _, answer := range []string{"one", "one", "two", "two"} {
+		for _, path := range []string{"/api", "/apis"} {
+			if err := r.add(&Record{Served: &Served{Path: path, Answer: []byte(answer)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(r.flush(), r.end()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := answers(), []string{"/api one", "/apis one", "/api two", "/apis two"}; !slices.Equal(got, want) {
+		t.Errorf("the recording has %q, want %q", got, want)
+	}
+	controllers = []string{"late", "stable"}
+	if err := errors.Join(r.fold(), r.close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := answers(), []string{"/api two", "/apis two"}; !slices.Equal(got, want) {
+		t.Errorf("the base has %q, want %q", got, want)
 	}
 }
 

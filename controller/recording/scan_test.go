@@ -14,7 +14,7 @@ import (
 
 func TestAScanOfATimeHasAllItsRecordsAndReadsFewFiles(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{27})
-	made := &ring{options: Options{Dir: t.TempDir(), Bytes: 8 << 20, Age: time.Hour}, header: Header{Format: format, Version: "v1"}, size: &atomic.Int64{}}
+	made := &ring{options: Options{Dir: t.TempDir(), Bytes: 8 << 20, Age: time.Hour}, header: func() Header { return Header{Format: format, Version: "v1"} }, size: &atomic.Int64{}}
 	begun := time.UnixMilli(1_800_000_000_000)
 	const records = 600
 	for i := range records { // One a second, and a file for each hundred.

@@ -24,8 +24,9 @@ type Options struct {
 	Bytes int64         // most bytes of all files: 1 MiB to 1 TiB; default 256 MiB
 	Age   time.Duration // most age of a record: 1 min to 720 h; default 1 h
 
-	Version string // of the program
-	Logger  *slog.Logger
+	Version   string // of the program
+	UserAgent string // of the program's requests; a manager sets it
+	Logger    *slog.Logger
 }
 
 const (
@@ -123,7 +124,7 @@ func NewWriter(options Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{options: options, redact: redact, wake: make(chan struct{}, 1)}
-	w.header = Header{Format: format, Version: options.Version}
+	w.header = Header{Format: format, Version: options.Version, UserAgent: options.UserAgent}
 	w.lock = flock.New(filepath.Join(options.Dir, lockName))
 	switch locked, err := w.lock.TryLock(); {
 	case err != nil:
@@ -175,12 +176,18 @@ func (w *Writer) Err() error {
 func (w *Writer) Written() (records, bytes int64) { return w.written.Load(), w.size.Load() }
 
 // Run writes until ctx ends, and then what is pending. A failure of the disk ends the recording and is logged; Run
-// itself returns it only at its end, because a manager works without a recording. The header names the controllers with
-// the kinds that they reconcile.
-func (w *Writer) Run(ctx context.Context, controllers map[string]schema.GroupKind) error {
+// itself returns it only at its end, because a manager works without a recording. The header of each file names the
+// controllers at that time, with the kinds that they reconcile. Run calls controllers for it, unless that is nil.
+func (w *Writer) Run(ctx context.Context, controllers func() map[string]schema.GroupKind) error {
 	defer func() { _ = w.lock.Unlock() }() // The end of the process releases it, too.
-	w.header.Controllers, w.header.Reconciled = slices.Sorted(maps.Keys(controllers)), controllers
-	ring := &ring{options: w.options, header: w.header, size: &w.size}
+	ring := &ring{options: w.options, header: func() Header {
+		header := w.header
+		if controllers != nil {
+			header.Reconciled = controllers()
+			header.Controllers = slices.Sorted(maps.Keys(header.Reconciled))
+		}
+		return header
+	}, size: &w.size}
 	var taken []Pending // The two slices are used in turn.
 	for over := false; !over; {
 		select {

@@ -9,13 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// discovered returns the answer to a request for what is served in a group, or in one version of it. It
-// returns nil for the path of another request. Faults do not apply to such a request, and it is not counted.
+// discovered returns the answer to a request for the groups that are served, for one of them, or for the resources of a
+// version. It returns nil for the path of another request. Faults do not apply to such a request, and it is not counted.
 func (s *Server) discovered(path string) (answer any, err error) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case parts[0] == "api" && len(parts) == 1:
+		return &metav1.APIVersions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}, Versions: []string{"v1"}}, nil
+	case parts[0] == "apis" && len(parts) == 1:
+		return s.groups(), nil
 	case parts[0] == "apis" && len(parts) == 2:
 		return s.group(parts[1])
 	case parts[0] == "apis" && len(parts) == 3:
@@ -24,6 +28,22 @@ func (s *Server) discovered(path string) (answer any, err error) {
 		return s.resources(schema.GroupVersion{Version: parts[1]})
 	}
 	return nil, nil
+}
+
+func (s *Server) groups() *metav1.APIGroupList {
+	made := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}}
+	names := map[string]bool{"": true} // The core group is not in the list.
+	for place := range s.kinds {
+		if names[place.Group] {
+			continue
+		}
+		names[place.Group] = true
+		if group, err := s.group(place.Group); err == nil { // Otherwise all its kinds are gone.
+			made.Groups = append(made.Groups, *group)
+		}
+	}
+	slices.SortFunc(made.Groups, func(a, b metav1.APIGroup) int { return cmp.Compare(a.Name, b.Name) })
+	return made
 }
 
 func (s *Server) group(name string) (*metav1.APIGroup, error) {
