@@ -39,7 +39,7 @@ func (m *Manager) slowing(of *member, reconcile operators.Reconciler) operators.
 // onFinding reports a pattern that was found, as a record of the log and as an Event.
 func (m *Manager) onFinding(found history.Finding) {
 	note := describeFinding(found)
-	boundedLog{limit: m.limit, controller: found.Controller, object: found.Object}.Warn("attempts are in a pattern that does not end by itself", "controller", found.Controller, "namespace", found.Object.Namespace, "name", found.Object.Name,
+	boundedLog{limits: m.limits, about: logSubject{found.Controller, found.Object}}.Warn("attempts are in a pattern that does not end by itself", "controller", found.Controller, "namespace", found.Object.Namespace, "name", found.Object.Name,
 		"pattern", string(found.Pattern), "written", found.Written.String(), "note", note)
 	of := m.present.Load().members[found.Controller]
 	if of == nil || of.reconciled == nil {
