@@ -27,19 +27,7 @@ func follow[T any](ctx context.Context, of *asked, q ask.Question, isBetter func
 	}
 	stdout := screen.New(os.Stdout)
 	if !stdout.IsLive() || of.output == "json" {
-		var lost time.Time
-		return ask.Follow(ctx, question, func(answer T) error {
-			if !lost.IsZero() {
-				fmt.Fprintf(os.Stderr, "the operator answers again after %v\n", time.Since(lost).Round(time.Second))
-				lost = time.Time{}
-			}
-			return shown.each(answer)
-		}, func(reason error) {
-			if lost.IsZero() {
-				lost = time.Now()
-			}
-			fmt.Fprintf(os.Stderr, "no answer, asking again until Ctrl-C: %s\n", screen.Clean(reason.Error()))
-		})
+		return askOn(ctx, question, shown.each)
 	}
 	board := live.New(stdout, shown.lines)
 	group := lifecycle.New(ctx)
@@ -53,4 +41,34 @@ func follow[T any](ctx context.Context, of *asked, q ask.Question, isBetter func
 	}
 	stdout.Keep()
 	return err
+}
+
+// followAnswers does what answers does for a question that follows. If the operator ends, it says so, and asks again.
+func followAnswers[T any](ctx context.Context, of *asked, q ask.Question, isBetter func(one, than T) bool, text func(T) error) error {
+	each, err := shown(of.output, text)
+	if err != nil {
+		return err
+	}
+	question, err := asking(of, q, isBetter)
+	if err != nil {
+		return err
+	}
+	return askOn(ctx, question, each)
+}
+
+// askOn asks a question until ctx ends, and calls each with the answers. Lines of stderr say when there is none.
+func askOn[T any](ctx context.Context, question func(ctx context.Context, each func(T) error) error, each func(T) error) error {
+	var lost time.Time
+	return ask.Follow(ctx, question, func(answer T) error {
+		if !lost.IsZero() {
+			fmt.Fprintf(os.Stderr, "the operator answers again after %v\n", time.Since(lost).Round(time.Second))
+			lost = time.Time{}
+		}
+		return each(answer)
+	}, func(reason error) {
+		if lost.IsZero() {
+			lost = time.Now()
+		}
+		fmt.Fprintf(os.Stderr, "no answer, asking again until Ctrl-C: %s\n", screen.Clean(reason.Error()))
+	})
 }

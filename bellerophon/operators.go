@@ -79,18 +79,19 @@ func asking[T any](of *asked, q ask.Question, isBetter func(one, than T) bool) (
 	}, nil
 }
 
-// leader returns the server of the operator, and of the replica that leads if there are several pods. Ports are forwarded until the
-// group ends.
-func (a *asked) leader(ctx context.Context, group *lifecycle.Group) (server ask.Server, err error) {
-	question := ask.Question{Path: "/debug/manager"}
+// stateQuestion asks for the state of an operator.
+var stateQuestion = ask.Question{Path: "/debug/manager"}
+
+// leader returns the server and the state of the operator: of the replica that leads if there are several pods. Ports are forwarded
+// until the group ends.
+func (a *asked) leader(ctx context.Context, group *lifecycle.Group) (server ask.Server, state introspection.State, err error) {
 	if a.deployed.Namespace == "" {
-		return a.server, ask.Ask(ctx, a.server, question, func(introspection.State) error { return nil })
+		return a.server, state, ask.Ask(ctx, a.server, stateQuestion, func(now introspection.State) error { state = now; return nil })
 	}
 	if a.deployed.Config, err = connect.Config(a.kubeconfig); err != nil {
-		return a.server, err
+		return a.server, state, err
 	}
-	server, _, err = ask.Best(ctx, group, a.deployed, a.server, question, leads)
-	return server, err
+	return ask.Best(ctx, group, a.deployed, a.server, stateQuestion, leads)
 }
 
 // leads reports whether the answer of a replica is better because it leads.

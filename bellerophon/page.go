@@ -7,8 +7,10 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
 	"github.com/bellerophon-io/bellerophon/bellerophon/browse"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/controller/introspection"
 	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/spf13/cobra"
@@ -27,7 +29,8 @@ have. It prints a URL with a key, and runs until Ctrl-C. The page is read-only. 
 page and its questions alone, and only for a browser that has opened the URL.
 
 The operator may be any program with a manager of Bellerophon. With --operator-namespace, a port is
-forwarded to the pod that leads. The user of the token must be allowed to get /page/*,
+forwarded to the pod that leads. If the pod is replaced, or another one leads, page says so and goes on
+with that one. The user of the token must be allowed to get /page/*,
 /debug/manager, /debug/tree and /debug/why, and /debug/past/* for its recording: see
 docs/permissions.md.
 
@@ -61,18 +64,50 @@ With RECORDING, no operator is needed: the page shows the folder that an operato
 
 // show shows the page until ctx ends.
 func show(ctx context.Context, of *asked, port uint16) (err error) {
+	if of.deployed.Namespace == "" {
+		if err := ask.Ask(ctx, of.server, stateQuestion, func(introspection.State) error { return nil }); err != nil {
+			return err
+		}
+		return serve(ctx, port, func(port string) (*browse.Proxy, error) { return browse.New(of.server, port) })
+	}
 	group := lifecycle.New(ctx)
 	defer func() {
 		group.Stop()
-		if ended := group.Wait(); err == nil {
+		if ended := group.Wait(); ended != nil {
 			err = ended
 		}
 	}()
-	server, err := of.leader(ctx, group)
-	if err != nil {
-		return err
+	leaders := make(chan ask.Server)
+	group.Go("pods", func(ctx context.Context) error {
+		return askOn(ctx, func(ctx context.Context, each func(introspection.State) error) error {
+			return of.followLeader(ctx, leaders, each)
+		}, func(introspection.State) error { return nil })
+	})
+	var first ask.Server
+	select {
+	case first = <-leaders:
+	case <-group.Context().Done():
+		return nil // The group has the reason.
 	}
-	return serve(group.Context(), port, func(port string) (*browse.Proxy, error) { return browse.New(server, port) })
+	return serve(group.Context(), port, func(port string) (*browse.Proxy, error) {
+		proxy, err := browse.New(first, port)
+		if err != nil {
+			return nil, err
+		}
+		group.Go("page", func(ctx context.Context) error {
+			for {
+				select {
+				case next := <-leaders:
+					if err := proxy.SetServer(next); err != nil {
+						return err
+					}
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		})
+		return proxy, nil
+	})
 }
 
 // showRecording shows the page of a recording until ctx ends.

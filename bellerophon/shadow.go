@@ -60,7 +60,7 @@ func (a *asked) recording(ctx context.Context, each func(recording.Batch) error)
 			err = ended
 		}
 	}()
-	server, err := a.leader(ctx, group)
+	server, _, err := a.leader(ctx, group)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,9 @@ waited for, what it wrote, and how it ended. No value of a field is printed.
 
 The operator may be any program with a manager of Bellerophon. "bellerophon up" prints the
 address of its operator. With --operator-namespace, a port is forwarded to the operator's pods
-in a cluster. The user of the token must be allowed to get /debug/why: see docs/usage.md.`,
+in a cluster. The user of the token must be allowed to get /debug/why: see docs/usage.md.
+
+With --follow, why says so if the operator ends or its pod is replaced, and asks again for ten minutes.`,
 		Example: `  bellerophon why sheroes/pegasus --server http://127.0.0.1:8080
   bellerophon why heroes/bellerophon --namespace stables --follow
   bellerophon why heroes/bellerophon --operator-namespace bellerophon --token-file token
@@ -31,7 +33,11 @@ in a cluster. The user of the token must be allowed to get /debug/why: see docs/
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
 			printer := why.NewPrinter(screen.New(os.Stdout))
-			return answers(command.Context(), &of, why.Question(args[0], namespace, follow), why.IsNewer, func(answer history.Answer) error {
+			show := answers[history.Answer]
+			if follow {
+				show = followAnswers[history.Answer]
+			}
+			return show(command.Context(), &of, why.Question(args[0], namespace, follow), why.IsNewer, func(answer history.Answer) error {
 				printer.Print(answer, args[0], namespace, follow)
 				return nil
 			})

@@ -2,64 +2,78 @@ package controller
 
 import (
 	"context"
-	"hash/maphash"
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
-	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/bellerophon-io/bellerophon/controller/internal/loglimit"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const (
-	maxRecords     = 100            // of one message, in a second; zap's default for production is the same
-	maxRepeated    = maxRecords / 2 // of them, about objects that had a record of the message lately, so that others get the rest
-	loggedSubjects = 4096           // subjects that count as logged lately
-)
-
-// logLimit bounds the records about failures. Each failing object backs off, but without a common bound a
-// thousand objects that fail write a thousand times as much as one. The records that are left out are counted,
-// and a summary reports them.
-type logLimit struct {
-	log      *slog.Logger
-	dropped  prometheus.Counter
-	overflow chan struct{} // has an item if records were left out since the last summary
-
-	seed   maphash.Seed
-	logged *lru.Cache[uint64, struct{}] // the hashes of subjects: a collision costs one record at most
-
-	mu      sync.Mutex
-	began   time.Time           // of the second that counts
-	written map[string]*written // by message, in this second
-	left    map[string]int      // records that were left out since the last summary, by message
-}
-
-// written counts the records of one message in a second.
-type written struct{ all, repeated int }
-
-// subject is what a record is about. The object may be missing.
-type subject struct {
-	message, controller string
-	object              types.NamespacedName
-}
-
-// newLogLimit creates the limit of a logger.
-func newLogLimit(log *slog.Logger, dropped prometheus.Counter) (*logLimit, error) {
-	logged, err := lru.New[uint64, struct{}](loggedSubjects)
-	return &logLimit{
-		log: log, dropped: dropped, overflow: make(chan struct{}, 1), seed: maphash.MakeSeed(), logged: logged,
-		written: map[string]*written{}, left: map[string]int{},
-	}, err
-}
-
-// boundedLog writes records about one object of a controller, as far as the limit admits them.
-type boundedLog struct {
-	limit      *logLimit
+// logSubject is what a record is about: an object of a controller, or neither.
+type logSubject struct {
 	controller string
 	object     types.NamespacedName
+}
+
+// logLimits bound the records of a manager. Each failing object backs off, but without a common bound a thousand
+// objects that fail write a thousand times as much as one.
+type logLimits struct {
+	log         *slog.Logger
+	failures    *loglimit.Limit[string, logSubject] // by message
+	reconcilers *loglimit.Limit[logSubject, string] // records of Logger, by object; nil for no bound
+}
+
+// newLogLimits creates the limits of a manager.
+func newLogLimits(m *Manager) (made logLimits, err error) {
+	made.log = m.log
+	made.failures, err = loglimit.New[string, logSubject](loglimit.DefaultRate, m.metrics.dropped, func(left map[string]int) {
+		for _, message := range slices.Sorted(maps.Keys(left)) {
+			m.log.Warn("records of a message were left out", "message", message, "dropped", left[message])
+		}
+	})
+	if err == nil && m.options.LogRate > 0 {
+		made.reconcilers, err = loglimit.New[logSubject, string](m.options.LogRate, m.metrics.dropped, made.reportReconcilers)
+	}
+	return made, err
+}
+
+// start starts the reports of what is left out, until ctx ends. Attempts may end late, so ctx ends after the last record.
+func (l logLimits) start(ctx context.Context, start func(name string, run func(context.Context) error)) {
+	start("log", func(context.Context) error { return l.failures.Run(ctx) })
+	if l.reconcilers != nil {
+		start("log of reconcilers", func(context.Context) error { return l.reconcilers.Run(ctx) })
+	}
+}
+
+// reportReconcilers writes one record for each controller, however many objects it has, and names the object with
+// the most records that were left out.
+func (l logLimits) reportReconcilers(left map[logSubject]int) {
+	type summary struct {
+		objects, dropped, most int
+		worst                  types.NamespacedName
+	}
+	summaries := map[string]summary{}
+	for about, dropped := range left {
+		sum := summaries[about.controller]
+		sum.objects++
+		sum.dropped += dropped
+		if dropped > sum.most {
+			sum.most, sum.worst = dropped, about.object
+		}
+		summaries[about.controller] = sum
+	}
+	for _, name := range slices.Sorted(maps.Keys(summaries)) {
+		sum := summaries[name]
+		l.log.Warn("records of a reconciler were left out", "controller", name, "dropped", sum.dropped, "objects", sum.objects,
+			"namespace", sum.worst.Namespace, "name", sum.worst.Name)
+	}
+}
+
+// boundedLog writes records about failures, as far as the limit admits them.
+type boundedLog struct {
+	limits     logLimits
+	about      logSubject
 	attributes []any // of each record
 }
 
@@ -74,71 +88,36 @@ func (b boundedLog) Error(message string, attributes ...any) {
 }
 
 func (b boundedLog) write(level slog.Level, message string, attributes []any) {
-	ctx := context.Background()
-	if b.limit.log.Enabled(ctx, level) && b.limit.admits(subject{message, b.controller, b.object}) { // What the level hides is not left out.
-		b.limit.log.Log(ctx, level, message, slices.Concat(b.attributes, attributes)...)
+	ctx, log := context.Background(), b.limits.log
+	if log.Enabled(ctx, level) && b.limits.failures.Admits(message, b.about) { // What the level hides is not left out.
+		log.Log(ctx, level, message, slices.Concat(b.attributes, attributes)...)
 	}
 }
 
-// admits reports whether a record may be written now, and counts it.
-func (l *logLimit) admits(about subject) bool {
-	hash := maphash.Comparable(l.seed, about)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.began) >= time.Second {
-		l.began = now
-		clear(l.written)
-	}
-	count := l.written[about.message]
-	if count == nil {
-		count = &written{}
-		l.written[about.message] = count
-	}
-	isRepeated := l.logged.Contains(hash)
-	if count.all == maxRecords || isRepeated && count.repeated == maxRepeated {
-		l.left[about.message]++
-		l.dropped.Inc()
-		select {
-		case l.overflow <- struct{}{}:
-		default:
-		}
-		return false
-	}
-	count.all++
-	if isRepeated {
-		count.repeated++
-	}
-	l.logged.Add(hash, struct{}{})
-	return true
+// boundedHandler passes the records of a reconciler to a handler, as far as the limit admits them. Programs turn the
+// level Debug on to see everything, so these records have no bound.
+type boundedHandler struct {
+	slog.Handler
+	limit *loglimit.Limit[logSubject, string]
+	about logSubject
 }
 
-// run writes the summaries until ctx ends. ctx ends after the last record, so the last summary completes the count.
-func (l *logLimit) run(ctx context.Context) error {
-	for {
-		select {
-		case <-l.overflow:
-		case <-ctx.Done():
-			l.summarize()
-			return nil
-		}
-		l.mu.Lock()
-		ends := l.began.Add(time.Second)
-		l.mu.Unlock()
-		select {
-		case <-time.After(time.Until(ends)):
-		case <-ctx.Done():
-		}
-		l.summarize()
+// Handle implements slog.Handler.
+func (b boundedHandler) Handle(ctx context.Context, record slog.Record) error {
+	if record.Level >= slog.LevelInfo && !b.limit.Admits(b.about, record.Message) {
+		return nil
 	}
+	return b.Handler.Handle(ctx, record)
 }
 
-// summarize writes a record for each message with records that were left out.
-func (l *logLimit) summarize() {
-	l.mu.Lock()
-	left := l.left
-	l.left = map[string]int{}
-	l.mu.Unlock()
-	for _, message := range slices.Sorted(maps.Keys(left)) {
-		l.log.Warn("records of a message were left out", "message", message, "dropped", left[message])
-	}
+// WithAttrs implements slog.Handler.
+func (b boundedHandler) WithAttrs(attributes []slog.Attr) slog.Handler {
+	b.Handler = b.Handler.WithAttrs(attributes)
+	return b
+}
+
+// WithGroup implements slog.Handler.
+func (b boundedHandler) WithGroup(name string) slog.Handler {
+	b.Handler = b.Handler.WithGroup(name)
+	return b
 }

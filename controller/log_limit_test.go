@@ -9,15 +9,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/internal/loglimit"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 )
+
+// maxRecords is the bound of each message about failures in a second.
+const maxRecords = loglimit.DefaultRate
 
 // storm runs a manager whose reconciles end as fail says. Its log stays readable after stop.
 type storm struct {
@@ -29,7 +32,7 @@ type storm struct {
 	stop     func()
 }
 
-func newStorm(t *testing.T, objects int, handler func(slog.Handler) slog.Handler, fail operators.Reconciler) *storm {
+func newStorm(t *testing.T, objects int, handler func(slog.Handler) slog.Handler, fail operators.Reconciler, options ...func(*Options)) *storm {
 	t.Helper()
 	server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
 	if err != nil {
@@ -39,15 +42,18 @@ func newStorm(t *testing.T, objects int, handler func(slog.Handler) slog.Handler
 	for i := range objects {
 		s.create(fmt.Sprint("map-", i))
 	}
-	s.manager, err = NewManager(server.Config(), scheme.Scheme, Options{
+	made := Options{
 		Logger: slog.New(handler(s.log)), Backoff: operators.Backoff{First: 100 * time.Millisecond, Max: time.Second},
 		OnResult: func(result operators.Result) {
 			if result.Err != nil {
 				s.failures++
 			}
 		},
-	})
-	if err != nil {
+	}
+	for _, option := range options {
+		option(&made)
+	}
+	if s.manager, err = NewManager(server.Config(), scheme.Scheme, made); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.manager.Add("maps", fail, For(&corev1.ConfigMap{})); err != nil {
@@ -104,7 +110,7 @@ func TestAThousandFailingObjectsWriteABoundedNumberOfRecordsAndLoseNone(t *testi
 						t.Errorf("%d records are in second %d", count, second)
 					}
 				}
-				if most := maxRecords * (len(perSecond) + 1); len(written) > most || len(written) < maxRepeated*len(perSecond)/2 {
+				if most := maxRecords * (len(perSecond) + 1); len(written) > most || len(written) < maxRecords/2*len(perSecond)/2 {
 					t.Errorf("%d records are written in %d seconds, want at most %d", len(written), len(perSecond), most)
 				}
 				if len(first) != 1001 || first["another"] == 0 {
@@ -142,43 +148,6 @@ func TestSuccessesAtLevelDebugHaveNoBound(t *testing.T) {
 		s.stop()
 		if got := len(s.log.saying("reconciled")); got != 3*maxRecords || s.left() != 0 {
 			t.Errorf("%d of %d successes have a record, and %d are left out", got, 3*maxRecords, s.left())
-		}
-	})
-}
-
-func TestMessagesAndObjectsDoNotDisplaceOneAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := newLogRecords()
-		limit, err := newLogLimit(slog.New(log), prometheus.NewCounter(prometheus.CounterOpts{Name: "dropped"}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		about := func(message, controller string) bool {
-			return limit.admits(subject{message: message, controller: controller})
-		}
-		admitted := 0
-		for range 10 * maxRecords {
-			if about("a", "same") {
-				admitted++
-			}
-		}
-		if admitted != maxRepeated+1 { // The first record repeats none.
-			t.Errorf("%d records about one object are admitted, want %d", admitted, maxRepeated+1)
-		}
-		for i := range 10 * maxRecords {
-			if about("a", fmt.Sprint("other ", i)) {
-				admitted++
-			}
-		}
-		if admitted != maxRecords {
-			t.Errorf("%d records of one message are admitted, want %d", admitted, maxRecords)
-		}
-		if !about("b", "same") {
-			t.Error("another message is left out")
-		}
-		<-time.After(time.Second)
-		if !about("a", "same") {
-			t.Error("the next second starts with nothing")
 		}
 	})
 }

@@ -32,7 +32,7 @@ func loggedIn(t *testing.T, path string) (rows []string) {
 		}
 		message, isConstant := text(call.Args[0])
 		if !isConstant {
-			if !slices.Contains([]string{"log", "logger", "Logger", "With", "bounded", "boundedLog"}, lastName(called.X)) {
+			if !slices.Contains([]string{"log", "logger", "Logger", "With", "bounded", "boundedLog", "failed"}, lastName(called.X)) {
 				return true // a sink of a stream, or an answer of HTTP
 			}
 			t.Errorf("%s: a call of %s has a message that is not constant", path, called.Sel.Name)

@@ -29,7 +29,7 @@ type Manager struct {
 	options Options
 	log     *slog.Logger
 	metrics *metrics
-	limit   *logLimit
+	limits  logLimits
 	history *history.History // nil without one
 	tape    *tape            // nil unless the inputs are recorded
 	guard   *guard           // nil if the HTTP servers are open
@@ -139,7 +139,7 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	if m.metrics, err = newMetrics(m); err != nil {
 		return nil, fmt.Errorf("registering metrics; give each manager a Registry of its own: %w", err)
 	}
-	if m.limit, err = newLogLimit(m.log, m.metrics.dropped); err != nil {
+	if m.limits, err = newLogLimits(m); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	if m.tape != nil {
@@ -285,7 +285,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	group.Go("settle", m.pipeline.TrackQuiet)
 	group.Go("demand", m.followDemand)
 	group.Go("events", m.record)
-	group.Go("log", func(context.Context) error { return m.limit.run(m.over) }) // It reports how attempts end.
+	m.limits.start(m.over, group.Go)
 	group.Go("pipeline", func(ctx context.Context) error {
 		defer m.end()
 		defer group.Stop()
@@ -364,7 +364,7 @@ func (m *Manager) logResult(result operators.Result) {
 		m.log.With(about...).Debug("reconciled", "duration", result.Duration, "queued", result.Queued, "writes", len(result.Writes), "causes", len(result.Causes))
 		return
 	}
-	bounded := boundedLog{m.limit, result.Controller, result.NamespacedName, about}
+	bounded := boundedLog{m.limits, logSubject{result.Controller, result.NamespacedName}, about}
 	if panicked := (*lifecycle.PanicError)(nil); errors.As(result.Err, &panicked) {
 		bounded.Error("reconcile panicked", "error", result.Err, "stack", string(panicked.Stack), "retryAfter", result.RequeueAfter)
 		return
@@ -378,5 +378,5 @@ func (m *Manager) onError(err error) {
 		m.options.OnError(err)
 		return
 	}
-	boundedLog{limit: m.limit}.Warn("source or map function failed", "error", err)
+	boundedLog{limits: m.limits}.Warn("source or map function failed", "error", err)
 }

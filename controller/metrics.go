@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/internal/loglimit"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,9 +57,11 @@ func newMetrics(m *Manager) (*metrics, error) {
 		adds:       counter("workqueue_adds_total", "Attempts that were queued and started.", "name", "controller"),
 		retries:    counter("workqueue_retries_total", "Attempts after a failure.", "name", "controller"),
 		writes:     counter("bellerophon_writes_total", "Writes to the API server that succeeded.", "controller", "verb", "kind"),
-		dropped:    counter("bellerophon_log_records_dropped_total", "Records about failures that were left out of the log, because there were too many.").WithLabelValues(),
 		ofDuration: newExemplars(m),
 		ofQueued:   newExemplars(m),
+	}
+	if err == nil {
+		made.dropped, err = loglimit.Dropped(m.options.Registry)
 	}
 	m.cache.OnEcho(func(kind schema.GroupKind, latency time.Duration) {
 		made.echoes.WithLabelValues(kind.String()).Observe(latency.Seconds())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/internal/loglimit"
 	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/operators"
@@ -18,6 +19,9 @@ import (
 // objects takes little more than half of the process's CPU that it takes with streamed lists. It takes
 // less of the server's CPU, too.
 const DefaultPageSize = 500
+
+// maxLogRate is the largest LogRate.
+const maxLogRate = 100_000
 
 // Options configures a [Manager]. The zero value has the defaults, which suit production.
 type Options struct {
@@ -105,6 +109,12 @@ type Options struct {
 
 	Logger *slog.Logger // default slog.Default()
 
+	// LogRate bounds the records of level Info and above that reconcilers write with [Logger], in a second for
+	// each object of a controller: 1 to 100000; default 100; negative for no bound. At most half of them have a
+	// message that the object had lately, so that a loop leaves room for other messages. A record a second for
+	// each controller, and a metric, say how many were left out.
+	LogRate int
+
 	// OnResult is called for each result, and OnError for each failure of a source or map function.
 	// Both are called from the same goroutine and must be fast. By default failures are logged.
 	OnResult func(result operators.Result)
@@ -148,6 +158,12 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("manager: Burst is %d with a QPS of %v; allowed is 1 and above, with QPS", o.Burst, o.QPS)
 	case o.QPS > 0 && o.Burst == 0:
 		o.Burst = max(1, int(2*o.QPS))
+	}
+	if o.LogRate == 0 {
+		o.LogRate = loglimit.DefaultRate
+	}
+	if o.LogRate > maxLogRate {
+		return o, fmt.Errorf("manager: LogRate is %d; allowed is 1 to %d, 0 for %d, or negative for no bound", o.LogRate, maxLogRate, loglimit.DefaultRate)
 	}
 	if o.PageSize > sources.MaxPageSize {
 		return o, fmt.Errorf("manager: PageSize is %d; allowed is 1 to %d, or negative to stream lists", o.PageSize, sources.MaxPageSize)

@@ -48,7 +48,7 @@ func stalledBy(found *history.Finding, left time.Duration) *recording.Stalled {
 // onFinding reports a pattern that was found, as a record of the log and as an Event.
 func (m *Manager) onFinding(found history.Finding) {
 	note := describeFinding(found)
-	boundedLog{limit: m.limit, controller: found.Controller, object: found.Object}.Warn("attempts are in a pattern that does not end by itself", "controller", found.Controller, "namespace", found.Object.Namespace, "name", found.Object.Name,
+	boundedLog{limits: m.limits, about: logSubject{found.Controller, found.Object}}.Warn("attempts are in a pattern that does not end by itself", "controller", found.Controller, "namespace", found.Object.Namespace, "name", found.Object.Name,
 		"pattern", string(found.Pattern), "written", found.Written.String(), "note", note)
 	of := m.present.Load().members[found.Controller]
 	if of == nil || of.reconciled == nil {

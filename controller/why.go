@@ -52,7 +52,7 @@ func (m *Manager) isPartial(kind schema.GroupKind) bool {
 
 // why answers what the manager remembers of an object. The query has the object, as RESOURCE/NAME, and its
 // namespace, or the ID of an attempt for it. With follow=true further answers follow: when an attempt has ended, and when the cache shows
-// one of its writes.
+// one of its writes. At least once in followAlive it sends a line feed, so that a client sees that the manager is alive.
 func (m *Manager) why(w http.ResponseWriter, request *http.Request) {
 	query := request.URL.Query()
 	controllers, object, refused := m.asked(query)
@@ -61,20 +61,30 @@ func (m *Manager) why(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	encoder := json.NewEncoder(w)
+	encoder, control, follows := json.NewEncoder(w), http.NewResponseController(w), query.Get("follow") == "true"
+	var sent time.Time
 	for shown := ""; ; {
 		explained, last, updated := m.explain(controllers, object)
-		if last != shown || shown == "" {
-			if encoder.Encode(explained) != nil {
-				return // The client has gone.
+		isNew := last != shown || sent.IsZero()
+		if isNew || time.Since(sent) >= followAlive {
+			if follows {
+				_ = control.SetWriteDeadline(time.Now().Add(followPatience)) // A client that does not read may not keep the connection.
 			}
-			_ = http.NewResponseController(w).Flush()
+			var err error
+			if isNew {
+				err = encoder.Encode(explained)
+			} else {
+				_, err = w.Write([]byte("\n"))
+			}
+			if err != nil || !follows || control.Flush() != nil {
+				return // The client has gone, or has its answer.
+			}
+			sent = time.Now()
 		}
-		if shown = last; query.Get("follow") != "true" {
-			return
-		}
+		shown = last
 		select {
 		case <-updated:
+		case <-time.After(time.Until(sent.Add(followAlive))):
 		case <-request.Context().Done():
 			return
 		case <-m.context().Done():

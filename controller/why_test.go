@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -208,4 +210,31 @@ func TestAManagerWithoutAHistoryHasNoWhy(t *testing.T) {
 	if _, err := NewManager(w.server.Config(), scheme.Scheme, Options{History: 10, MetricsAddress: "127.0.0.1:0"}); err == nil || !strings.Contains(err.Error(), "Bytes is 10") {
 		t.Errorf("a history of 10 bytes: %v", err)
 	}
+}
+
+// A client can only see that a manager hangs if one that does nothing sends something.
+func TestWhyShowsASignOfLifeWhileNothingHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		manager, err := NewManager(server.Config(), scheme.Scheme, Options{Logger: slog.New(slog.DiscardHandler), MetricsAddress: "127.0.0.1:0"}) // It does not run.
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := manager.Add("labels", func(context.Context, operators.Request) (time.Duration, error) { return 0, nil }, For(&corev1.Secret{})); err != nil {
+			t.Fatal(err)
+		}
+		for query, want := range map[string]int{"&follow=true": 3, "": 0} {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*followAlive+time.Second)
+			recorder := httptest.NewRecorder()
+			manager.why(recorder, httptest.NewRequestWithContext(ctx, http.MethodGet, "/debug/why?object=secrets/pegasus&namespace=a"+query, nil))
+			cancel()
+			answer, signs, _ := strings.Cut(recorder.Body.String(), "\n")
+			if signs != strings.Repeat("\n", want) || !json.Valid([]byte(answer)) {
+				t.Errorf("with %q it answers %q, and then %q", query, answer, signs)
+			}
+		}
+	})
 }

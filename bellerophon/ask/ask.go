@@ -81,7 +81,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		sent.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := t.next.RoundTrip(sent)
-	if err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+	var noTLS tls.RecordHeaderError
+	if errors.As(err, &noTLS) && string(noTLS.RecordHeader[:]) == "HTTP/" {
 		sent = request.Clone(request.Context())
 		sent.URL.Scheme = "http"
 		sent.Header.Del("Authorization")
@@ -98,7 +99,6 @@ type Question struct {
 	Path   string // such as /debug/why
 	Query  url.Values
 	Follow bool          // more answers come until the context ends, or the server ends
-	Quiet  bool          // with Follow: the server sends nothing while nothing happens
 	Again  time.Duration // without Follow: the pause until the question is asked a second time; 0 for once
 }
 
@@ -140,10 +140,7 @@ func askOnce[T any](ctx context.Context, s Server, q Question, each func(T) erro
 	}
 	defer func() { _ = response.Body.Close() }()
 	body := &body{Reader: response.Body, came: func() {}}
-	switch {
-	case q.Follow && q.Quiet:
-		watchdog.Stop()
-	case q.Follow:
+	if q.Follow {
 		body.came = func() { watchdog.Reset(patience) }
 	}
 	err = decode(body, each)

@@ -154,3 +154,23 @@ func TestAQuestionIsAskedASecondTime(t *testing.T) {
 		t.Errorf("%d answers after %v, %v", shown, time.Since(began), err)
 	}
 }
+
+// A token must not be sent in the clear.
+func TestAServerWithoutTLSIsAskedWithoutTheToken(t *testing.T) {
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if got := request.Header.Get("Authorization"); got != "" {
+			t.Errorf("it gets %s", got)
+		}
+		_, _ = w.Write([]byte("{}"))
+	}))
+	defer served.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("wings"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := ask.Server{URL: strings.Replace(served.URL, "http://", "https://", 1), TokenFile: token, Insecure: true}
+	shown := 0
+	if err := ask.Ask(t.Context(), server, ask.Question{Path: "/debug/why"}, func(history.Answer) error { shown++; return nil }); err != nil || shown != 1 {
+		t.Errorf("%d answers, %v", shown, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -79,8 +80,12 @@ func Best[T any](ctx context.Context, group *lifecycle.Group, d Deployed, s Serv
 	once := q
 	once.Follow, once.Again = false, 0
 	var failed error
+	slices.SortStableFunc(pods.Items, func(one, other corev1.Pod) int { return cmp.Compare(leaving(&one), leaving(&other)) })
 	for i := range pods.Items {
 		pod := &pods.Items[i]
+		if leaving(pod) > 0 && best.URL != "" {
+			break // It may be on a node that has gone, and another pod takes its place.
+		}
 		asked := s
 		if asked.URL, err = d.forward(ctx, group, client, pod, patience); err == nil {
 			var got T
@@ -96,6 +101,14 @@ func Best[T any](ctx context.Context, group *lifecycle.Group, d Deployed, s Serv
 		return best, answer, failed
 	}
 	return best, answer, nil
+}
+
+// leaving returns 1 for a pod that is being deleted, and 0 for another one.
+func leaving(pod *corev1.Pod) int {
+	if pod.DeletionTimestamp != nil {
+		return 1
+	}
+	return 0
 }
 
 // forward forwards a free local port to the metrics server of a pod until the group ends. It returns the server's URL, or an error if the

@@ -16,6 +16,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/ask"
@@ -37,20 +38,26 @@ var questions = []string{"/debug/manager", "/debug/tree", "/debug/why"}
 type Proxy struct {
 	key     string // it is printed on the terminal alone
 	port    string
-	forward http.Handler
+	forward atomic.Pointer[http.Handler]
 }
 
 // New creates a proxy to a server, for a listener at a port of the loopback interface.
 func New(server ask.Server, port string) (*Proxy, error) {
+	made := &Proxy{key: rand.Text(), port: port}
+	return made, made.SetServer(server)
+}
+
+// SetServer sends further requests to another server. Requests in flight stay at the one before.
+func (p *Proxy) SetServer(server ask.Server) error {
 	target, err := url.Parse(server.URL)
 	if err != nil {
-		return nil, fmt.Errorf("--server is %s; give a URL such as http://127.0.0.1:8080: %w", server.URL, err)
+		return fmt.Errorf("--server is %s; give a URL such as http://127.0.0.1:8080: %w", server.URL, err)
 	}
 	transport, err := server.Transport()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	forward := &httputil.ReverseProxy{
+	p.sendTo(&httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(of *httputil.ProxyRequest) {
 			of.SetURL(target)
@@ -64,13 +71,15 @@ func New(server ask.Server, port string) (*Proxy, error) {
 		},
 		ErrorHandler: func(w http.ResponseWriter, request *http.Request, err error) {
 			if request.Context().Err() == nil {
-				http.Error(w, fmt.Sprintf("the operator does not answer: %v; if its pod has gone, start the command again", err), http.StatusBadGateway)
+				http.Error(w, fmt.Sprintf("the operator does not answer: %v; the page connects again when it does", err), http.StatusBadGateway)
 			}
 		},
 		ErrorLog: log.New(io.Discard, "", 0), // An operator that ends breaks each stream off.
-	}
-	return &Proxy{key: rand.Text(), port: port, forward: forward}, nil
+	})
+	return nil
 }
+
+func (p *Proxy) sendTo(forward http.Handler) { p.forward.Store(&forward) }
 
 // NewRecorded creates the server of a recording, with the checks of a proxy. objects has the kinds whose objects are in protobuf.
 func NewRecorded(recording string, objects *runtime.Scheme, port string) (*Proxy, error) {
@@ -81,7 +90,9 @@ func NewRecorded(recording string, objects *runtime.Scheme, port string) (*Proxy
 	both := http.NewServeMux()
 	both.Handle("GET "+page.Root, shown)
 	both.Handle("GET "+page.PastRoot, page.NewPast(recording, objects, false))
-	return &Proxy{key: rand.Text(), port: port, forward: both}, nil
+	made := &Proxy{key: rand.Text(), port: port}
+	made.sendTo(both)
+	return made, nil
 }
 
 // URL returns the URL that lets a browser in.
@@ -114,7 +125,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case !slices.Contains([]string{"", "none", "same-origin"}, request.Header.Get("Sec-Fetch-Site")):
 		refuse(w, http.StatusForbidden, "another site asks for the page; use the URL that bellerophon page printed")
 	default:
-		p.forward.ServeHTTP(w, request)
+		(*p.forward.Load()).ServeHTTP(w, request)
 	}
 }
 

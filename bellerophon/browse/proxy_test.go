@@ -192,7 +192,7 @@ func TestAnOperatorThatHasGoneIsNamed(t *testing.T) {
 	w.ask(http.MethodGet, w.url, nil)
 	w.operator.Close()
 	answer := w.ask(http.MethodGet, w.base+"/page/", nil)
-	if got := text(t, answer); answer.StatusCode != http.StatusBadGateway || !strings.Contains(got, "the operator does not answer") || !strings.Contains(got, "start the command again") {
+	if got := text(t, answer); answer.StatusCode != http.StatusBadGateway || !strings.Contains(got, "the operator does not answer") || !strings.Contains(got, "connects again when it does") {
 		t.Errorf("the answer is %s %s", answer.Status, got)
 	}
 	if parsed, err := url.Parse(w.url); err != nil || len(parsed.Query().Get("key")) < 26 {

@@ -11,7 +11,7 @@ import (
 
 // Question returns the question for an object, given as RESOURCE/NAME.
 func Question(object, namespace string, follow bool) ask.Question {
-	return ask.Question{Path: "/debug/why", Query: url.Values{"object": {object}, "namespace": {namespace}}, Follow: follow, Quiet: true}
+	return ask.Question{Path: "/debug/why", Query: url.Values{"object": {object}, "namespace": {namespace}}, Follow: follow}
 }
 
 // IsNewer reports whether an answer has a later attempt than another one: its replica works on the object.

@@ -11,6 +11,9 @@ import (
 // Handler returns the handler of a server, without its listener.
 func (s *Server) Handler() http.Handler { return s.handler() }
 
+// RunLog reports the records that are left out until ctx ends.
+func (s *Server) RunLog(ctx context.Context) error { return s.failed.limit.Run(ctx) }
+
 // Certificate returns what the server presents in a handshake.
 var Certificate = (*Server).certificate
 

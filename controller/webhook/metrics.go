@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/internal/loglimit"
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 )
@@ -20,6 +21,7 @@ type metrics struct {
 	inFlight  *prometheus.GaugeVec
 	expiry    *prometheus.GaugeVec // without labels; it has no value before the first certificate
 	rotations prometheus.Counter
+	dropped   prometheus.Counter // records of the log
 }
 
 // newMetrics creates and registers the metrics of a server. It returns the first error of Register.
@@ -46,7 +48,9 @@ func newMetrics(registry *prometheus.Registry) (*metrics, error) {
 			return nil, err
 		}
 	}
-	return made, nil
+	var err error
+	made.dropped, err = loglimit.Dropped(registry)
+	return made, err
 }
 
 // expect creates the series of the usual requests, at 0, so that they exist before the first request.

@@ -101,6 +101,7 @@ func TestRequestsAreCountedByWebhookOperationAndCode(t *testing.T) {
 		running + " webhook=" + validatePath:                        0,
 		running + " webhook=/convert":                               0,
 		"bellerophon_webhook_certificate_rotations_total":           0,
+		"bellerophon_log_records_dropped_total":                     0,
 	}
 	got := series(t, registry)
 	for name, value := range want {

@@ -146,17 +146,18 @@ func (s *Server) reviews(path string, timeout time.Duration, most int64, review 
 		failure := lifecycle.Guard(func() (err error) { answer, err = review(ctx, body, counted); return err })
 		var panicked *lifecycle.PanicError
 		var wrong *refused
+		failed := s.failed.about(path, failure)
 		switch {
 		case errors.As(failure, &panicked):
-			s.log.Error("webhook panicked", "path", path, "error", failure, "stack", string(panicked.Stack))
+			failed.Error("webhook panicked", "path", path, "error", failed.failure, "stack", string(panicked.Stack))
 			fail(http.StatusInternalServerError, "the function of the webhook panicked; its log has the details")
 		case errors.As(failure, &wrong):
 			fail(wrong.code, wrong.message)
 		case errors.Is(failure, context.DeadlineExceeded):
-			s.log.Warn("webhook took too long", "path", path)
+			failed.Warn("webhook took too long", "path", path)
 			fail(http.StatusGatewayTimeout, "the function of the webhook took too long")
 		case failure != nil:
-			s.log.Warn("webhook failed", "path", path, "error", failure)
+			failed.Warn("webhook failed", "path", path, "error", failed.failure)
 			fail(http.StatusInternalServerError, failure.Error())
 		default:
 			w.Header().Set("Content-Type", "application/json")

@@ -32,6 +32,7 @@ type Server struct {
 	api     *api
 	log     *slog.Logger
 	metrics *metrics
+	failed  failureLog
 
 	mu          sync.Mutex
 	started     bool
@@ -88,6 +89,9 @@ func New(config *rest.Config, scheme *runtime.Scheme, options Options) (*Server,
 		reviewed:    map[string]*conversion{},
 		ready:       make(chan struct{}),
 		timings:     timings{propagation, overlap, options.Certificates.Lifetime},
+	}
+	if s.failed, err = newFailureLog(s.log, measured.dropped); err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	s.fail(errors.New("the server does not run"))
 	return s, nil
@@ -188,7 +192,10 @@ func (s *Server) Run(ctx context.Context) error {
 	// Requests and rotation outlast ctx by the time that a graceful end takes.
 	group := lifecycle.New(context.WithoutCancel(ctx))
 	group.Go("keep certificates", newKeeper(s).run)
+	served, end := context.WithCancel(context.Background())
+	group.Go("log", func(context.Context) error { return s.failed.limit.Run(served) })
 	group.Go("serve", func(serving context.Context) error {
+		defer end() // after the last record about a request
 		defer group.Stop()
 		return s.serve(ctx, serving, listener)
 	})
