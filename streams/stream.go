@@ -15,9 +15,13 @@ import (
 // sides run, and few enough that a slow reader blocks the sender at once.
 const capacity = 8
 
-// Stream is a cold stream of T. The zero Stream is empty: it ends at once.
+// Stream is a stream of T. It is cold, unless it is the Stream of a [Subject]. The zero Stream is empty: it ends at once.
 type Stream[T any] struct {
 	run func(ctx context.Context, out Sink[T])
+
+	// subscribe, if set, takes the place of run. It subscribes to a hot source, and returns the function that sends
+	// what comes from then on.
+	subscribe func() (run func(ctx context.Context, out Sink[T]))
 }
 
 // Create creates a stream from a function that sends to a sink. The function is called once per
@@ -93,9 +97,10 @@ func forwardForeign[T any](item rxgo.Item, in <-chan rxgo.Item, out Sink[T]) boo
 }
 
 // Observe starts an observation and returns its channel. [Values] unpacks its items. The caller
-// must read the channel until it is closed, even after ctx has ended.
+// must read the channel until it is closed, even after ctx has ended. An observation of a [Subject] gets
+// everything that is sent after Observe has returned.
 func (s Stream[T]) Observe(ctx context.Context) <-chan rxgo.Item {
-	return s.batches().Observe(rxgo.WithContext(ctx), rxgo.WithBufferedChannel(capacity))
+	return s.subscribed().batches().Observe(rxgo.WithContext(ctx), rxgo.WithBufferedChannel(capacity))
 }
 
 // ErrExited is the error that ends an observation when one of its functions calls
@@ -118,9 +123,17 @@ func (s Stream[T]) batches() rxgo.Observable {
 	}})
 }
 
+// subscribed returns the stream for one observation, which has begun if it is hot.
+func (s Stream[T]) subscribed() Stream[T] {
+	if s.subscribe == nil {
+		return s
+	}
+	return Stream[T]{run: s.subscribe()}
+}
+
 // produce runs the stream into a sink and turns a panic into an error.
 func (s Stream[T]) produce(ctx context.Context, out Sink[T]) {
-	if s.run == nil {
+	if s = s.subscribed(); s.run == nil {
 		return
 	}
 	if err := lifecycle.Guard(func() error { s.run(ctx, out); return nil }); err != nil {

@@ -56,11 +56,13 @@ func (s *Subject[T]) End() { s.run.end() }
 //
 //	(send a) (observe) (send b) (send c) (end)  =>  [b] [c]
 func (s *Subject[T]) Stream() Stream[T] {
-	return Create(func(ctx context.Context, out Sink[T]) {
+	return Stream[T]{subscribe: func() func(ctx context.Context, out Sink[T]) {
 		observer := s.run.subscribe()
 		s.observed.Add(1)
-		defer observer.unsubscribe()
-		defer s.observed.Add(-1)
-		observer.serve(ctx, out)
-	})
+		return func(ctx context.Context, out Sink[T]) {
+			defer observer.unsubscribe()
+			defer s.observed.Add(-1)
+			observer.serve(ctx, out)
+		}
+	}}
 }

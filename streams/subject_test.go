@@ -118,3 +118,27 @@ func TestASubjectRefusesABufferOutOfItsRange(t *testing.T) {
 		}()
 	}
 }
+
+// The sender and the observer race for the place in the log.
+func TestAnObservationOfASubjectGetsEverythingThatIsSentAfterObserveHasReturned(t *testing.T) {
+	for i := range 2000 {
+		subject := streams.NewSubject[int](0)
+		items := subject.Stream().Observe(t.Context())
+		subject.Send([]int{i})
+		subject.End()
+		var got []int
+		for item := range items {
+			batch, err := streams.Values[int](item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, batch...)
+		}
+		if !slices.Equal(got, []int{i}) {
+			t.Fatalf("observation %d got %v", i, got)
+		}
+		if subject.Observed() {
+			t.Fatal("the subject has an observer that has gone")
+		}
+	}
+}

@@ -78,24 +78,33 @@ func (p *Page) join() (made *client, leave func(), joined bool) {
 	}, true
 }
 
-// gather begins to observe the streams.
+// gather begins to observe the streams. Each client sees everything that happens after the first state that it gets.
 func (p *Page) gather() *gathering {
 	g := &gathering{of: p.of, group: lifecycle.New(p.of.Context()), clients: map[*client]bool{}, seed: maphash.MakeSeed()}
-	g.group.Go("events", func(ctx context.Context) error {
-		return streams.ForEach(ctx, g.of.Events, g.onEvents, func(err error) { g.onError(err, func(missed int) { g.events.came += missed }) })
-	})
-	g.group.Go("changes", func(ctx context.Context) error {
-		return streams.ForEach(ctx, g.of.Changes, g.onChanges, func(err error) { g.onError(err, func(missed int) { g.changes.came += missed }) })
-	})
-	g.group.Go("results", func(ctx context.Context) error {
-		return streams.ForEach(ctx, g.of.Results, g.onResults, func(err error) { g.onError(err, func(missed int) { g.attempts.came += missed }) })
-	})
-	g.group.Go("levels", func(ctx context.Context) error {
-		return streams.ForEach(ctx, g.of.Levels, g.onLevels, func(error) {})
-	})
+	observe(g, "events", g.of.Events, g.onEvents, func(missed int) { g.events.came += missed })
+	observe(g, "changes", g.of.Changes, g.onChanges, func(missed int) { g.changes.came += missed })
+	observe(g, "results", g.of.Results, g.onResults, func(missed int) { g.attempts.came += missed })
+	observe(g, "levels", g.of.Levels, g.onLevels, func(int) {})
 	g.group.Go("frames", g.sendFrames)
 	g.group.Go("states", g.sendStates)
 	return g
+}
+
+// observe begins to observe a stream. When it returns, the observation has begun. missed is called with the lock.
+func observe[T any](g *gathering, name string, stream streams.Stream[T], onBatch func([]T), missed func(number int)) {
+	items := stream.Observe(g.group.Context())
+	g.group.Go(name, func(context.Context) error {
+		for item := range items {
+			batch, err := streams.Values[T](item)
+			if len(batch) > 0 {
+				onBatch(batch)
+			}
+			if err != nil {
+				g.onError(err, missed)
+			}
+		}
+		return nil
+	})
 }
 
 func (g *gathering) onEvents(events []streams.Event) {
