@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 //	sees REGEXP     waits until what watches runs shows it
 //	resizes SIZE    changes the size of the terminal
 //	interrupts      ends with Ctrl-C what watches runs, and prints what is left on the screen
-//	documented PAGE LINE  compares the last output with the one below a line of a page, or writes it with -update
+//	documented [-lines] PAGE LINE
+//	                      compares the last output with the one below a line of a page, or writes it with -update
 //	nochildren      fails if a process of the killed cluster is left
 func TestScripts(t *testing.T) {
 	cache, err := os.UserCacheDir()
