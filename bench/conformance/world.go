@@ -173,13 +173,19 @@ func (t *trial) finished(ctx context.Context, name string, replicas int32) (*v1.
 	return t.awaitAll(ctx, hero)
 }
 
-// settled calls finished, and then waits until the process writes nothing more.
+// settled calls finished, waits until the process writes nothing more, and returns the object as it is then.
 func (t *trial) settled(ctx context.Context, name string, replicas int32) (*v1.BellerophonSimple, error) {
-	hero, err := t.finished(ctx, name, replicas)
+	if _, err := t.finished(ctx, name, replicas); err != nil {
+		return nil, err
+	}
+	if err := t.settle(ctx); err != nil {
+		return nil, err
+	}
+	hero, err := t.get(ctx, sheroes, name)
 	if err != nil {
 		return nil, err
 	}
-	return hero, t.settle(ctx)
+	return typed(hero)
 }
 
 // patch changes an object as a user would.
