@@ -6,12 +6,15 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/bellerophon-io/bellerophon/internal/golden"
 )
 
 // loggedIn returns the calls in a file that log a constant message, as rows of docs/logs.md.
@@ -79,6 +82,35 @@ func text(of ast.Expr) (value string, isConstant bool) {
 	return value, err == nil
 }
 
+// loggedBelow returns the rows of all files below a folder, as loggedIn does.
+func loggedBelow(t *testing.T, root string) (rows []string) {
+	t.Helper()
+	if err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{"examples", "compat", "tracing", "crashtest"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		if !entry.IsDir() && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			rows = append(rows, loggedIn(t, path)...)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// namesOf turns rows of docs/logs.md into rows of docs/names.
+func namesOf(rows []string) (names []string) {
+	for _, row := range rows {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		names = append(names, strings.ReplaceAll(strings.Join(cells, "\t"), "`", ""))
+	}
+	return names
+}
+
 func TestEachMessageOfTheLogIsDocumentedWithItsLevelAndKeys(t *testing.T) {
 	page, err := os.ReadFile("../docs/logs.md")
 	if err != nil {
@@ -86,26 +118,15 @@ func TestEachMessageOfTheLogIsDocumentedWithItsLevelAndKeys(t *testing.T) {
 	}
 	written := map[string]bool{}
 	for _, root := range []string{".", "../cache", "../operators", "../sources", "../bellerophon/command", "../bellerophon/operator", "../bellerophon/hero", "../bellerophon/simple"} {
-		if err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return err
+		for _, row := range loggedBelow(t, root) {
+			written[row] = true
+			if !strings.Contains(string(page), "\n"+row) {
+				t.Errorf("%s writes a record that docs/logs.md does not have:\n%s", root, row)
 			}
-			if entry.IsDir() && slices.Contains([]string{"examples", "compat", "tracing", "crashtest"}, entry.Name()) {
-				return fs.SkipDir
-			}
-			if !entry.IsDir() && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
-				for _, row := range loggedIn(t, path) {
-					written[row] = true
-					if !strings.Contains(string(page), "\n"+row) {
-						t.Errorf("%s writes a record that docs/logs.md does not have:\n%s", path, row)
-					}
-				}
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
 		}
 	}
+	golden.Names(t, "../docs/names/logs.txt", namesOf(slices.Collect(maps.Keys(written))))
+	golden.Names(t, "../docs/names/logs-programs.txt", namesOf(append(loggedBelow(t, "../bellerophon/server"), loggedBelow(t, "../bellerophon/dev")...)))
 	records, _, _ := strings.Cut(string(page), "\n## ")
 	for line := range strings.Lines(records) {
 		if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| `") && !written[strings.Join(cells[:3], " | ")+" |"] {

@@ -221,8 +221,8 @@ func (m *Manager) Namespaces() []string { return slices.Clone(m.options.Namespac
 
 // Run runs the controllers until ctx ends. Then sources stop, and reconciles in flight may finish
 // within the grace period. When Run returns, all its goroutines have returned. Run fails at once if it
-// cannot listen on one of its addresses. A cluster that does not answer is not a failure: sources
-// retry.
+// cannot listen on one of its addresses. It fails with [ErrOldServer] as soon as an API server answers that
+// is too old. A cluster that does not answer is not a failure: sources retry.
 //
 // A controller reconciles no object before the controller's kinds are [cache.Current], except for
 // objects that [ReconcileBeforeSync] selects. A kind that is missing or forbidden only holds up the
@@ -282,6 +282,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	if m.tape != nil {
 		group.Go("recording", func(context.Context) error { return m.tape.run(m.over, m.present.Load) }) // It records how attempts end.
 	}
+	group.Go("version of the API server", m.checkServer)
 	group.Go("settle", m.pipeline.TrackQuiet)
 	group.Go("demand", m.followDemand)
 	group.Go("events", m.record)

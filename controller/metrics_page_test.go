@@ -13,6 +13,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller"
 	tapes "github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/controller/shards"
+	"github.com/bellerophon-io/bellerophon/internal/golden"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -48,6 +49,11 @@ func TestThePageOfMetricsHasEachMetric(t *testing.T) {
 					t.Errorf("docs/metrics.md has %q for %s, want %q", documented[name], name, served[name])
 				}
 			}
+			var names []string
+			for name, details := range served {
+				names = append(names, name+"\t"+details)
+			}
+			golden.Names(t, "../docs/names/metrics-manager.txt", names)
 			for _, name := range slices.Sorted(maps.Keys(documented)) {
 				if served[name] == "" {
 					t.Errorf("docs/metrics.md has %s, which no manager serves", name)

@@ -190,7 +190,7 @@ func TestAnOffenderOnTheRealAPIServerIsFoundWithinTenSeconds(t *testing.T) {
 	r.until("the image is back", 40*time.Second, func() bool { return imageOf(r.deployment("pegasus")) == riderImage })
 }
 
-var usual = flag.Int("usual", 1000, "number of objects that exist at the start, and that are rolled then; 5000 for the goal of a start")
+var usual = flag.Int("usual", 500, "number of objects that exist at the start, and that are rolled then; 5000 for the goal of a start")
 
 // A start among many objects, a rollout of all of them and a scaling by another client are no patterns.
 func TestUsualWorkOnTheRealAPIServerIsNoPattern(t *testing.T) {

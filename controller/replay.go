@@ -338,12 +338,16 @@ func (r *replay) begin(attempt *replayedAttempt) {
 		}
 		return member.reconcile(ctx, request)
 	}
+	started := time.Now()
+	if attempt.start.Started != 0 {
+		started = time.Unix(0, attempt.start.Started)
+	}
 	ctx, cancel := context.WithCancel(r.group.Context())
 	attempt.cancel = cancel
 	r.group.Go("attempt", func(context.Context) error {
 		defer close(attempt.ended)
 		defer cancel()
-		attempt.result = operators.MakeAttempt(ctx, controller, attempt.start.Request)
+		attempt.result = operators.MakeAttempt(ctx, controller, attempt.start.Request, started)
 		return nil
 	})
 }

@@ -265,6 +265,7 @@ func (t *tape) attempt(reconcile operators.Reconciler) operators.Reconciler {
 		start := &recording.Start{Attempt: begun.number, Request: request}
 		if _, started, within := operators.AttemptOf(ctx); within {
 			start.ID = operators.AttemptID(request.Controller, request.NamespacedName, started)
+			start.Started = started.UnixNano()
 		}
 		if queued, within := operators.QueuedOf(ctx); within {
 			start.Queued = max(queued, 1) // 0 says that it is not known.

@@ -258,10 +258,10 @@ func missing(name string) Reconciler {
 }
 
 // MakeAttempt makes one attempt outside of [Reconcile], which a replay of recorded requests does. It calls the
-// reconciler of a controller once, in the goroutine of the caller, with the timeout of the controller.
-func MakeAttempt(ctx context.Context, of Controller, request Request) Result {
-	now := time.Now()
-	made := newAttempt(ctx, &task{controller: &of, request: request, queuedAt: now}, either(of.Timeout, DefaultTimeout), now)
+// reconciler of a controller once, in the goroutine of the caller, with the timeout of the controller. started is when the
+// attempt counts as begun.
+func MakeAttempt(ctx context.Context, of Controller, request Request, started time.Time) Result {
+	made := newAttempt(ctx, &task{controller: &of, request: request, queuedAt: started}, either(of.Timeout, DefaultTimeout), started)
 	result, _ := made.conclude(made.call())
 	return result
 }

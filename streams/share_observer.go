@@ -47,6 +47,9 @@ func (o *shareObserver[T, S]) serve(ctx context.Context, out Sink[T]) {
 				clear(o.parts)
 				o.parts = o.parts[:0]
 			}
+			if item.V != nil {
+				item = out.item(item.V)
+			}
 			if !out.forward(item) {
 				return
 			}

@@ -23,6 +23,9 @@ const lastBackupFinalizer = "stable.bellerophon.io/last-backup"
 // wayOut is what a person can do about a last backup that cannot be taken.
 const wayOut = "set storage.retention to Retain or Delete to let the hero go without it"
 
+// Finalizers are the finalizers that only the operator removes.
+var Finalizers = []string{lastBackupFinalizer, growthFinalizer}
+
 // needsLastBackup reports whether a hero has the finalizer. All others can go while no operator runs.
 func needsLastBackup(hero *v1.Bellerophon) bool {
 	return hero.Spec.Storage.Retention == v1.RetentionBackupThenDelete && hero.Spec.Backup != nil

@@ -1,11 +1,16 @@
 package hero
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bellerophon-io/bellerophon/internal/golden"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
@@ -52,4 +57,28 @@ bellerophon_hero_ready_members{HERO} 1
 	w.eventually("the series are as the hero", func() error {
 		return testutil.GatherAndCompare(w.registry, strings.NewReader(strings.ReplaceAll(want, "HERO", labels)), names...)
 	})
+}
+
+var (
+	describedName   = regexp.MustCompile(`fqName: "(\w+)"`)
+	describedLabels = regexp.MustCompile(`variableLabels: \{([\w,]*)\}`)
+)
+
+// The metrics of heroes are gauges, all of them: see heroMetrics.Collect.
+func TestTheMetricsOfHeroesAreThoseOfTheDocuments(t *testing.T) {
+	described := make(chan *prometheus.Desc, 100)
+	heroMetrics{}.Describe(described)
+	close(described)
+	var names []string
+	for description := range described {
+		name := describedName.FindStringSubmatch(description.String())
+		labels := describedLabels.FindStringSubmatch(description.String())
+		if name == nil || labels == nil {
+			t.Fatalf("a description has another format: %s", description)
+		}
+		sorted := strings.Split(labels[1], ",")
+		slices.Sort(sorted)
+		names = append(names, fmt.Sprintf("%s\tgauge %s", name[1], sorted))
+	}
+	golden.Names(t, filepath.Join("..", "..", "docs", "names", "metrics-heroes.txt"), names)
 }

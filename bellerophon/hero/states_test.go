@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	stateWalks   = flag.Int("state-walks", 12, "how many walks through the states of the spec are made; 0 is all of the plan")
+	stateWalks   = flag.Int("state-walks", 8, "how many walks through the states of the spec are made; 0 is all of the plan")
 	stateJournal = flag.String("state-journal", "", "file that lists finished walks, so that a run goes on where the last one ended")
 	stateSlice   = flag.Duration("state-slice", 0, "time after which no further walk starts; it needs -state-journal")
 	stateOnly    = flag.String("state-only", "", "pattern of the walks that are made, as they are in the log")

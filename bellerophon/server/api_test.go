@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/server/store"
+	"github.com/bellerophon-io/bellerophon/internal/golden"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 )
 
@@ -369,4 +371,26 @@ func TestMetricsSayWhatAMemberDoes(t *testing.T) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
+	golden.Names(t, "../../docs/names/metrics-server.txt", metricsIn(got))
+}
+
+var (
+	typeLine = regexp.MustCompile(`(?m)^# TYPE (bellerophon_\w+) (\w+)$`)
+	label    = regexp.MustCompile(`(\w+)="`)
+)
+
+// metricsIn returns the metrics of a page with their types and labels, as rows of docs/names.
+func metricsIn(page string) (rows []string) {
+	for _, found := range typeLine.FindAllStringSubmatch(page, -1) {
+		_, series, _ := strings.Cut(page, found[0]+"\n")
+		series, _, _ = strings.Cut(series, "\n")
+		var labels []string
+		for _, one := range label.FindAllStringSubmatch(series, -1) {
+			if one[1] != "le" {
+				labels = append(labels, one[1])
+			}
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s %s", found[1], found[2], labels))
+	}
+	return rows
 }

@@ -41,6 +41,6 @@ func (r *reconciler) look(ctx context.Context, hero *v1.BellerophonSimple, shown
 }
 
 // lookAgain returns the time until the next look.
-func (r *reconciler) lookAgain() time.Duration {
-	return min(max(time.Since(r.started)/4, lookLeast), lookMost)
+func (r *reconciler) lookAgain(now time.Time) time.Duration {
+	return min(max(now.Sub(r.started)/4, lookLeast), lookMost)
 }

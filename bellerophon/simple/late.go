@@ -63,11 +63,10 @@ func newLate(claim func() (claim, error)) *late {
 }
 
 // done records that the servers of an object are finished, or gone.
-func (l *late) done(name types.NamespacedName) {
+func (l *late) done(name types.NamespacedName, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if held, known := l.known[name]; known && !held.since.IsZero() {
-		now := time.Now()
 		took := now.Sub(held.since)
 		if now.Sub(l.finished) > memory {
 			l.typical = took
@@ -90,10 +89,10 @@ func (l *late) patience(now time.Time) time.Duration {
 // whether they are late, and otherwise how long until they are: 0 without pods. For late servers,
 // current reports whether pods are in the cache. If wrong is true, the object was degraded before, and
 // its servers are late at once.
-func (l *late) wait(name types.NamespacedName, exist, wrong bool) (late bool, after time.Duration, current bool) {
+func (l *late) wait(name types.NamespacedName, exist, wrong bool, now time.Time) (late bool, after time.Duration, current bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held, now := l.known[name], time.Now()
+	held := l.known[name]
 	if exist && held.since.IsZero() {
 		held.since = now
 	}
@@ -144,11 +143,11 @@ type seen struct {
 // podsOf returns the pods of servers that are late.
 func (r *reconciler) podsOf(ctx context.Context, hero *v1.BellerophonSimple, servers *owned.StatefulSet) seen {
 	if servers == nil || isFinished(servers, replicasOf(hero)) {
-		r.late.done(nameOf(hero))
+		r.late.done(nameOf(hero), controller.Now(ctx))
 		return seen{}
 	}
 	wrong := meta.IsStatusConditionTrue(hero.Status.Conditions, v1.ConditionDegraded)
-	late, after, current := r.late.wait(nameOf(hero), servers.Observed >= servers.Generation && servers.Replicas > 0, wrong)
+	late, after, current := r.late.wait(nameOf(hero), servers.Observed >= servers.Generation && servers.Replicas > 0, wrong, controller.Now(ctx))
 	switch {
 	case !late:
 		return seen{after: after} // Without pods, the first one is an event of the StatefulSet.

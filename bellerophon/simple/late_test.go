@@ -30,7 +30,7 @@ func newLateRig(t *testing.T) *lateRig {
 
 func (r *lateRig) waits(name string, exist, wrong bool, wantAfter time.Duration, wantLate, wantPods bool) {
 	r.Helper()
-	late, after, current := r.wait(types.NamespacedName{Name: name}, exist, wrong)
+	late, after, current := r.wait(types.NamespacedName{Name: name}, exist, wrong, time.Now())
 	if late != wantLate || after != wantAfter || current != late || r.wanted != wantPods {
 		r.Errorf("%s is late: %v, in %v; want %v, in %v; pods are current: %v; pods are demanded: %v, want %v", name, late, after, wantLate, wantAfter, current, r.wanted, wantPods)
 	}
@@ -38,7 +38,7 @@ func (r *lateRig) waits(name string, exist, wrong bool, wantAfter time.Duration,
 
 func (r *lateRig) finishes(name string) {
 	r.Helper()
-	if r.done(types.NamespacedName{Name: name}); r.wanted {
+	if r.done(types.NamespacedName{Name: name}, time.Now()); r.wanted {
 		r.Errorf("after %s is done, pods are demanded", name)
 	}
 }

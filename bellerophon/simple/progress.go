@@ -30,10 +30,9 @@ func (p *progress) forget(name types.NamespacedName) {
 
 // wait returns how long to wait before the interim status of an object is written, or 0 to write it
 // now. An object's first interim status waits for the whole interval.
-func (p *progress) wait(name types.NamespacedName) time.Duration {
+func (p *progress) wait(name types.NamespacedName, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
 	next, pending := p.next[name]
 	if pending && now.Before(next) {
 		return next.Sub(now)

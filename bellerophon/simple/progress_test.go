@@ -14,15 +14,15 @@ func TestOneObjectsProgressIsWrittenOnceASecond(t *testing.T) {
 		p := newProgress()
 		name := types.NamespacedName{Name: "pegasus"}
 		for range 10 {
-			if wait := p.wait(name); wait != progressEvery {
+			if wait := p.wait(name, time.Now()); wait != progressEvery {
 				t.Fatalf("the first wait is %v, want %v", wait, progressEvery)
 			}
 			<-time.After(progressEvery / 4)
-			if wait := p.wait(name); wait != progressEvery*3/4 {
+			if wait := p.wait(name, time.Now()); wait != progressEvery*3/4 {
 				t.Fatalf("after a quarter, the wait is %v, want %v", wait, progressEvery*3/4)
 			}
 			<-time.After(progressEvery * 3 / 4)
-			if wait := p.wait(name); wait != 0 {
+			if wait := p.wait(name, time.Now()); wait != 0 {
 				t.Fatalf("after the whole interval, the wait is %v, want 0", wait)
 			}
 			p.forget(name)
@@ -35,11 +35,11 @@ func TestTheProgressOfAnObjectDoesNotWaitForThatOfOthers(t *testing.T) {
 		const objects = 1000
 		p := newProgress()
 		for i := range objects {
-			p.wait(types.NamespacedName{Name: strconv.Itoa(i)})
+			p.wait(types.NamespacedName{Name: strconv.Itoa(i)}, time.Now())
 		}
 		<-time.After(progressEvery)
 		for i := range objects {
-			if wait := p.wait(types.NamespacedName{Name: strconv.Itoa(i)}); wait != 0 {
+			if wait := p.wait(types.NamespacedName{Name: strconv.Itoa(i)}, time.Now()); wait != 0 {
 				t.Fatalf("after %v, object %d of %d waits %v more", progressEvery, i, objects, wait)
 			}
 		}

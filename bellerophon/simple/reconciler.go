@@ -67,7 +67,7 @@ type stall struct {
 
 // missing returns the problem that the StatefulSet has too few servers, or nil. The problem begins
 // when the number of servers last changed.
-func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *owned.StatefulSet) *owned.Problem {
+func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *owned.StatefulSet, now time.Time) *owned.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name, want := nameOf(hero), replicasOf(hero)
@@ -77,7 +77,7 @@ func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *owned.Stateful
 	}
 	known, stalls := r.stalled[name]
 	if !stalls || known.servers != servers.Replicas {
-		known = stall{servers.Replicas, time.Now()}
+		known = stall{servers.Replicas, now}
 		r.stalled[name] = known
 	}
 	message := fmt.Sprintf("%d of %d servers exist; see the Events of the StatefulSet for why the others are not created", known.servers, want)
@@ -92,7 +92,7 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		return 0, err
 	}
 	if err != nil || hero.DeletionTimestamp != nil {
-		r.forget(request.NamespacedName)
+		r.forget(request.NamespacedName, controller.Now(ctx))
 		return 0, nil // The garbage collector deletes the children.
 	}
 	unlisted := request.BeforeSync && r.cache.Level() < cache.Current
@@ -100,13 +100,14 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 	if unlisted {
 		servers = r.look(ctx, hero, servers, done)
 	}
+	now := controller.Now(ctx)
 	seen := r.podsOf(ctx, hero, servers)
 	r.recordRepairs(ctx, hero, done)
-	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers), done)
+	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers, now), done, now)
 	after := sooner(seen.after, recheck)
 	after = sooner(after, controller.SetStalled(ctx, &status.Conditions, hero.Generation))
 	if unlisted && !settled {
-		after = sooner(after, r.lookAgain())
+		after = sooner(after, r.lookAgain(now))
 	}
 	if settled || !seen.blind { // Otherwise the status would lose its problem until pods are listed.
 		wait, err := r.report(ctx, hero, status, settled)
@@ -139,7 +140,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 		return conflictWait, nil // The patch would fail with one of the errors handled below.
 	}
 	if !settled {
-		if after := r.progress.wait(nameOf(hero)); after > 0 {
+		if after := r.progress.wait(nameOf(hero), controller.Now(ctx)); after > 0 {
 			return after, nil
 		}
 	}
@@ -157,9 +158,9 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 }
 
 // forget drops the state of an object that is gone.
-func (r *reconciler) forget(name types.NamespacedName) {
+func (r *reconciler) forget(name types.NamespacedName, now time.Time) {
 	r.progress.forget(name)
-	r.late.done(name)
+	r.late.done(name, now)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.stalled, name)

@@ -14,11 +14,11 @@ import (
 )
 
 // statusOf returns the status that an object should have, given its servers, their pods and the
-// results of the last writes. missing is the problem of servers that were not created, or nil.
+// results of the last writes, at a time. missing is the problem of servers that were not created, or nil.
 //
 // If settled is true, the status changes only with another event. If recheck is not 0, the status
 // may change after that time without an event.
-func statusOf(hero *v1.BellerophonSimple, servers *owned.StatefulSet, pods []*owned.Pod, missing *owned.Problem, done []ensured) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
+func statusOf(hero *v1.BellerophonSimple, servers *owned.StatefulSet, pods []*owned.Pod, missing *owned.Problem, done []ensured, now time.Time) (status v1.BellerophonSimpleStatus, settled bool, recheck time.Duration) {
 	status = *hero.Status.DeepCopy()
 	status.ObservedGeneration = hero.Generation
 	status.Selector = labels.SelectorFromSet(selectorOf(hero)).String()
@@ -28,7 +28,7 @@ func statusOf(hero *v1.BellerophonSimple, servers *owned.StatefulSet, pods []*ow
 	}
 	want := replicasOf(hero)
 	count := fmt.Sprintf("%d of %d servers are ready", status.ReadyReplicas, want)
-	trouble, degraded, recheck := troubleOf(servers, pods, missing, done)
+	trouble, degraded, recheck := troubleOf(servers, pods, missing, done, now)
 	finished := !degraded && isFinished(servers, want)
 	set := func(kind string, is bool, reason, message string) {
 		value := metav1.ConditionFalse
@@ -70,7 +70,7 @@ func isFinished(servers *owned.StatefulSet, want int32) bool {
 
 // troubleOf returns the first problem: of a write, then of a pod, then missing. If none counts yet,
 // recheck is the time after which the first of them does.
-func troubleOf(servers *owned.StatefulSet, pods []*owned.Pod, missing *owned.Problem, done []ensured) (trouble owned.Problem, is bool, recheck time.Duration) {
+func troubleOf(servers *owned.StatefulSet, pods []*owned.Pod, missing *owned.Problem, done []ensured, now time.Time) (trouble owned.Problem, is bool, recheck time.Duration) {
 	for _, child := range done {
 		switch {
 		case child.err == nil || errors.Is(child.err, errLeaving):
@@ -83,7 +83,6 @@ func troubleOf(servers *owned.StatefulSet, pods []*owned.Pod, missing *owned.Pro
 	if servers == nil {
 		return owned.Problem{}, false, 0
 	}
-	now := time.Now()
 	for _, pod := range pods {
 		if pod.Problem == nil || pod.DeletionTimestamp != nil {
 			continue

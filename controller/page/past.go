@@ -127,6 +127,9 @@ func (p *Past) answer(request *http.Request, ask func(context.Context, question)
 	}
 }
 
+// latest is the begin of the year 9999 in milliseconds. JSON has no time after that year, in any zone.
+const latest = 253_370_764_800_000
+
 // time returns a time of the question, in milliseconds since 1970, or a zero time if it has none.
 func (q question) time(name string) (time.Time, error) {
 	text := q.Get(name)
@@ -134,7 +137,7 @@ func (q question) time(name string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	ms, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || ms < 1 || ms > 1<<52 {
+	if err != nil || ms < 1 || ms > latest {
 		return time.Time{}, &badQuestion{http.StatusBadRequest, fmt.Sprintf("%s is %.40q; give milliseconds since 1970", name, text)}
 	}
 	return time.UnixMilli(ms), nil

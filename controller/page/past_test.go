@@ -27,7 +27,7 @@ import (
 var start = time.UnixMilli(1_800_000_000_000)
 
 // recorded writes records into a recording, and returns its folder.
-func recorded(t *testing.T, records ...recording.Record) string {
+func recorded(t testing.TB, records ...recording.Record) string {
 	t.Helper()
 	dir := t.TempDir()
 	writer, err := recording.NewWriter(recording.Options{Dir: dir, Version: "v1", Logger: slog.New(slog.DiscardHandler)})
@@ -54,7 +54,7 @@ func seen(after time.Duration, name, version string, of streams.EventType, chang
 	return recording.Record{At: at, Events: []recording.Event{{Type: of, Key: keyOf(name), ResourceVersion: version, HasObject: true, Received: at, Change: change}}}
 }
 
-func brought(t *testing.T, after time.Duration, object *corev1.ConfigMap) recording.Record {
+func brought(t testing.TB, after time.Duration, object *corev1.ConfigMap) recording.Record {
 	t.Helper()
 	encoded, err := json.Marshal(object)
 	if err != nil {

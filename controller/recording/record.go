@@ -95,6 +95,7 @@ type Start struct {
 	Attempt uint64
 	ID      string // the reconcileID of logs
 	Request operators.Request
+	Started int64         // nanoseconds since 1970; 0 in a recording of an earlier version
 	Queued  time.Duration // from ready to run until started, at least 1 ns; 0 in a recording of an earlier version
 	Stalled *Stalled      // nil unless the object is in a pattern that does not end by itself
 }

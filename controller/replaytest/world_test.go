@@ -100,7 +100,7 @@ func stableAs(of variant) controller.Setup {
 			}
 			if object.Annotations["seen"] != fmt.Sprint(of.seen(len(all))) {
 				changed := object.DeepCopy()
-				changed.Annotations = map[string]string{"seen": fmt.Sprint(of.seen(len(all)))}
+				changed.Annotations = map[string]string{"seen": fmt.Sprint(of.seen(len(all))), "began": fmt.Sprint(controller.Now(ctx).UnixNano())}
 				if _, err := controller.Patch(ctx, client, changed, controller.MergeFrom(object)); err != nil {
 					return 0, err
 				}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller/webhook"
+	"github.com/bellerophon-io/bellerophon/internal/golden"
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -153,6 +154,7 @@ func TestThePageOfMetricsHasEachMetricOfAWebhookServerAndRotationsAreCounted(t *
 		r.end()
 		families, err := r.registry.Gather()
 		must(t, err)
+		var names []string
 		for _, family := range families {
 			var labels []string
 			for _, label := range family.GetMetric()[0].GetLabel() {
@@ -161,9 +163,12 @@ func TestThePageOfMetricsHasEachMetricOfAWebhookServerAndRotationsAreCounted(t *
 			slices.Sort(labels)
 			if served := fmt.Sprint(strings.ToLower(family.GetType().String()), " ", labels); documented[family.GetName()] != served {
 				t.Errorf("docs/metrics.md has %q for %s, want %q", documented[family.GetName()], family.GetName(), served)
+			} else {
+				names = append(names, family.GetName()+"\t"+served)
 			}
 			delete(documented, family.GetName())
 		}
+		golden.Names(t, "../../docs/names/metrics-webhooks.txt", names)
 		for name := range documented {
 			t.Errorf("docs/metrics.md has %s, which no server serves", name)
 		}

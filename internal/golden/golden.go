@@ -4,11 +4,23 @@ package golden
 import (
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
 
 var update = flag.Bool("update", false, "write the expected files of testdata")
+
+// IsUpdate reports whether the test has -update.
+func IsUpdate() bool { return *update }
+
+// Names compares a list of names with a file of docs/names, as Compare does. Each row is a name, with its details after a tab.
+// The order of the rows does not matter.
+func Names(t testing.TB, file string, rows []string) {
+	t.Helper()
+	rows = slices.Compact(slices.Sorted(slices.Values(rows)))
+	Compare(t, file, strings.Join(rows, "\n")+"\n")
+}
 
 // Compare fails the test if a text differs from a file, and shows the first line that differs. With -update it writes the
 // text to the file.

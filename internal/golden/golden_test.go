@@ -47,3 +47,16 @@ func TestAnUpdateWritesTheFile(t *testing.T) {
 	*update = false
 	Compare(t, file, "one\n")
 }
+
+func TestTheOrderOfNamesDoesNotMatter(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "names.txt")
+	if err := os.WriteFile(file, []byte("a\tone\nb\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	Names(t, file, []string{"b", "a\tone", "b"})
+	test := &recorder{TB: t}
+	Names(test, file, []string{"b", "a\ttwo"})
+	if !strings.Contains(test.said, "line 1") {
+		t.Errorf("of a detail that changed it says %q", test.said)
+	}
+}

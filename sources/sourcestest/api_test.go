@@ -127,7 +127,7 @@ func TestRequestsThatAreNotUnderstoodAreRefused(t *testing.T) {
 		method, path, accept string
 		want                 int
 	}{
-		{http.MethodGet, "/version", "", http.StatusNotFound},
+		{http.MethodGet, "/version", "", http.StatusOK},
 		{http.MethodGet, "/api/v1/unknown", "", http.StatusNotFound},
 		{http.MethodGet, "/api/v1/namespaces/a/configmaps/x/scale", "", http.StatusNotFound},
 		{http.MethodPut, "/api/v1/namespaces/a/configmaps", "", http.StatusMethodNotAllowed},

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // discovered returns the answer to a request for the groups that are served, for one of them, or for the resources of a
@@ -16,6 +17,8 @@ func (s *Server) discovered(path string) (answer any, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case path == "/version":
+		return &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3"}, nil
 	case parts[0] == "api" && len(parts) == 1:
 		return &metav1.APIVersions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}, Versions: []string{"v1"}}, nil
 	case parts[0] == "apis" && len(parts) == 1:

@@ -3,7 +3,7 @@ module github.com/bellerophon-io/bellerophon/bench/peers/controller-runtime
 go 1.26.0
 
 require (
-	github.com/bellerophon-io/bellerophon/bellerophon v0.0.0
+	github.com/bellerophon-io/bellerophon/bellerophon v0.1.0
 	golang.org/x/sync v0.24.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
@@ -13,7 +13,7 @@ require (
 )
 
 require (
-	github.com/bellerophon-io/bellerophon v0.0.0 // indirect
+	github.com/bellerophon-io/bellerophon v0.1.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +28,10 @@ func main() {
 	ctrl.SetLogger(zap.New())
 	mgr, err := compat.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{Scheme: scheme.Scheme}, controller.Options{})
 	if err == nil {
-		err = run(ctrl.SetupSignalHandler(), mgr)
+		err = setUp(mgr)
+	}
+	if err == nil {
+		err = mgr.Start(ctrl.SetupSignalHandler())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -37,14 +39,10 @@ func main() {
 	}
 }
 
-// run sets the controllers of Agent Sandbox up and runs them. It does not know whose manager it gets.
-func run(ctx context.Context, mgr ctrl.Manager) error {
-	err := errors.Join(
+// setUp adds the controllers of Agent Sandbox. It does not know whose manager it gets.
+func setUp(mgr ctrl.Manager) error {
+	return errors.Join(
 		(&controllers.SandboxReconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme()}).SetupWithManager(mgr),
 		(&extended.SandboxClaimReconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme()}).SetupWithManager(mgr),
 		(&extended.SandboxWarmPoolReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr))
-	if err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
 }

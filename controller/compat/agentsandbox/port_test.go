@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestMain(m *testing.M) { porttest.Main(m, ctrl.Options{Scheme: scheme.Scheme}, run) }
+func TestMain(m *testing.M) { porttest.Main(m, ctrl.Options{Scheme: scheme.Scheme}, setUp) }
 
 var load = flag.Int("load", 5, "the number of sandboxes of each form, and of claims of each form")
 
@@ -154,5 +154,13 @@ func TestTheOperatorEndsInTheSameStateOnBothRuntimes(t *testing.T) {
 	// A sandbox for each form of it and for each claim, with a Service unless it has expired, the claims, and the pool.
 	if want := *load*(6+5+3) + 1; objects != want {
 		t.Errorf("there are %d objects, want %d", objects, want)
+	}
+}
+
+func TestARecordingOfTheOperatorIsReplayedAndDecidesTheSame(t *testing.T) {
+	f := newField(t)
+	replayed := f.Replay(f.work, ctrl.Options{Scheme: scheme.Scheme}, setUp)
+	if want := *load * 6; replayed.Attempts < want { // Each sandbox and each claim has at least one attempt.
+		t.Errorf("the replay has %d attempts, want at least %d", replayed.Attempts, want)
 	}
 }

@@ -3,8 +3,8 @@ module github.com/bellerophon-io/bellerophon/controller/compat/jobset
 go 1.26.0
 
 require (
-	github.com/bellerophon-io/bellerophon v0.0.0
-	github.com/bellerophon-io/bellerophon/controller/compat v0.0.0
+	github.com/bellerophon-io/bellerophon v0.1.0
+	github.com/bellerophon-io/bellerophon/controller/compat v0.1.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
@@ -20,7 +20,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
-	github.com/emirpasic/gods v1.12.0 // indirect
+	github.com/emirpasic/gods v1.18.1 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect

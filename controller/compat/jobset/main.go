@@ -27,9 +27,13 @@ func main() {
 	certificates := flag.String("webhook-certificates", "", "the folder with tls.crt and tls.key; without it, no webhooks are served")
 	flag.Parse()
 	ctrl.SetLogger(zap.New())
+	ctx := ctrl.SetupSignalHandler()
 	mgr, err := compat.NewManager(ctrl.GetConfigOrDie(), options(*certificates), controller.Options{})
 	if err == nil {
-		err = run(ctrl.SetupSignalHandler(), mgr, *certificates != "")
+		err = setUp(ctx, mgr, *certificates != "")
+	}
+	if err == nil {
+		err = mgr.Start(ctx)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -41,8 +45,8 @@ func options(certificates string) ctrl.Options {
 	return ctrl.Options{Scheme: scheme.Scheme, WebhookServer: webhook.NewServer(webhook.Options{CertDir: certificates})}
 }
 
-// run sets JobSet's controllers up and runs them. It does not know whose manager it gets.
-func run(ctx context.Context, mgr ctrl.Manager, serve bool) error {
+// setUp adds JobSet's controllers, and its webhooks if they are served. It does not know whose manager it gets.
+func setUp(ctx context.Context, mgr ctrl.Manager, serve bool) error {
 	jobs := controllers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
 	pods := controllers.NewPodReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("pod"))
 	err := errors.Join(
@@ -51,8 +55,5 @@ func run(ctx context.Context, mgr ctrl.Manager, serve bool) error {
 	if err == nil && serve {
 		err = webhooks.Setup(mgr)
 	}
-	if err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
+	return err
 }

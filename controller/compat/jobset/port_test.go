@@ -24,7 +24,7 @@ import (
 const jobSetModule = "sigs.k8s.io/jobset"
 
 func TestMain(m *testing.M) {
-	porttest.Main(m, options(""), func(ctx context.Context, mgr ctrl.Manager) error { return run(ctx, mgr, false) })
+	porttest.Main(m, options(""), setUpControllers)
 }
 
 // field is a place where JobSets run.
@@ -127,5 +127,16 @@ func TestTheOperatorEndsInTheSameStateOnBothRuntimes(t *testing.T) {
 	// Each form has a JobSet, a Service and its Jobs.
 	if want := *load * (2*(2+4) + 2*(2+1)); objects != want {
 		t.Errorf("there are %d objects, want %d", objects, want)
+	}
+}
+
+// setUpControllers adds JobSet's controllers without its webhooks.
+func setUpControllers(mgr ctrl.Manager) error { return setUp(context.Background(), mgr, false) }
+
+func TestARecordingOfTheOperatorIsReplayedAndDecidesTheSame(t *testing.T) {
+	f := newField(t)
+	replayed := f.Replay(f.work, options(""), setUpControllers)
+	if want := *load * len(ends); replayed.Attempts < want { // Each JobSet has at least one attempt.
+		t.Errorf("the replay has %d attempts, want at least %d", replayed.Attempts, want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller"
 )
 
-var schedules = flag.Int("schedules", 4, "random schedules of replicas in virtual time")
+var schedules = flag.Int("schedules", 2, "random schedules of replicas in virtual time")
 
 // TestWhateverHappensNoDeposedReplicaWrites runs random schedules of three replicas. Each write is delivered as
 // late as the kernel and the API server allow it, also when its sender has given up.

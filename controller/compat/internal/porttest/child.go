@@ -14,6 +14,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/controller/compat"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
@@ -27,6 +28,7 @@ import (
 const (
 	runtimeVariable   = "PORT_RUNTIME"
 	namespaceVariable = "PORT_NAMESPACE"
+	recordingVariable = "PORT_RECORDING" // a folder; without it, nothing is recorded
 )
 
 // The names of the runtimes.
@@ -35,11 +37,11 @@ const (
 	ControllerRuntime = "controller-runtime"
 )
 
-// Main runs the tests of an operator. In a process that Compare has started, it runs the operator
-// instead, with a manager of the requested runtime. run adds the controllers, and runs the manager.
-func Main(m *testing.M, options ctrl.Options, run func(ctx context.Context, mgr ctrl.Manager) error) {
+// Main runs the tests of an operator. In a process that Compare or Replay has started, it runs the operator
+// instead, with a manager of the requested runtime. setUp adds the controllers.
+func Main(m *testing.M, options ctrl.Options, setUp func(mgr ctrl.Manager) error) {
 	if by := os.Getenv(runtimeVariable); by != "" {
-		if err := operate(by, options, run); err != nil {
+		if err := operate(by, options, setUp); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -50,7 +52,7 @@ func Main(m *testing.M, options ctrl.Options, run func(ctx context.Context, mgr 
 }
 
 // operate runs the operator until the process is asked to end, and prints its requests.
-func operate(by string, options ctrl.Options, run func(ctx context.Context, mgr ctrl.Manager) error) error {
+func operate(by string, options ctrl.Options, setUp func(mgr ctrl.Manager) error) error {
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -62,23 +64,35 @@ func operate(by string, options ctrl.Options, run func(ctx context.Context, mgr 
 	config.UserAgent = "port"
 	sent := &requests{counts: map[string]int{}}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { sent.next = next; return sent })
-	options.Cache.DefaultNamespaces = map[string]cache.Config{os.Getenv(namespaceVariable): {}}
-	options.Metrics = metricsserver.Options{BindAddress: "0"}
-	mgr, err := managerOf(by, config, options)
+	mgr, err := managerOf(by, config, inNamespace(options, os.Getenv(namespaceVariable)))
+	if err == nil {
+		err = setUp(mgr)
+	}
+	if err == nil {
+		err = mgr.Start(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	if err := run(ctx, mgr); err != nil {
-		return err
-	}
 	return json.NewEncoder(os.Stdout).Encode(sent.counts)
+}
+
+// inNamespace returns options for a manager of one namespace, without metrics.
+func inNamespace(options ctrl.Options, namespace string) ctrl.Options {
+	options.Cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+	options.Metrics = metricsserver.Options{BindAddress: "0"}
+	return options
 }
 
 // managerOf returns a manager of a runtime.
 func managerOf(by string, config *rest.Config, options ctrl.Options) (ctrl.Manager, error) {
 	switch by {
 	case Bellerophon:
-		return compat.NewManager(config, options, controller.Options{})
+		var ours controller.Options
+		if folder := os.Getenv(recordingVariable); folder != "" {
+			ours.Recording = &recording.Options{Dir: folder}
+		}
+		return compat.NewManager(config, options, ours)
 	case ControllerRuntime:
 		return ctrl.NewManager(config, options)
 	}

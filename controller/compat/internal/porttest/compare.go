@@ -24,13 +24,14 @@ type outcome struct {
 	state    map[string]string // each object, without what differs from one run to the next
 }
 
-// run takes a load through the operator by a runtime, in a process of its own.
-func (f *Field) run(by string, load func()) (result outcome) {
+// run takes a load through the operator by a runtime, in a process of its own. environment has further variables of it.
+func (f *Field) run(by string, load func(), environment ...string) (result outcome) {
 	f.T.Helper()
 	ctx, cancel := context.WithTimeout(f.T.Context(), 10*time.Minute)
 	defer cancel()
 	operator := exec.CommandContext(ctx, os.Args[0])
 	operator.Env = append(os.Environ(), runtimeVariable+"="+by, namespaceVariable+"="+f.Namespace, "KUBECONFIG="+clustertest.Shared(f.T).Kubeconfig())
+	operator.Env = append(operator.Env, environment...)
 	var printed, trouble bytes.Buffer
 	operator.Stdout, operator.Stderr = &printed, &trouble
 	f.Must(operator.Start())
