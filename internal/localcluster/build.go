@@ -62,6 +62,9 @@ func build(ctx context.Context, options Options, programs []string) (string, err
 	if err != nil {
 		return "", err
 	}
+	if source, err = source.withKubernetes(options.Kubernetes); err != nil {
+		return "", err
+	}
 	hash, err := source.hash()
 	if err != nil {
 		return "", err
@@ -202,7 +205,7 @@ func (b *builder) makeControlPlane(ctx context.Context, output string) error {
 		major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
 		flags += fmt.Sprintf(" -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s", path, version, major, minor)
 	}
-	if err := b.goBuild(ctx, nested[0], ".", output, "-ldflags="+flags); err != nil {
+	if err := b.goBuild(ctx, nested[0], ".", output, append(b.source.modfileFlags(), "-ldflags="+flags)...); err != nil {
 		return err
 	}
 	return b.link(controlPlaneName, slices.Concat(components, nodeComponents))

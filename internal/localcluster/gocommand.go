@@ -17,9 +17,9 @@ import (
 )
 
 // goBuild builds a package of a nested module and reports every compiled package.
-func (b *builder) goBuild(ctx context.Context, module, pkg, output, linker string) error {
+func (b *builder) goBuild(ctx context.Context, module, pkg, output string, more ...string) error {
 	name := filepath.Base(output)
-	flags := append(slices.Clone(buildFlags), linker)
+	flags := slices.Concat(buildFlags, more)
 
 	// The build compiles the packages that are missing in the Go build cache.
 	var stale bytes.Buffer

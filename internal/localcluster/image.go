@@ -2,6 +2,7 @@ package localcluster
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -44,6 +46,23 @@ func (s *starter) loadImage(ctx context.Context, children *family, archive strin
 	return nil
 }
 
+// Image describes an image of one layer, which runs as root unless the Pod names a user.
+type Image struct {
+	Name       string
+	Entrypoint []string
+	Env        []string // such as "PATH=/bin"
+	Files      []ImageFile
+}
+
+// ImageFile is a regular file or a directory of an image. Directories that an image does not list have the
+// mode 0755.
+type ImageFile struct {
+	Path    string      // such as "bin/sh"
+	Mode    fs.FileMode // the permissions, fs.ModeSticky, and fs.ModeDir for a directory
+	Source  string      // the file of this machine with the content and the time; empty if Content is the content
+	Content []byte
+}
+
 // WriteProgramImage writes an archive for [Cluster.LoadImage]. The image has nothing but a static
 // Linux program, which runs as root unless the Pod names a user.
 func WriteProgramImage(archive, name, program string) error {
@@ -51,48 +70,91 @@ func WriteProgramImage(archive, name, program string) error {
 	if err != nil {
 		return fmt.Errorf("make the image %s: %w", name, err)
 	}
-	layer := tarOf(entry{name: filepath.Base(program), mode: 0o755, content: content})
-	config := encodeJSON(map[string]any{
-		"architecture": runtime.GOARCH,
-		"os":           "linux",
-		"config":       map[string]any{"Entrypoint": []string{"/" + filepath.Base(program)}},
-		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
+	base := filepath.Base(program)
+	return WriteImage(archive, Image{
+		Name:       name,
+		Entrypoint: []string{"/" + base},
+		Files:      []ImageFile{{Path: base, Mode: 0o755, Content: content}},
 	})
-	manifest := encodeJSON([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
-	image := tarOf(
-		entry{name: "config.json", mode: 0o644, content: config},
-		entry{name: "layer.tar", mode: 0o644, content: layer},
-		entry{name: "manifest.json", mode: 0o644, content: manifest},
-	)
-	if err := os.WriteFile(archive, image, 0o600); err != nil {
-		return fmt.Errorf("make the image %s: %w", name, err)
+}
+
+// WriteImage writes an archive for [Cluster.LoadImage]. It holds no file in memory, so that an image may be
+// large.
+func WriteImage(archive string, image Image) error {
+	if err := image.write(archive); err != nil {
+		return fmt.Errorf("make the image %s: %w", image.Name, err)
 	}
 	return nil
 }
 
-// entry is a file of an archive.
-type entry struct {
-	name    string
-	mode    int64
-	content []byte
+func (i Image) write(archive string) (err error) {
+	// A tar header has the size, which is known only after the layer has been written.
+	layer, err := os.CreateTemp(filepath.Dir(archive), "layer-*.tar")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, layer.Close(), os.Remove(layer.Name())) }()
+	sum := sha256.New()
+	if err := writeTar(io.MultiWriter(layer, sum), i.Files); err != nil {
+		return err
+	}
+	config := encodeJSON(map[string]any{
+		"architecture": runtime.GOARCH,
+		"os":           "linux",
+		"config":       map[string]any{"Entrypoint": i.Entrypoint, "Env": i.Env},
+		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sum.Sum(nil))}},
+	})
+	const layerName = "layer.tar"
+	manifest := encodeJSON([]map[string]any{{"Config": "config.json", "RepoTags": []string{i.Name}, "Layers": []string{layerName}}})
+	file, err := os.OpenFile(archive, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeTar(file, []ImageFile{
+		{Path: "config.json", Mode: 0o644, Content: config},
+		{Path: layerName, Mode: 0o644, Source: layer.Name()},
+		{Path: "manifest.json", Mode: 0o644, Content: manifest},
+	}), file.Close())
 }
 
-func tarOf(entries ...entry) []byte {
-	var archive bytes.Buffer
-	writer := tar.NewWriter(&archive)
-	for _, e := range entries {
-		err := writer.WriteHeader(&tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(e.content)), Format: tar.FormatUSTAR})
-		if err == nil {
-			_, err = io.Copy(writer, bytes.NewReader(e.content))
+func writeTar(to io.Writer, files []ImageFile) error {
+	buffered := bufio.NewWriterSize(to, 1<<20)
+	writer := tar.NewWriter(buffered)
+	for _, file := range files {
+		if err := file.write(writer); err != nil {
+			return fmt.Errorf("write %s: %w", file.Path, err)
 		}
+	}
+	return errors.Join(writer.Close(), buffered.Flush())
+}
+
+func (f ImageFile) write(to *tar.Writer) error {
+	// The format PAX has times in nanoseconds. Go's build cache compares the times of a package's files.
+	header := &tar.Header{Name: f.Path, Mode: int64(f.Mode.Perm()), Size: int64(len(f.Content)), Format: tar.FormatPAX}
+	if f.Mode&fs.ModeSticky != 0 {
+		header.Mode |= 0o1000
+	}
+	if f.Mode.IsDir() {
+		header.Typeflag, header.Name = tar.TypeDir, f.Path+"/"
+	}
+	var content io.Reader = bytes.NewReader(f.Content)
+	if f.Source != "" {
+		source, err := os.Open(f.Source)
 		if err != nil {
-			panic(err) // A buffer takes everything, and the names are short.
+			return err
 		}
+		defer source.Close()
+		info, err := source.Stat()
+		if err != nil {
+			return err
+		}
+		header.Size, header.ModTime, content = info.Size(), info.ModTime(), source
 	}
-	if err := writer.Close(); err != nil {
-		panic(err) // As above.
+	if err := to.WriteHeader(header); err != nil {
+		return err
 	}
-	return archive.Bytes()
+	_, err := io.Copy(to, content)
+	return err
 }
 
 func encodeJSON(value any) []byte {

@@ -35,6 +35,11 @@ type Options struct {
 	// garbage, and namespaces get no service account.
 	APIOnly bool
 
+	// Kubernetes is the minor version of the control plane, such as "1.35". The default is the
+	// environment variable BELLEROPHON_KUBERNETES, and then the version in tools/controlplane/go.mod. Each other
+	// version has a module file beside it, such as kubernetes-1.35.mod, and is built once.
+	Kubernetes string
+
 	// AuditLog is a file to which the API server writes the requests of AuditUsers, or empty (the
 	// default) for none. Each line is an audit event as JSON. The file outlives the cluster, and is
 	// complete once Stop has returned.
@@ -108,6 +113,9 @@ func (o Options) complete() (Options, error) {
 	var err error
 	if o.CacheDir, err = filepath.Abs(o.CacheDir); err != nil {
 		return o, fmt.Errorf("localcluster: resolve CacheDir %q: %w", o.CacheDir, err)
+	}
+	if o.Kubernetes == "" {
+		o.Kubernetes = os.Getenv("BELLEROPHON_KUBERNETES")
 	}
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}

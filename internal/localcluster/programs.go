@@ -78,6 +78,9 @@ func findPrograms(ctx context.Context, options Options) (programs, error) {
 	if err != nil {
 		return programs{}, err
 	}
+	if assets != "" && options.Kubernetes != "" {
+		return programs{}, fmt.Errorf("KUBEBUILDER_ASSETS is %q and Kubernetes is %q; the programs there have a version of their own, so leave out one of them", assets, options.Kubernetes)
+	}
 	found := programs{paths: map[string]string{}}
 	var missing []string
 	needed := neededPrograms(options)

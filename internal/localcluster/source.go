@@ -25,8 +25,11 @@ const modulePath = "github.com/bellerophon-io/bellerophon"
 // built.
 var nested = []string{filepath.Join("tools", "controlplane"), filepath.Join("tools", "kwok"), filepath.Join("tools", "node")}
 
-// source is a checkout of Bellerophon.
-type source struct{ root string }
+// source is a checkout of Bellerophon, and the version of Kubernetes that is built from it.
+type source struct {
+	root       string
+	kubernetes string // a minor version such as 1.35, or empty for the one of go.mod
+}
 
 // findSource walks up from the working directory to the root of the checkout. Outside of a checkout, as in
 // a module that imports this one, it writes the source that is part of this package to the cache.
@@ -57,7 +60,7 @@ func writeSource(cache string) (source, error) {
 	sum := sha256.Sum256(archive)
 	root := filepath.Join(cache, "source-"+hex.EncodeToString(sum[:])[:16])
 	if info, err := os.Stat(root); err == nil && info.IsDir() {
-		return source{root}, nil
+		return source{root: root}, nil
 	}
 	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
@@ -80,7 +83,7 @@ func writeSource(cache string) (source, error) {
 			return source{}, fmt.Errorf("write the source of the control plane: %w", err)
 		}
 	}
-	return source{root}, nil
+	return source{root: root}, nil
 }
 
 // hash returns a hash over everything that the binaries depend on. A different hash means a
@@ -94,6 +97,9 @@ func (s source) hash() (string, error) {
 			return "", fmt.Errorf("hash the source of the control plane: %w", err)
 		}
 		for _, path := range files {
+			if module == nested[0] && s.isOfOtherVersion(path) {
+				continue
+			}
 			content, err := os.ReadFile(path)
 			if err != nil {
 				return "", fmt.Errorf("hash the source of the control plane: %w", err)
@@ -121,23 +127,4 @@ func moduleFiles(directory string) ([]string, error) {
 		return nil, fmt.Errorf("%s: %w", directory, err)
 	}
 	return files, nil
-}
-
-// kubernetesVersion returns the version that tools/controlplane requires, for example v1.36.3.
-func (s source) kubernetesVersion() (string, error) {
-	path := filepath.Join(s.root, nested[0], "go.mod")
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("read the version of Kubernetes: %w", err)
-	}
-	file, err := modfile.ParseLax(path, content, nil)
-	if err != nil {
-		return "", fmt.Errorf("read the version of Kubernetes: %w", err)
-	}
-	for _, require := range file.Require {
-		if require.Mod.Path == "k8s.io/kubernetes" {
-			return require.Mod.Version, nil
-		}
-	}
-	return "", fmt.Errorf("read the version of Kubernetes: %s does not require k8s.io/kubernetes", path)
 }

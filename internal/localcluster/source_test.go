@@ -45,14 +45,6 @@ func TestTheHashChangesWithTheSourceOfTheBinariesAlone(t *testing.T) {
 	}
 }
 
-func TestTheVersionIsThatOfTheNestedModule(t *testing.T) {
-	root := t.TempDir()
-	write(t, filepath.Join(root, nested[0], "go.mod"), "module x\n\nrequire k8s.io/kubernetes v1.2.3\n", 0o644)
-	if version, err := (source{root: root}).kubernetesVersion(); err != nil || version != "v1.2.3" {
-		t.Errorf("kubernetesVersion() = %q, %v, want v1.2.3", version, err)
-	}
-}
-
 func TestTheCheckoutIsFoundFromWithin(t *testing.T) {
 	checkout, err := findSource(t.TempDir())
 	if err != nil {

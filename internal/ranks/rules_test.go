@@ -43,7 +43,9 @@ var rank = map[string]int{
 	"faults":              3,
 	"internal/incidents":  3,
 	"bench":               4,
+	"tools":               4,
 	"":                    5, // the module's root, which documents the others
+	"internal/names":      5,
 	"internal/ranks":      5,
 }
 

@@ -132,7 +132,7 @@ func checkDocs(file *ast.File, report func(at token.Pos, rule string, details ..
 func pages(t *testing.T) (pages []source) {
 	t.Helper()
 	root := filepath.Join("..", "..")
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/guides/*.md", "docs/runbooks/*.md", "controller/*/README.md", "controller/examples/*/README.md", "bench/*.md", "bench/*/README.md", "bench/peers/*/README.md", "charts/*/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/guides/*.md", "docs/names/*.md", "docs/runbooks/*.md", "controller/*/README.md", "controller/examples/*/README.md", "bench/*.md", "bench/*/README.md", "bench/peers/*/README.md", "charts/*/README.md"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
