@@ -15,9 +15,14 @@ func NewVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		Run: func(command *cobra.Command, _ []string) {
-			fmt.Fprintf(command.OutOrStdout(), "bellerophon %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintln(command.OutOrStdout(), versionLine())
 		},
 	}
+}
+
+// versionLine returns what the command version and the flag --version print.
+func versionLine() string {
+	return fmt.Sprintf("bellerophon %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version returns the version of the program and, if it is known, the revision of its source.

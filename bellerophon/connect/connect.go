@@ -44,6 +44,18 @@ func Config(path string) (*rest.Config, error) {
 	return config, nil
 }
 
+// Namespace returns the namespace that a kubeconfig file names for its current context, or "default". path is as in
+// [Config].
+func Namespace(path string) string {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).Namespace()
+	if err != nil || namespace == "" {
+		return "default"
+	}
+	return namespace
+}
+
 // Check returns the version of the cluster. It fails if the cluster does not accept the
 // credentials.
 func Check(ctx context.Context, config *rest.Config) (version string, err error) {

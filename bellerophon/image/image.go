@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -30,6 +29,7 @@ type Program struct {
 	Image string
 
 	file      string   // in the image
+	folder    string   // of the source, if the program is the user's
 	title     string   // the image's label
 	arguments []string // of a container that gives none
 }
@@ -54,14 +54,15 @@ func (p Program) Write(built, imageName, archive string) (id string, err error) 
 	if err != nil {
 		return "", fmt.Errorf("name of the image: %w", err)
 	}
-	if err := checkStatic(built); err != nil {
+	processor, err := checkStatic(built)
+	if err != nil {
 		return "", err
 	}
 	content, err := os.ReadFile(built)
 	if err != nil {
 		return "", fmt.Errorf("read the program: %w", err)
 	}
-	made, err := p.imageOf(content)
+	made, err := p.imageOf(content, processor)
 	if err != nil {
 		return "", fmt.Errorf("make the image %s: %w", imageName, err)
 	}
@@ -85,7 +86,7 @@ func (p Program) Write(built, imageName, archive string) (id string, err error) 
 
 // imageOf returns an image whose only file is the program. It has no time of its creation, which
 // would differ each time.
-func (p Program) imageOf(program []byte) (v1.Image, error) {
+func (p Program) imageOf(program []byte, processor string) (v1.Image, error) {
 	layer, err := layerOf(p.file, program)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (p Program) imageOf(program []byte) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.OS, config.Architecture = "linux", processor
 	config.Config.User = user
 	config.Config.Entrypoint = []string{"/" + p.file}
 	config.Config.Cmd = p.arguments
@@ -127,17 +128,24 @@ func layerOf(file string, program []byte) (v1.Layer, error) {
 	}, tarball.WithMediaType(types.OCILayer))
 }
 
-// checkStatic returns an error if a program cannot run in an image without other files.
-func checkStatic(program string) error {
+// processors are the processors that images are made for, by the names that Go and OCI give them.
+var processors = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
+
+// checkStatic returns the processor of a program, or an error if it cannot run in an image without other files.
+func checkStatic(program string) (processor string, err error) {
 	file, err := elf.Open(program)
 	if err != nil {
-		return fmt.Errorf("%s is not a program for Linux: %w", program, err)
+		return "", fmt.Errorf("%s is not a program for Linux: %w", program, err)
 	}
 	defer file.Close()
 	for _, part := range file.Progs {
 		if part.Type == elf.PT_INTERP {
-			return fmt.Errorf("%s needs a dynamic linker, which the image has not; build it with CGO_ENABLED=0", program)
+			return "", fmt.Errorf("%s needs a dynamic linker, which the image has not; build it with CGO_ENABLED=0", program)
 		}
 	}
-	return nil
+	processor, known := processors[file.Machine]
+	if !known {
+		return "", fmt.Errorf("%s is for the processor %s; images are for amd64 and arm64", program, file.Machine)
+	}
+	return processor, nil
 }
