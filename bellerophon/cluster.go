@@ -30,6 +30,7 @@ containerd, runc, CNI plugins and iptables. Without one of them the command says
 starts the simulated node.`,
 		Example: `  bellerophon cluster
   bellerophon cluster --api-port 6443
+  bellerophon cluster --kubernetes 1.35
   sudo bellerophon cluster --nodes real --load bellerophon-operator.tar`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -69,6 +70,7 @@ starts the simulated node.`,
 		},
 	}
 	command.Flags().IntVar(&options.APIPort, "api-port", 0, "port of the API server on 127.0.0.1; 0 means any free port")
+	command.Flags().StringVar(&options.Kubernetes, "kubernetes", "", "minor version of the control plane, such as 1.35; default $BELLEROPHON_KUBERNETES, or the version that this program is built for")
 	command.Flags().StringVar(&nodes, "nodes", string(localcluster.SimulatedNode), "simulated or real; a real node runs containers, and needs Linux, root and containerd")
 	command.Flags().StringArrayVar(&images, "load", nil, "with --nodes real: archive of an image to load into the node; may be repeated")
 	command.Flags().BoolVar(&buildOnly, "build-only", false, "build the control plane, unless it is built already, and exit")

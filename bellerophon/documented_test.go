@@ -1,17 +1,15 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bellerophon-io/bellerophon/internal/golden"
 	"github.com/rogpeppe/go-internal/testscript"
 )
-
-var update = flag.Bool("update", false, "write the outputs of commands into the pages that show them")
 
 // documented compares the last output with the block below a line of a page. Times, numbers and levels differ from run to run. Of trees
 // that follow each other, the first and the last one are compared. With -lines the output may have more lines than the block: a slow
@@ -30,7 +28,7 @@ func documented(ts *testscript.TestScript, _ bool, args []string) {
 	if !found || !ends {
 		ts.Fatalf("%s has no line with %s and a block of text below", page, line)
 	}
-	if *update {
+	if golden.IsUpdate() {
 		ts.Check(os.WriteFile(page, []byte(before+"\n    "+line+"\n\n```text\n"+said+"\n```\n"+rest), 0o644))
 		return
 	}

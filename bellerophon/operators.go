@@ -12,7 +12,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/controller/introspection"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 )
 
 // asked is the operator that a command asks, by its flags.
@@ -71,12 +73,20 @@ func asking[T any](of *asked, q ask.Question, isBetter func(one, than T) bool) (
 	if of.deployed.Namespace == "" {
 		return func(ctx context.Context, each func(T) error) error { return ask.Ask(ctx, of.server, q, each) }, nil
 	}
-	if of.deployed.Config, err = connect.Config(of.kubeconfig); err != nil {
+	if err := of.connect(); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, each func(T) error) error {
 		return ask.Pods(ctx, of.deployed, of.server, q, isBetter, each)
 	}, nil
+}
+
+// connect reads the kubeconfig. From then on client-go logs nothing: it logs each forwarded connection that ends, and the
+// commands say themselves what they lost.
+func (a *asked) connect() (err error) {
+	klog.SetLogger(logr.Discard())
+	a.deployed.Config, err = connect.Config(a.kubeconfig)
+	return err
 }
 
 // stateQuestion asks for the state of an operator.
@@ -88,7 +98,7 @@ func (a *asked) leader(ctx context.Context, group *lifecycle.Group) (server ask.
 	if a.deployed.Namespace == "" {
 		return a.server, state, ask.Ask(ctx, a.server, stateQuestion, func(now introspection.State) error { state = now; return nil })
 	}
-	if a.deployed.Config, err = connect.Config(a.kubeconfig); err != nil {
+	if err := a.connect(); err != nil {
 		return a.server, state, err
 	}
 	return ask.Best(ctx, group, a.deployed, a.server, stateQuestion, leads)

@@ -55,9 +55,9 @@ func (t *Printer) head(of history.Controller, object, namespace string) {
 	if namespace != "" {
 		name = namespace + "/" + name
 	}
-	t.screen.Println(fmt.Sprintf("%s %s, controller %s, level of sync %v", of.Kind, t.screen.Paint(screen.Bold, name), of.Name, of.Level))
+	t.screen.Println(fmt.Sprintf("%s %s, controller %s, level of sync %v", screen.Clean(of.Kind), t.screen.Paint(screen.Bold, screen.Clean(name)), screen.Clean(of.Name), of.Level))
 	if len(of.Missing) > 0 {
-		t.screen.Println("  the next level waits for " + strings.Join(of.Missing, ", "))
+		t.screen.Println("  the next level waits for " + screen.Clean(strings.Join(of.Missing, ", ")))
 	}
 }
 
@@ -93,7 +93,7 @@ func (t *Printer) attempt(of history.Attempt) {
 	if of.Attempt > 1 {
 		line += fmt.Sprintf(", number %d in a row", of.Attempt)
 	}
-	t.screen.Println(line + "  " + t.screen.Paint(screen.Dim, of.ID))
+	t.screen.Println(line + "  " + t.screen.Paint(screen.Dim, screen.Clean(of.ID)))
 	if len(of.Causes) == 0 {
 		t.line("because", "a retry, a timer or a stream asked for it")
 	}
@@ -137,8 +137,10 @@ var ended = map[string]string{
 	string(operators.Ended):     "failed for good",
 }
 
-// line prints one line about an attempt.
-func (t *Printer) line(what, text string) { t.screen.Println(fmt.Sprintf("  %-8s %s", what, text)) }
+// line prints one line about an attempt. The text has names and messages of other programs.
+func (t *Printer) line(what, text string) {
+	t.screen.Println(fmt.Sprintf("  %-8s %s", what, screen.Clean(text)))
+}
 
 var waitedFor = map[string]string{
 	history.WaitDebounce: "in the debounce",
