@@ -4,9 +4,9 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 # The tools are modules of their own, so that their dependencies stay out of Bellerophon's.
-# They are outside of go.work, and -modfile does not work with it.
-LINT := GOWORK=off go tool -modfile='$(CURDIR)/tools/lint/go.mod' golangci-lint run --config='$(CURDIR)/.golangci.yml'
-GENERATE := GOWORK=off go tool -modfile='$(CURDIR)/tools/generate/go.mod' controller-gen
+# They are built outside of go.work. They run in it, because the published modules find each other only there.
+LINT := '$(CURDIR)/bin/golangci-lint' run --config='$(CURDIR)/.golangci.yml'
+GENERATE := '$(CURDIR)/bin/controller-gen'
 
 # Everything else uses the go.work of this checkout, whatever the environment says. The
 # pattern `work` stands for all packages of its modules.
@@ -16,7 +16,7 @@ export GOWORK :=
 TEST_TIMEOUT := 40m
 TEST_FLAGS ?=
 
-.PHONY: help run test generate lint bench bench-medium bench-full bench-operators bench-core bench-pairs build faults day-two clean
+.PHONY: help run test generate lint tidy site release bench bench-medium bench-full bench-operators bench-core bench-pairs build faults day-two clean
 
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,13 +29,21 @@ test: build ## Run all tests.
 	go test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) work
 	@# The go command does not notice when a test's files outside of its module change.
 	go test -count=1 $(TEST_FLAGS) -run 'OfTheDocuments|OfThePage' ./bellerophon ./bench ./bench/pairs
+	@# The links of all documents. The module is outside of go.work.
+	cd tools/site && GOWORK=off go test -count=1 .
 
 build: ## Build the command, bin/bellerophon.
 	@echo 'building bin/bellerophon (the first time takes a few minutes)'
 	@go build -o bin/bellerophon ./bellerophon
 
-generate: ## Generate deep copies, resource definitions and the role.
-	cd bellerophon && $(GENERATE) object paths=./...
+bin/golangci-lint: tools/lint/go.mod tools/lint/go.sum
+	GOWORK=off go build -C tools/lint -o '$(CURDIR)/$@' github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/controller-gen: tools/generate/go.mod tools/generate/go.sum
+	GOWORK=off go build -C tools/generate -o '$(CURDIR)/$@' sigs.k8s.io/controller-tools/cmd/controller-gen
+
+generate: bin/controller-gen ## Generate deep copies, resource definitions and the role.
+	cd bellerophon && $(GENERATE) object paths=./api/...
 	cd bellerophon && $(GENERATE) crd rbac:roleName=bellerophon-operator paths=./api/simple/... paths=./simple/... \
 		output:crd:dir=../charts/bellerophon-operator/crds output:rbac:dir=../charts/bellerophon-operator/files
 	cd bellerophon && $(GENERATE) crd rbac:roleName=heroes paths=./api/hero/... paths=./hero/... \
@@ -43,16 +51,47 @@ generate: ## Generate deep copies, resource definitions and the role.
 	$(GENERATE) object crd paths=./controller/examples/heroes/api output:crd:dir=controller/examples/heroes/crd
 	$(GENERATE) object crd paths=./controller/examples/webhooks/api/... output:crd:dir=controller/examples/webhooks/crd
 
-lint: ## Check the code with golangci-lint.
+site: ## Render the documents as bin/site/index.html, and check their links.
+	@rm -rf bin/site
+	@cd tools/site && GOWORK=off go run . --root '$(CURDIR)' --out '$(CURDIR)/bin/site'
+
+lint: bin/golangci-lint ## Check the code with golangci-lint.
 	$(LINT)
 	cd bellerophon && $(LINT)
 	cd bench && $(LINT)
 	cd controller/tracing && $(LINT)
 	cd controller/compat && $(LINT)
-	for operator in controller/compat/*/go.mod; do (cd "$$(dirname "$$operator")" && $(LINT)); done
+	for operator in controller/compat/*/go.mod; do (cd "$$(dirname "$$operator")" && GOWORK=off $(LINT)); done
 	cd controller/examples/hooks && $(LINT)
+	cd tools/release && $(LINT)
+	cd tools/site && GOWORK=off $(LINT)
 	@# A peer imports its framework, and starts goroutines as that recommends.
-	for peer in bench/peers/*/go.mod; do (cd "$$(dirname "$$peer")" && $(LINT) --disable=depguard,forbidigo); done
+	for peer in bench/peers/*/go.mod; do (cd "$$(dirname "$$peer")" && GOWORK=off $(LINT) --disable=depguard,forbidigo); done
+
+# The modules that require the library and are published. They have no replace directives, as `go install` takes
+# no module that has some, so a copy of their module files is tidied, which gets one.
+PUBLISHED := bellerophon controller/compat controller/tracing
+LIBRARY := github.com/bellerophon-io/bellerophon
+# -diff changes nothing, and fails where there is something to tidy.
+TIDY_FLAGS ?=
+
+tidy: ## Tidy the files go.mod and go.sum of all modules.
+	@git ls-files go.mod '*/go.mod' | while read -r file; do \
+		module=$$(dirname "$$file"); \
+		case ' $(PUBLISHED) ' in *" $$module "*) ;; *) GOWORK=off go -C "$$module" mod tidy $(TIDY_FLAGS); continue;; esac; \
+		copy=$$(mktemp -d); cp "$$module"/go.mod "$$module"/go.sum "$$copy"; \
+		go mod edit -replace='$(LIBRARY)=$(CURDIR)' "$$copy/go.mod"; \
+		GOWORK=off go -C "$$module" mod tidy $(TIDY_FLAGS) -modfile="$$copy/go.mod"; \
+		go mod edit -dropreplace='$(LIBRARY)' "$$copy/go.mod"; \
+		cp "$$copy"/go.mod "$$copy"/go.sum "$$module"; rm -r "$$copy"; \
+	done
+
+# RELEASE_FLAGS can choose fewer platforms: --platforms linux/amd64.
+RELEASE_FLAGS ?=
+
+release: ## Build the files of VERSION into bin/release-VERSION, twice, and compare them.
+	@test -n '$(VERSION)' || { echo 'give the version, such as make release VERSION=v0.1.0'; exit 2; }
+	go run ./tools/release build '$(VERSION)' --out 'bin/release-$(VERSION)' --check $(RELEASE_FLAGS)
 
 # A run that was interrupted, or ended at its limit, goes on with OUT=<its folder>.
 OUT ?= bin/bench-$(shell date +%Y%m%d-%H%M%S)
@@ -109,6 +148,7 @@ faults: ## Put operators through kills, stale views and disturbed streams; under
 		[ $$status = 0 ] || { echo 'a fault was not survived: see bin/faults.log'; exit $$status; }
 
 # With DAYTWO, its flags replace the sample; DAYTWO_NODE does so for the real node. docs/heroes.md lists them, and how a run goes on in slices.
+DAYTWO_NODE ?= -real-runs=1
 DAYTWO ?= -runs=4 -bootstraps=20 -kill-sample=15 -conversions=100000
 
 day-two: ## Put heroes through kills, rollouts and lost volumes; under 20 minutes.
