@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -102,7 +103,7 @@ func (b *builder) run(ctx context.Context, folder, name string, arguments ...str
 	defer runtime.UnlockOSThread()
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir = filepath.Join(b.root, folder)
-	command.Env = append(os.Environ(), "PWD="+command.Dir, "CGO_ENABLED=0", "GOWORK=off")
+	command.Env = append(os.Environ(), "PWD="+command.Dir, "CGO_ENABLED=0", "GOWORK="+b.workspace(folder))
 	command.Stdout, command.Stderr = b.log, b.log
 	command.SysProcAttr = subprocess.Attributes()
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
@@ -113,6 +114,14 @@ func (b *builder) run(ctx context.Context, folder, name string, arguments ...str
 		return fmt.Errorf("%s %s in %s: %w; its output says why", name, arguments[0], command.Dir, err)
 	}
 	return nil
+}
+
+// workspace returns the go.work for a folder of the checkout. Peers are modules of their own, outside of it.
+func (b *builder) workspace(folder string) string {
+	if strings.HasPrefix(folder, "bench/peers/") {
+		return "off"
+	}
+	return filepath.Join(b.root, "go.work")
 }
 
 // once builds a folder and keeps artifacts of its folder target in the cache. The name of the

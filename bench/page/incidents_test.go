@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -129,8 +128,11 @@ func showsTheRecording(t *testing.T, i *incidents.Incident, state string) {
 		t.Errorf("two minutes after its end the recording has %+v", got)
 	}
 	got, want := patternsAt(live.Time), live.Controllers[0].Patterns
-	if len(got) != 1 || len(want) != 1 || math.Abs(float64(got[0].Rounds-want[0].Rounds)) > 1 { // One attempt may have ended in the same millisecond.
-		t.Fatalf("the recording has %+v, want %+v", got, want)
+	// An attempt has ended before the history has its result: on a busy machine, the live state is late. One attempt may have
+	// ended in the same millisecond.
+	earlier := patternsAt(live.Time.Add(-time.Second))
+	if len(got) != 1 || len(want) != 1 || want[0].Rounds > got[0].Rounds+1 || len(earlier) == 1 && want[0].Rounds < earlier[0].Rounds {
+		t.Fatalf("the recording has %+v, and a second before %+v; want %+v", got, earlier, want)
 	}
 	if isFight := got[0].Pattern == "fight"; slices.Contains(got[0].Managers, "offender") != isFight || slices.Contains(got[0].Managers, "riders") {
 		t.Errorf("the recording has %+v", got)

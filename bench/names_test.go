@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/bellerophon/command/commandtest"
+	"github.com/bellerophon-io/bellerophon/internal/golden"
+)
+
+func TestTheFlagsAreThoseOfTheDocuments(t *testing.T) {
+	golden.Names(t, "../docs/names/flags-bench.txt", commandtest.Names(newRoot()))
+}
