@@ -44,7 +44,7 @@ func saysVersion(code int, body string) func(*http.Request) (*http.Response, err
 }
 
 // runOn runs a manager for five minutes on a server that gives an answer for its version.
-func runOn(t *testing.T, answer func(*http.Request) (*http.Response, error)) (err error, ran time.Duration, reconciled, asked int, log string) {
+func runOn(t *testing.T, answer func(*http.Request) (*http.Response, error)) (ran time.Duration, reconciled, asked int, log string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server, made := sourcestest.New(sourcestest.Options{Scheme: scheme.Scheme})
@@ -84,12 +84,12 @@ func runOn(t *testing.T, answer func(*http.Request) (*http.Response, error)) (er
 		}
 		asked, log = through.asked, said.String()
 	})
-	return err, ran, reconciled, asked, log
+	return ran, reconciled, asked, log, err
 }
 
 func TestAManagerRefusesAServerThatIsTooOld(t *testing.T) {
 	for _, version := range []string{"v1.29.0", "v1.34.4", "v1.34.9-gke.1000000", "v1.34.0+k3s1", "v0.99.0"} {
-		err, ran, reconciled, _, _ := runOn(t, saysVersion(http.StatusOK, `{"gitVersion":"`+version+`"}`))
+		ran, reconciled, _, _, err := runOn(t, saysVersion(http.StatusOK, `{"gitVersion":"`+version+`"}`))
 		if !errors.Is(err, controller.ErrOldServer) || !strings.Contains(err.Error(), "runs Kubernetes "+version+": ") || !strings.Contains(err.Error(), "use Kubernetes 1.35 or newer") {
 			t.Errorf("on %s it ends with %v", version, err)
 		}
@@ -120,7 +120,7 @@ func TestAManagerRunsOnEachOtherServer(t *testing.T) {
 		"no answer":       {unreachable, false},
 		"it is broken":    {saysVersion(http.StatusInternalServerError, ``), false},
 	} {
-		err, ran, reconciled, asked, log := runOn(t, test.answer)
+		ran, reconciled, asked, log, err := runOn(t, test.answer)
 		if err != nil || ran != 5*time.Minute || reconciled != 1 {
 			t.Errorf("%s: it ran for %v, reconciled %d objects, and ended with %v", name, ran, reconciled, err)
 		}
@@ -135,7 +135,7 @@ func TestAManagerRunsOnEachOtherServer(t *testing.T) {
 
 func TestAnOldServerIsRefusedWhenItAnswersAtLast(t *testing.T) {
 	times := 0
-	err, ran, _, _, _ := runOn(t, func(request *http.Request) (*http.Response, error) {
+	ran, _, _, _, err := runOn(t, func(request *http.Request) (*http.Response, error) {
 		if times++; times < 4 {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 		}

@@ -2,6 +2,7 @@ package hero
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -124,5 +125,52 @@ func TestOldManifestsApplyAsTheyAreAndAllVersionsShowThem(t *testing.T) {
 	}
 	if horse, fire := field("v1", "example-bellerophon-hero2", "spec", "wingedHorseName"), field("v1", "example-bellerophon-hero2", "spec", "weapons", "explosive"); horse != "buraq" || fire != "greek fire" {
 		t.Errorf("the hero has %q and %q", horse, fire)
+	}
+}
+
+// TestOldVersionsSetNoFieldsOfV1 writes the annotation of the fields of v1, which the schemas of old versions do not check.
+func TestOldVersionsSetNoFieldsOfV1(t *testing.T) {
+	w := newWorld(t)
+	w.stop()
+	w.serveWebhooks()
+	w.create("trojan", map[string]any{"image": "bellerophon-io/bellerophon-server:v1", "storage": map[string]any{"size": "2Gi"}})
+	clients, err := dynamic.NewForConfig(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{"v1alpha0", "v1beta7"} {
+		resource := clients.Resource(v1.GroupVersion.WithResource("heroes").GroupResource().WithVersion(version)).Namespace(w.namespace)
+		patch := func(content string, run ...string) error {
+			_, err := resource.Patch(w.ctx, "trojan", types.MergePatchType, []byte(content), metav1.PatchOptions{DryRun: run})
+			return err
+		}
+		w.eventually("the API server converts", func() error { return patch(`{"metadata":{"labels":{"greeks":"inside"}}}`) })
+		attacks := map[string]func() error{
+			"to shrink the volumes": func() error {
+				return patch(`{"metadata":{"annotations":{"stable.bellerophon.io/v1-spec":"{\"storage\":{\"size\":\"1Gi\"}}"}}}`, metav1.DryRunAll)
+			},
+			"to drop all fields of v1": func() error {
+				return patch(`{"metadata":{"annotations":{"stable.bellerophon.io/v1-spec":null}}}`, metav1.DryRunAll)
+			},
+			"to create a hero that reads another folder": func() error {
+				_, err := resource.Create(w.ctx, &unstructured.Unstructured{Object: map[string]any{
+					"apiVersion": v1.GroupVersion.Group + "/" + version, "kind": "Bellerophon",
+					"metadata": map[string]any{"name": "horse", "annotations": map[string]any{keptAnnotation: `{"restore":{"claimName":"backups","file":"../others"}}`}},
+					"spec":     map[string]any{"image": "bellerophon-io/bellerophon-server:v1"},
+				}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				return err
+			},
+		}
+		for purpose, attack := range attacks {
+			w.eventually("the policy is in force", func() error {
+				if err := attack(); err == nil || !strings.Contains(err.Error(), "use apiVersion stable.bellerophon.io/v1") {
+					return fmt.Errorf("as %s, a request %s has the answer %w", version, purpose, err)
+				}
+				return nil
+			})
+		}
+		if err := patch(`{"spec":{"replicas":2},"metadata":{"annotations":{"troy":"falls"}}}`); err != nil {
+			t.Errorf("as %s, a change of its own fields has the answer %v", version, err)
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -106,6 +107,10 @@ func (w *world) install(clients dynamic.Interface) {
 		switch object.GetKind() {
 		case "CustomResourceDefinition":
 			resource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+		case "ValidatingAdmissionPolicy":
+			resource = admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies")
+		case "ValidatingAdmissionPolicyBinding":
+			resource = admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings")
 		case "ClusterRole":
 			resource = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 		case "ClusterRoleBinding":

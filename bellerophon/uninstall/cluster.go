@@ -48,6 +48,8 @@ var resources = []schema.GroupVersionResource{
 	deployments,
 	validating,
 	mutating,
+	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
 	{Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"},
 	{Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"},
 	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
@@ -174,7 +176,7 @@ func (c *cluster) isOurs(found item) bool {
 	}
 	name := found.GetName()
 	return found.GetNamespace() == "" && (strings.HasPrefix(name, "bellerophon:"+c.options.Namespace+":") ||
-		name == c.options.Namespace+"-"+c.options.Release || name == c.options.Release+"-webhooks."+c.options.Namespace)
+		name == c.options.Namespace+"-"+c.options.Release || name == c.options.Release+"-webhooks."+c.options.Namespace || name == c.options.Release+"-heroes."+c.options.Namespace)
 }
 
 // isBound reports whether a Role has the name of a RoleBinding of the release, as in the chart. A Role names no release.

@@ -22,12 +22,15 @@ func leavesForegroundDeletion(ctx context.Context, t *trial) error {
 }
 
 func (t *trial) deletes(ctx context.Context, policy metav1.DeletionPropagation) error {
-	hero, err := t.settled(ctx, "pegasus", 2)
+	if _, err := t.settled(ctx, "pegasus", 2); err != nil {
+		return err
+	}
+	hero, err := t.get(ctx, sheroes, "pegasus") // A process may set a finalizer after the finished status.
 	if err != nil {
 		return err
 	}
-	if len(hero.Finalizers) > 0 {
-		return fmt.Errorf("it has the finalizers %v, want none", hero.Finalizers)
+	if finalizers := hero.GetFinalizers(); len(finalizers) > 0 {
+		return fmt.Errorf("it has the finalizers %v, want none", finalizers)
 	}
 	mark := t.proxy.mark()
 	if err := t.remove(ctx, sheroes, "pegasus", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {

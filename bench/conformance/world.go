@@ -173,19 +173,13 @@ func (t *trial) finished(ctx context.Context, name string, replicas int32) (*v1.
 	return t.awaitAll(ctx, hero)
 }
 
-// settled calls finished, waits until the process writes nothing more, and returns the object as it is then.
+// settled calls finished, and then waits until the process writes nothing more.
 func (t *trial) settled(ctx context.Context, name string, replicas int32) (*v1.BellerophonSimple, error) {
-	if _, err := t.finished(ctx, name, replicas); err != nil {
-		return nil, err
-	}
-	if err := t.settle(ctx); err != nil {
-		return nil, err
-	}
-	hero, err := t.get(ctx, sheroes, name)
+	hero, err := t.finished(ctx, name, replicas)
 	if err != nil {
 		return nil, err
 	}
-	return typed(hero)
+	return hero, t.settle(ctx)
 }
 
 // patch changes an object as a user would.
