@@ -16,7 +16,7 @@ export GOWORK :=
 TEST_TIMEOUT := 40m
 TEST_FLAGS ?=
 
-.PHONY: help run test generate lint tidy site release bench bench-medium bench-full bench-operators bench-core bench-pairs build faults day-two clean
+.PHONY: help run test generate lint tidy site release bench bench-medium bench-full bench-operators bench-core bench-pairs build faults day-two fuzz advisories clean
 
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bin/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 
 bin/controller-gen: tools/generate/go.mod tools/generate/go.sum
 	GOWORK=off go build -C tools/generate -o '$(CURDIR)/$@' sigs.k8s.io/controller-tools/cmd/controller-gen
+
+bin/govulncheck: tools/advisories/go.mod tools/advisories/go.sum
+	GOWORK=off go build -C tools/advisories -o '$(CURDIR)/$@' golang.org/x/vuln/cmd/govulncheck
 
 generate: bin/controller-gen ## Generate deep copies, resource definitions and the role.
 	cd bellerophon && $(GENERATE) object paths=./api/...
@@ -158,6 +161,23 @@ day-two: ## Put heroes through kills, rollouts and lost volumes; under 20 minute
 		go test -count=1 -v -timeout 10h ./bellerophon/image -run DayTwo -args $(DAYTWO_NODE) >>bin/day-two.log 2>&1 || status=$$?; \
 		grep -E '^goal|no real node can run' bin/day-two.log; \
 		[ $$status = 0 ] || { echo 'a goal was missed: see bin/day-two.log'; exit $$status; }
+
+# How long each fuzz target runs.
+FUZZ_TIME ?= 10s
+
+fuzz: ## Run each fuzz target for a while: FUZZ_TIME, default 10s.
+	@git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | while read -r file; do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z]*\).*/\1/p' "$$file"); do \
+			printf '%s in %s\n' "$$target" "$$(dirname "$$file")"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime '$(FUZZ_TIME)' "./$$(dirname "$$file")" </dev/null; \
+		done; \
+	done
+
+advisories: bin/govulncheck ## Look up the advisories for the dependencies of all modules.
+	@git ls-files go.mod '*/go.mod' | grep -v '^tools/' | { failed=0; while read -r file; do \
+		printf 'advisories for %s\n' "$$(dirname "$$file")"; \
+		(cd "$$(dirname "$$file")" && '$(CURDIR)/bin/govulncheck' ./... </dev/null) || failed=1; \
+	done; exit $$failed; }
 
 clean: ## Remove what was built here. The control plane stays in the user's cache directory.
 	rm -rf bin

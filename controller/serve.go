@@ -82,6 +82,9 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 			return nil, fmt.Errorf("%s cannot listen on %s; choose another one, or port 0 for any free one: %w",
 				wanted.option, wanted.address, err)
 		}
+		if local, _ := isLoopback(listener.Addr().String()); local && m.guard == nil {
+			wanted.made.handler = onlyByAddress(wanted.made.handler)
+		}
 		wanted.made.listener, wanted.made.log = listener, m.log
 		servers = append(servers, wanted.made)
 		if m.options.OnListen != nil {

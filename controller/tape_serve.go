@@ -2,9 +2,7 @@ package controller
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller/recording"
@@ -55,16 +53,8 @@ func (p patient) Write(part []byte) (int, error) {
 	return p.to.Write(part)
 }
 
-// isLocal reports whether a request comes from this machine and names it by an address or as localhost. A page of a browser that
-// resolves a name of its own to this machine does neither.
+// isLocal reports whether a request comes from this machine, and from no page of a browser: see namesMachine.
 func isLocal(request *http.Request) bool {
-	if own, err := isLoopback(request.RemoteAddr); err != nil || !own {
-		return false
-	}
-	host := request.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	_, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil
+	own, err := isLoopback(request.RemoteAddr)
+	return err == nil && own && namesMachine(request)
 }
