@@ -41,7 +41,7 @@ func (r *reconciler) certificateOf(ctx context.Context, hero *v1.Bellerophon) (*
 	if !trusted.AppendCertsFromPEM(secret.Data[authorityKey]) {
 		return nil, "", noCertificate("the Secret %s has no authority in %s", name.Name, authorityKey)
 	}
-	if err := serves(hero, own.Leaf); err != nil {
+	if err := serves(hero, own.Leaf, controller.Now(ctx)); err != nil {
 		return nil, "", noCertificate("members cannot use the certificate of the Secret %s: %v", name.Name, err)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: trusted}, secret.ResourceVersion, nil
@@ -49,8 +49,7 @@ func (r *reconciler) certificateOf(ctx context.Context, hero *v1.Bellerophon) (*
 
 // serves returns an error unless the members of a hero can use a certificate among themselves, and for clients. Authorities in
 // between may be in the files of the members only, so a chain is not verified.
-func serves(hero *v1.Bellerophon, leaf *x509.Certificate) error {
-	now := time.Now()
+func serves(hero *v1.Bellerophon, leaf *x509.Certificate, now time.Time) error {
 	if now.After(leaf.NotAfter) {
 		return fmt.Errorf("it has expired on %s", leaf.NotAfter.UTC().Format(time.RFC3339))
 	}

@@ -60,7 +60,7 @@ func TestACertificateThatMembersCannotUseIsRefusedWithAWayOut(t *testing.T) {
 		`the use "client auth"`: {NotAfter: now.Add(time.Hour), DNSNames: names, ExtKeyUsage: both[:1]},
 		"it needs the DNS names *.hero-members.home.svc and hero.home.svc": {NotAfter: now.Add(time.Hour), DNSNames: names[:1], ExtKeyUsage: both},
 	} {
-		if err := serves(hero, leaf); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := serves(hero, leaf, time.Now()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}

@@ -97,7 +97,7 @@ func (r *reconciler) advance(ctx context.Context, hero *v1.Bellerophon, steps []
 	}
 	v, left := r.look(ctx, hero)
 	if left != nil {
-		v, steps = &view{hero: hero}, nil
+		v, steps = &view{hero: hero, now: controller.Now(ctx)}, nil
 		if failed := failure(left); failed != nil {
 			return left, 0, failed
 		}

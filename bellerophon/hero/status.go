@@ -72,7 +72,7 @@ func troubleOf(v *view, result error) (*problem, time.Duration) {
 		if pod.Problem == nil || pod.DeletionTimestamp != nil {
 			continue
 		}
-		counts, left := pod.Problem.Counts(time.Now())
+		counts, left := pod.Problem.Counts(v.now)
 		if counts {
 			message := pod.Problem.Message
 			if isDamaged(pod) {
@@ -111,7 +111,7 @@ func (v *view) membersTrouble() (found *problem, left time.Duration) {
 		if !is || !isRunning(pod) {
 			continue
 		}
-		rest := silentAfter - time.Since(silent.since)
+		rest := silentAfter - v.now.Sub(silent.since)
 		if rest <= 0 {
 			return &problem{reason: "NoAnswer", message: fmt.Sprintf("%s runs, and the operator gets no answer: %v; see its log, and let NetworkPolicies admit the operator to port %d", pod.Name, silent.reason, port)}, 0
 		}

@@ -20,6 +20,7 @@ import (
 func runningHero() *view {
 	three := int32(3)
 	v := &view{
+		now:  time.Now(),
 		hero: &v1.Bellerophon{ObjectMeta: metav1.ObjectMeta{Name: "hero"}, Spec: v1.BellerophonSpec{Replicas: &three}, Status: v1.BellerophonStatus{Bootstrapped: true}},
 		set:  &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: &three}}, statuses: map[string]*memberReport{},
 	}
@@ -127,11 +128,11 @@ func TestAMemberThatRunsWithoutAnAnswerIsAProblemAfterAMinute(t *testing.T) {
 	v.statuses["hero-1"] = nil
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	v.pods[1].Whole.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, State: running}}
-	v.silent = map[string]silence{"hero-1": {since: time.Now().Add(-20 * time.Second), reason: errors.New("x509: unknown authority")}}
+	v.silent = map[string]silence{"hero-1": {since: v.now.Add(-20 * time.Second), reason: errors.New("x509: unknown authority")}}
 	if found, left := v.membersTrouble(); found != nil || left < 30*time.Second || left > 40*time.Second {
 		t.Errorf("after 20 s: %v, and %v are left", found, left)
 	}
-	v.silent["hero-1"] = silence{since: time.Now().Add(-time.Hour), reason: errors.New("x509: unknown authority")}
+	v.silent["hero-1"] = silence{since: v.now.Add(-time.Hour), reason: errors.New("x509: unknown authority")}
 	if found, _ := v.membersTrouble(); found == nil || found.reason != "NoAnswer" || !strings.Contains(found.message, "hero-1 runs, and the operator gets no answer: x509: unknown authority") {
 		t.Errorf("after an hour: %v", found)
 	}

@@ -26,6 +26,7 @@ import (
 // view is everything that one call of the reconciler decides by.
 type view struct {
 	hero     *v1.Bellerophon
+	now      time.Time           // when the call began
 	set      *appsv1.StatefulSet // nil if there is none
 	pods     []*owned.Pod        // of the StatefulSet, and pods that an earlier one left, ordered by ordinal
 	statuses map[string]*memberReport
@@ -55,7 +56,7 @@ func (r *reconciler) look(ctx context.Context, hero *v1.Bellerophon) (*view, err
 	if err != nil {
 		return nil, err
 	}
-	v := &view{hero: hero, client: r.members.client(nameOf(hero), secure, version)}
+	v := &view{hero: hero, now: controller.Now(ctx), client: r.members.client(nameOf(hero), secure, version)}
 	set, err := controller.Get[*owned.StatefulSet](ctx, r.client, nameOf(hero))
 	switch {
 	case apierrors.IsNotFound(err):
