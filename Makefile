@@ -16,7 +16,7 @@ export GOWORK :=
 TEST_TIMEOUT := 40m
 TEST_FLAGS ?=
 
-.PHONY: help run test generate lint tidy site release bench bench-medium bench-full bench-operators bench-core bench-pairs build faults day-two fuzz advisories clean
+.PHONY: help run test generate lint tidy site release bench bench-medium bench-full bench-operators bench-core bench-pairs build faults matrix day-two fuzz advisories clean
 
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -149,6 +149,22 @@ faults: ## Put operators through kills, stale views and disturbed streams; under
 			run ./bellerophon/simple/seeded -run EachSeededBug -args -bugs='^stale-patch'; fi; \
 		grep -E '^table' bin/faults.log | cut -f2-; grep -E '^goal' bin/faults.log; \
 		[ $$status = 0 ] || { echo 'a fault was not survived: see bin/faults.log'; exit $$status; }
+
+# The minor versions of Kubernetes with a module file in tools/controlplane.
+MATRIX ?= $(sort $(patsubst tools/controlplane/kubernetes-%.mod,%,$(wildcard tools/controlplane/kubernetes-*.mod)) \
+	$(shell sed -n 's/^\tk8s.io.kubernetes v\(1\.[0-9]*\)\..*/\1/p' tools/controlplane/go.mod))
+
+matrix: build ## Check each version of Kubernetes with the conformance suite and a sample of the faults.
+	@failed=0; for minor in $(MATRIX); do \
+		export BELLEROPHON_KUBERNETES="$$minor"; log="bin/matrix-$$minor.log"; : >"$$log"; \
+		bin/bellerophon cluster --build-only || failed=1; \
+		for check in './bench/conformance -run Contenders -args -contender=bellerophon' \
+			'./faults/patterns -args -operators=bellerophon -sample=15 -limit=60s -quiet=60s'; do \
+			if go test -count=1 -v -timeout 1h $$check >>"$$log" 2>&1; then said=passed; else said=failed; failed=1; fi; \
+			printf 'Kubernetes %s\t%s\t%s\n' "$$minor" "$${check%% *}" "$$said"; \
+		done; \
+		grep -hE '^ *([a-z_]+\.go:[0-9]+: )?[0-9]+\.[0-9]+ |^goal' "$$log" || true; \
+	done; exit $$failed
 
 # With DAYTWO, its flags replace the sample; DAYTWO_NODE does so for the real node. docs/heroes.md lists them, and how a run goes on in slices.
 DAYTWO_NODE ?= -real-runs=1
