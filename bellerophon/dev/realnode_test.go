@@ -20,12 +20,16 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/dev/worktree"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
-func TestMain(m *testing.M) { clustertest.Main(m) }
+func TestMain(m *testing.M) {
+	// client-go's goroutine for pings ends with the next ping after the end of a connection.
+	clustertest.Main(m, goleak.IgnoreAnyFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"))
+}
 
 // session is a `bellerophon dev` that runs on the real node.
 type session struct {

@@ -21,6 +21,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
+	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,10 @@ import (
 	clientexec "k8s.io/client-go/util/exec"
 )
 
-func TestMain(m *testing.M) { clustertest.Main(m) }
+func TestMain(m *testing.M) {
+	// client-go's goroutine for pings ends with the next ping after the end of a connection.
+	clustertest.Main(m, goleak.IgnoreAnyFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"))
+}
 
 // node is a container on a real node.
 type node struct {
