@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 var processChecks = []check{
@@ -44,7 +47,8 @@ func servesMetrics(ctx context.Context, t *trial) error {
 
 // slowestRate is the minimum rate of writes a second with which a contender has to finish many
 // objects. client-go's default limit is 5, controller-runtime's is 20. The slowest contender
-// without a limit, the tutorial, makes a hundred on two cores.
+// without a limit, the tutorial, makes a hundred on two cores. Where the suite itself makes fewer than 80, half of its rate
+// is enough.
 const slowestRate = 40
 
 // writesFast creates so many objects that the burst of a rate limiter does not matter.
@@ -62,11 +66,34 @@ func writesFast(ctx context.Context, t *trial) error {
 	writes, _ := t.accepted(mark)
 	took := writes[len(writes)-1].at.Sub(writes[0].at)
 	rate := float64(len(writes)) / took.Seconds()
-	if rate < slowestRate {
-		return fmt.Errorf("%d writes in %.1f s are %.0f a second, want at least %d", len(writes), took.Seconds(), rate, slowestRate)
+	want := float64(slowestRate)
+	if rate < want {
+		own, err := t.ownRate(ctx)
+		if err != nil {
+			return err
+		}
+		want = min(want, own/2)
+		t.note("one client made %.0f writes a second, one after the other", own)
+	}
+	if rate < want {
+		return fmt.Errorf("%d writes in %.1f s are %.0f a second, want at least %.0f", len(writes), took.Seconds(), rate, want)
 	}
 	t.note("%.0f writes a second", rate)
 	return nil
+}
+
+// ownRate returns how many writes a second the API server accepts from the suite, one after the other. On a busy machine that
+// is less than what shows that a process has no limit.
+func (t *trial) ownRate(ctx context.Context) (float64, error) {
+	const writes = 100
+	began := time.Now()
+	for i := range writes {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprintf("rate-%d", i)}}}
+		if _, err := t.any.Resource(configMaps).Namespace(t.namespace).Create(ctx, object, metav1.CreateOptions{}); err != nil {
+			return 0, fmt.Errorf("measure the rate of writes: %w", err)
+		}
+	}
+	return writes / time.Since(began).Seconds(), nil
 }
 
 func ends(ctx context.Context, t *trial) error {
