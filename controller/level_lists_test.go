@@ -29,7 +29,7 @@ type slowLists struct {
 
 func (s *slowLists) RoundTrip(r *http.Request) (*http.Response, error) {
 	query := r.URL.Query()
-	if query.Get("watch") == "" && r.Method == http.MethodGet {
+	if query.Get("watch") == "" && r.Method == http.MethodGet && r.URL.Path != "/version" {
 		if query.Get("limit") == "1" {
 			s.probes++
 		} else {

@@ -155,7 +155,9 @@ func TestWhatIsClusterScopedIsWatchedWithoutANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths := make(chan string, 100)
 		m := manager(t, func(request *http.Request) *http.Response {
-			paths <- request.URL.Path
+			if request.URL.Path != "/version" {
+				paths <- request.URL.Path
+			}
 			return onePod(request)
 		}, controller.Options{Namespaces: []string{"a"}})
 		if err := m.Add("nodes", nothing, controller.For(&corev1.Node{}, controller.ClusterScoped())); err != nil {
