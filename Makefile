@@ -181,7 +181,7 @@ day-two: ## Put heroes through kills, rollouts and lost volumes; under 20 minute
 # How long each fuzz target runs.
 FUZZ_TIME ?= 10s
 
-fuzz: ## Run each fuzz target for a while: FUZZ_TIME, default 10s.
+fuzz: ## Run each fuzz target for FUZZ_TIME, default 10s; the first run compiles for minutes.
 	@git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | while read -r file; do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z]*\).*/\1/p' "$$file"); do \
 			printf '%s in %s\n' "$$target" "$$(dirname "$$file")"; \
