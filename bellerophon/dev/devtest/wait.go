@@ -18,22 +18,29 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
+// listWatch lists and watches what narrow selects of a resource.
+func listWatch[L runtime.Object](resource interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}, narrow func(*metav1.ListOptions)) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			narrow(&options)
+			return resource.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			narrow(&options)
+			return resource.Watch(ctx, options)
+		},
+	}
+}
+
 // WaitStatus waits until the Status of an application is as wanted, and returns it. It watches the ConfigMap,
 // also after an outage of the API server. The error has the last Status.
 func WaitStatus(ctx context.Context, client kubernetes.Interface, namespace, application string, wanted func(contract.Status) bool) (contract.Status, error) {
 	name := contract.StatusName(application)
-	configs := client.CoreV1().ConfigMaps(namespace)
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	lister := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.FieldSelector = selector
-			return configs.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.FieldSelector = selector
-			return configs.Watch(ctx, options)
-		},
-	}
+	lister := listWatch(client.CoreV1().ConfigMaps(namespace), func(options *metav1.ListOptions) { options.FieldSelector = selector })
 	var last contract.Status
 	_, err := watchtools.UntilWithSync(ctx, lister, &corev1.ConfigMap{}, nil, func(event watch.Event) (bool, error) {
 		config, is := event.Object.(*corev1.ConfigMap)
@@ -53,17 +60,7 @@ func WaitStatus(ctx context.Context, client kubernetes.Interface, namespace, app
 // WaitContainer waits until a pod with the labels of a selector runs a container and is not being deleted. It
 // returns the place of the container.
 func WaitContainer(ctx context.Context, client kubernetes.Interface, namespace, selector, name string) (container.Place, error) {
-	pods := client.CoreV1().Pods(namespace)
-	lister := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.LabelSelector = selector
-			return pods.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector = selector
-			return pods.Watch(ctx, options)
-		},
-	}
+	lister := listWatch(client.CoreV1().Pods(namespace), func(options *metav1.ListOptions) { options.LabelSelector = selector })
 	var place container.Place
 	last := corev1.PodStatus{}
 	_, err := watchtools.UntilWithSync(ctx, lister, &corev1.Pod{}, nil, func(event watch.Event) (bool, error) {
