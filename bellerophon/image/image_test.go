@@ -15,6 +15,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/image"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster/clustertest"
 	"github.com/google/go-containerregistry/pkg/name"
+	containerregistry "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
@@ -78,13 +79,10 @@ func TestTheSameSourceMakesTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestTheImageHasTheOperatorAloneAndAUserWithoutRights(t *testing.T) {
-	archive := filepath.Join(t.TempDir(), "image.tar")
-	id, err := image.Operator.Write(operator(t), image.Operator.Image, archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tag, err := name.NewTag(image.Operator.Image)
+// archived returns an image of an archive, and its configuration.
+func archived(t *testing.T, archive, called string) (containerregistry.Image, *containerregistry.ConfigFile) {
+	t.Helper()
+	tag, err := name.NewTag(called)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +94,16 @@ func TestTheImageHasTheOperatorAloneAndAUserWithoutRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return made, config
+}
+
+func TestTheImageHasTheOperatorAloneAndAUserWithoutRights(t *testing.T) {
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	id, err := image.Operator.Write(operator(t), image.Operator.Image, archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, config := archived(t, archive, image.Operator.Image)
 	if config.Config.User != "65532:65532" || strings.Join(config.Config.Entrypoint, " ") != "/bellerophon-operator" || !config.Created.IsZero() {
 		t.Errorf("the user is %q, the program %q, and it was created at %v", config.Config.User, config.Config.Entrypoint, config.Created)
 	}

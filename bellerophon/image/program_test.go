@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/image"
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 // module writes a module with one package, and returns its folder.
@@ -39,18 +37,7 @@ func TestAnImageOfTheUsersProgramHasItsName(t *testing.T) {
 	if _, err := program.Write(built, program.Image, archive); err != nil {
 		t.Fatal(err)
 	}
-	tag, err := name.NewTag(program.Image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := tarball.ImageFromPath(archive, &tag)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := made.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, config := archived(t, archive, program.Image)
 	if config.Config.User != "65532:65532" || strings.Join(config.Config.Entrypoint, " ") != "/Shop" || len(config.Config.Cmd) > 0 {
 		t.Errorf("the user is %q, the program %q with the arguments %q", config.Config.User, config.Config.Entrypoint, config.Config.Cmd)
 	}
