@@ -11,6 +11,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,7 +47,7 @@ import (
 //
 // After a restart, the managed fields show whether an earlier process has applied the same configuration. The first
 // Apply is sent if fields differ, if only the API server can compare them, or if a write names its own field manager:
-// see [FieldManager].
+// see [FieldManager]. [ReadFirst] does the same for a kind whose whole objects are not in the cache.
 //
 // If T is an interface, such as streams.Object, the configuration alone names the kind.
 func Apply[T streams.Object](ctx context.Context, c *Client, configuration runtime.ApplyConfiguration, options ...WriteOption) (T, error) {
@@ -85,6 +86,14 @@ func Apply[T streams.Object](ctx context.Context, c *Client, configuration runti
 	if !how.dryRun && !how.createOnly {
 		if held, same := c.stands(to.key, kind, made, to.sum); same {
 			return held.DeepCopyObject().(T), nil
+		}
+	}
+	if how.readFirst && !how.dryRun {
+		switch live, err := kind.get(ctx, made.name()); {
+		case err == nil && to.stillAppliedOn(live):
+			return live.(T), nil
+		case err != nil && !apierrors.IsNotFound(err):
+			return fail(fmt.Errorf("reading the object first: %w", err))
 		}
 	}
 	answer, created, err := to.send(ctx)

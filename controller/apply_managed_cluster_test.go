@@ -6,6 +6,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,7 @@ import (
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	applyrbacv1 "k8s.io/client-go/applyconfigurations/rbac/v1"
 )
 
 // applications is what an operator applies for one application.
@@ -116,5 +118,38 @@ func TestAfterARestartAnApplyIsSentIfItMayChangeSomething(t *testing.T) {
 				t.Errorf("it ends with the image %s and the labels %v", image, live.Labels)
 			}
 		})
+	}
+}
+
+func TestAnApplyThatReadsFirstIsSentOnlyIfItMayChangeSomething(t *testing.T) {
+	d := newDesk(t)
+	apply := func(verb string, options ...controller.WriteOption) *rbacv1.Role {
+		t.Helper()
+		answer, err := controller.Apply[*rbacv1.Role](t.Context(), d.client, applyrbacv1.Role("readers", d.namespace).
+			WithRules(applyrbacv1.PolicyRule().WithAPIGroups("").WithResources("pods").WithVerbs(verb)), options...)
+		d.must(err)
+		return answer
+	}
+	first := apply("get", controller.ReadFirst())
+	d.wantSent("where there is no object", "PATCH readers")
+	if again := apply("get", controller.ReadFirst()); again.ResourceVersion != first.ResourceVersion || again.Rules[0].Verbs[0] != "get" {
+		t.Errorf("it returns %v, want the object as it is", again)
+	}
+	d.wantSent("where it would change nothing")
+	apply("get")
+	d.wantSent("without the option, of a kind whose whole objects are not in the cache", "PATCH readers")
+	apply("list", controller.ReadFirst())
+	d.wantSent("with another rule", "PATCH readers")
+	apply("list", controller.ReadFirst(), controller.FieldManager("other"), controller.Force())
+	d.wantSent("with another field manager", "PATCH readers")
+	_, err := d.others.RbacV1().Roles(d.namespace).Patch(t.Context(), "readers", types.MergePatchType,
+		[]byte(`{"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["watch"]}]}`), metav1.PatchOptions{FieldManager: "somebody"})
+	d.must(err)
+	if answer := apply("list", controller.ReadFirst(), controller.Force()); answer.Rules[0].Verbs[0] != "list" {
+		t.Errorf("it returns %v", answer.Rules)
+	}
+	d.wantSent("after another client's change", "PATCH readers")
+	if _, err := controller.Apply[*rbacv1.Role](t.Context(), d.client, applyrbacv1.Role("readers", d.namespace), controller.ReadFirst(), controller.CreateOnly()); err == nil {
+		t.Error("ReadFirst is taken with CreateOnly, which never writes an object that exists")
 	}
 }

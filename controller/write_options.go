@@ -27,6 +27,7 @@ type writing struct {
 	force           bool
 	createOnly      bool
 	adopt           bool
+	readFirst       bool
 	unconditional   bool
 	propagation     *metav1.DeletionPropagation
 	grace           *int64
@@ -51,6 +52,11 @@ func CreateOnly() WriteOption { return writeOption(func(w *writing) { w.createOn
 // Adopt lets an [Apply] with a controller reference take over an object that no other object controls,
 // whichever client made it. The object is deleted with its owner from then on.
 func Adopt() WriteOption { return writeOption(func(w *writing) { w.adopt = true }) }
+
+// ReadFirst makes an [Apply] read the object from the API server first. It sends nothing if the managed fields show that
+// the field manager has applied the same configuration before, and that nothing has changed it since. It suits the first
+// Apply after a start, of a kind whose whole objects are not in the cache: otherwise each one is sent once in vain.
+func ReadFirst() WriteOption { return writeOption(func(w *writing) { w.readFirst = true }) }
 
 // Subresource makes [Update], [Patch] and [Apply] write a subresource of the object, such as "status".
 func Subresource(name string) WriteOption {
@@ -139,6 +145,7 @@ func writingOf(options []WriteOption, may allowed) (writing, error) {
 		misplaced("Force", made.force, may&mayApply != 0),
 		misplaced("CreateOnly", made.createOnly, may&mayApply != 0 && made.subresource == ""),
 		misplaced("Adopt", made.adopt, may&mayApply != 0 && made.subresource == ""),
+		misplaced("ReadFirst", made.readFirst, may&mayApply != 0 && !made.createOnly),
 		misplaced("Subresource", made.subresource != "", may&mayNameSubresource != 0),
 		misplaced("Unconditional", made.unconditional, may&mayBeUnconditional != 0),
 		misplaced("Propagation", made.propagation != nil, may&mayDelete != 0),

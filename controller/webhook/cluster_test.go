@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -301,6 +302,55 @@ func (w *world) keepsSecrets(secret *corev1.Secret) {
 	if log := w.log.String(); strings.Contains(log, key[1]) || strings.Contains(log, "PRIVATE") || !strings.Contains(log, "webhook certificate issued") {
 		w.Error("the log has a key, or lacks the issue of the certificate")
 	}
+}
+
+func TestAServerThatStartsAgainWritesNoConfigurationThatIsAsItShouldBe(t *testing.T) {
+	w := newWorld(t)
+	w.install()
+	var writes atomic.Int64
+	plain := w.config
+	w.config = rest.CopyConfig(plain)
+	w.config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, &writes} })
+	start := func(valid func(context.Context, webhook.Request[*Hero]) error, on ...admissionv1.Operation) (stop func()) {
+		server, err := webhook.New(w.config, types(), webhook.Options{
+			Address: "127.0.0.1:0", URL: "https://127.0.0.1:9443", Name: "again-" + w.namespace, Certificates: webhook.Certificates{Secret: w.namespace + "/certificates"}, Logger: w.log.logger(),
+		})
+		must(t, err)
+		must(t, webhook.Validate(server, valid, webhook.On(on...)))
+		must(t, webhook.Convert(server, toV2, toV1))
+		group := lifecycle.New(t.Context())
+		group.Go("server", server.Run)
+		w.ready(server)
+		return func() {
+			group.Stop()
+			must(t, group.Wait())
+		}
+	}
+	w.removeAfterwards("again-" + w.namespace)
+	allow := func(context.Context, webhook.Request[*Hero]) error { return nil }
+	start(allow, admissionv1.Create)()
+	first := writes.Swap(0)
+	start(allow, admissionv1.Create)()
+	if again := writes.Swap(0); first == 0 || again != 0 {
+		t.Errorf("the first start wrote %d times, and the second one %d times, want none", first, again)
+	}
+	start(allow, admissionv1.Create, admissionv1.Update)()
+	if other := writes.Swap(0); other != 1 {
+		t.Errorf("a version with another webhook wrote %d times, want once", other)
+	}
+}
+
+// counting is a transport that counts writes.
+type counting struct {
+	http.RoundTripper
+	writes *atomic.Int64
+}
+
+func (c counting) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodGet {
+		c.writes.Add(1)
+	}
+	return c.RoundTripper.RoundTrip(request)
 }
 
 func TestNoRequestFailsWhileCertificatesRotateUnderLoad(t *testing.T) {

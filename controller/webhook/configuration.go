@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/bellerophon-io/bellerophon/controller/internal/managedfields"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -224,6 +225,16 @@ func (s *Server) clientConfig(path string, bundle []byte) map[string]any {
 
 func mapOf(selector *metav1.LabelSelector) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(selector)
+}
+
+// isApplied reports whether the server has applied exactly these fields to a live configuration, which has them still.
+func isApplied(of configuration, live *unstructured.Unstructured, fields map[string]any) bool {
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" && entry.FieldsV1 != nil {
+			return entry.APIVersion == of.kind.GroupVersion().String() && managedfields.IsApplied(entry.FieldsV1.GetRawString(), fields, live.Object)
+		}
+	}
+	return of.isEmpty() // There is nothing to remove.
 }
 
 // covers reports whether a live value has all fields that are wanted. A list of webhooks may have more, such

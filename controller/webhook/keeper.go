@@ -325,8 +325,7 @@ func (k *keeper) inject(ctx context.Context, live []*unstructured.Unstructured, 
 // of a program may want different ones, and would otherwise undo each other's without end.
 const repairAfter = time.Minute
 
-// bring applies a configuration if it lacks something. The first time it is always applied, since an earlier
-// version of the program may have set more fields.
+// bring applies a configuration if it lacks something, or if an earlier version of the program has set more fields.
 func (k *keeper) bring(ctx context.Context, number int, live *unstructured.Unstructured, now time.Time) error {
 	of := k.of[number]
 	if of.isEmpty() && live == nil {
@@ -343,15 +342,32 @@ func (k *keeper) bring(ctx context.Context, number int, live *unstructured.Unstr
 	}
 	last := k.applied[number]
 	first := last.IsZero()
-	if live != nil && !first && !change {
-		if of.isEmpty() || covers(live.Object, fields) {
+	same := live != nil && !change && covers(live.Object, fields) && (!first || isApplied(of, live, fields))
+	switch {
+	case first && same: // By an earlier process, or by another replica.
+	case !first && live != nil && !change:
+		if of.isEmpty() || same {
 			return nil
 		}
 		if again := last.Add(repairAfter); now.Before(again) {
 			k.repair = again
 			return nil
 		}
+		fallthrough
+	default:
+		if err := k.write(ctx, of, live, fields); err != nil {
+			return err
+		}
 	}
+	k.applied[number] = now
+	if len(has) > 0 && first && unsure && !of.isEmpty() { // API servers may still trust the old authority only.
+		k.quiet = now.Add(k.timings.propagation)
+	}
+	return nil
+}
+
+// write applies fields of a configuration, at the version that was read.
+func (k *keeper) write(ctx context.Context, of configuration, live *unstructured.Unstructured, fields map[string]any) (err error) {
 	wanted := &unstructured.Unstructured{Object: fields}
 	wanted.SetGroupVersionKind(of.kind)
 	wanted.SetName(of.name)
@@ -372,11 +388,7 @@ func (k *keeper) bring(ctx context.Context, number int, live *unstructured.Unstr
 	case err != nil:
 		return err
 	}
-	k.applied[number] = now
 	k.log.Info("webhook configuration applied", "kind", of.kind.Kind, "name", of.name)
-	if len(has) > 0 && first && unsure && !of.isEmpty() { // API servers may still trust the old authority only.
-		k.quiet = now.Add(k.timings.propagation)
-	}
 	return nil
 }
 
