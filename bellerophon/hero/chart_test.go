@@ -38,7 +38,8 @@ func TestTheChartRunsMembersAsAHeroDoes(t *testing.T) {
 		}
 	}
 	a.Containers[0].Args, a.Containers[0].Resources = arguments, b.Containers[0].Resources
-	a.Affinity, b.Affinity = nil, nil // The labels of the selectors are compared below.
+	a.Containers[0].Env[0].ValueFrom.FieldRef.APIVersion = "v1" // It is the API server's default.
+	a.Affinity, b.Affinity = nil, nil                           // The labels of the selectors are compared below.
 	if !equality.Semantic.DeepEqual(a, b) {
 		t.Errorf("the chart has %+v\nand a hero %+v", a, b)
 	}
@@ -53,6 +54,7 @@ func TestTheChartRunsMembersAsAHeroDoes(t *testing.T) {
 	if !equality.Semantic.DeepEqual(chart.Spec.Selector, own.Spec.Selector) {
 		t.Errorf("the chart selects %v, and a hero %v", chart.Spec.Selector, own.Spec.Selector)
 	}
+	own.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = nil // It is the API server's default.
 	if !equality.Semantic.DeepEqual(chart.Spec.VolumeClaimTemplates[0].Spec, own.Spec.VolumeClaimTemplates[0].Spec) {
 		t.Errorf("the chart claims %+v, and a hero %+v", chart.Spec.VolumeClaimTemplates[0].Spec, own.Spec.VolumeClaimTemplates[0].Spec)
 	}

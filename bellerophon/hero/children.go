@@ -39,10 +39,12 @@ type childState struct {
 
 func newApplied() *applied { return &applied{seed: maphash.MakeSeed(), of: map[childKey]childState{}} }
 
-func (a *applied) is(key childKey, state childState) bool {
+// is reports whether a child has a state. known is whether this process has applied the child before.
+func (a *applied) is(key childKey, state childState) (same, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.of[key] == state
+	last, known := a.of[key]
+	return known && last == state, known
 }
 
 func (a *applied) set(key childKey, state childState) {
@@ -82,6 +84,7 @@ func keep[H, W streams.Object](ctx context.Context, r *reconciler, hero *v1.Bell
 	}
 	key := childKey{kind, types.NamespacedName{Namespace: whole.GetNamespace(), Name: whole.GetName()}}
 	state := childState{desired: maphash.Bytes(r.applied.seed, content)}
+	how := []controller.WriteOption{controller.Force(), controller.Adopt()}
 	held, err := controller.Get[H](ctx, r.client, key.name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -91,11 +94,15 @@ func keep[H, W streams.Object](ctx context.Context, r *reconciler, hero *v1.Bell
 		return problem{reason: "NameConflict", message: fmt.Sprintf("%s %s %v", kind, key.name.Name, errNameTaken)}
 	default:
 		state.uid, state.version = held.GetUID(), versionOf(held)
-		if r.applied.is(key, state) {
+		same, known := r.applied.is(key, state)
+		if same {
 			return nil
 		}
+		if !known { // An earlier process, or another replica, has mostly applied the same.
+			how = append(how, controller.ReadFirst())
+		}
 	}
-	written, err := controller.Apply[W](ctx, r.client, controller.ApplyConfigurationOf(whole), controller.Force(), controller.Adopt())
+	written, err := controller.Apply[W](ctx, r.client, controller.ApplyConfigurationOf(whole), how...)
 	if apierrors.IsInvalid(err) { // The definition of the kind cannot hold all rules of its children.
 		return problem{reason: reasonRefused, message: fmt.Sprintf("the API server refuses the %s %s: %v; change spec", kind, key.name.Name, err)}
 	}

@@ -128,7 +128,7 @@ func setOf(hero *v1.Bellerophon, replicas int32) *appsv1.StatefulSet {
 		UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 		Selector:             &metav1.LabelSelector{MatchLabels: selectorOf(hero)},
 		Template:             templateOf(hero),
-		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claimOf(hero)},
+		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{completed(claimOf(hero))},
 		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 			WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType, // See shrink.
 			WhenDeleted: whenDeleted(hero.Spec.Storage.Retention),
@@ -144,6 +144,14 @@ func claimOf(hero *v1.Bellerophon) corev1.PersistentVolumeClaim {
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: hero.Spec.Storage.Size}},
 		},
 	}
+}
+
+// completed returns a claim with the API server's defaults, which it keeps in a StatefulSet. A list of claims is applied as a
+// whole, as a reference to a field is. So without the defaults, only the API server could say whether it is as it should be.
+func completed(claim corev1.PersistentVolumeClaim) corev1.PersistentVolumeClaim {
+	filesystem := corev1.PersistentVolumeFilesystem
+	claim.Spec.VolumeMode, claim.Status.Phase = &filesystem, corev1.ClaimPending
+	return claim
 }
 
 func templateOf(hero *v1.Bellerophon) corev1.PodTemplateSpec {
@@ -181,7 +189,7 @@ func templateOf(hero *v1.Bellerophon) corev1.PodTemplateSpec {
 			},
 			Containers: []corev1.Container{{
 				Name: containerName, Image: hero.Spec.Image, ImagePullPolicy: owned.PullPolicy(hero.Spec.Image), Args: arguments,
-				Env:            []corev1.EnvVar{{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
+				Env:            []corev1.EnvVar{{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}}},
 				EnvFrom:        []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: hero.Name}}}},
 				Ports:          []corev1.ContainerPort{{Name: portName, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
 				Resources:      hero.Spec.Resources,
