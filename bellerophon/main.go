@@ -30,12 +30,13 @@ a headless Service and a ConfigMap in the desired state.
   bellerophon replay     replays what an operator recorded
   bellerophon shadow     runs beside an operator that records, and compares
   bellerophon new        writes a project with a first controller
+  bellerophon migrate    rewrites objects in the version that their definition stores
   bellerophon uninstall  takes the operator out of a cluster
   bellerophon dev        runs a project with a devfile in a cluster while you edit it
   bellerophon server     runs a member of the replicated key-value store
   bellerophon cluster    runs only the local cluster
   bellerophon image      makes the operator's container image`,
 	}
-	root.AddCommand(newUp(), command.NewOperator(), newWhy(), newTop(), newTree(), newPage(), newReplay(), newShadow(), newDev(), newNew(), newUninstall(), program.NewCommand(), newCluster(), newImage(), command.NewVersion())
+	root.AddCommand(newUp(), command.NewOperator(), newWhy(), newTop(), newTree(), newPage(), newReplay(), newShadow(), newDev(), newNew(), newMigrate(), newUninstall(), program.NewCommand(), newCluster(), newImage(), command.NewVersion())
 	return root
 }
