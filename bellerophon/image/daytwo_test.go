@@ -225,12 +225,12 @@ func TestDayTwoOnARealNode(t *testing.T) {
 		t.Skip("it takes more than three minutes; make day-two runs it")
 	}
 	cluster := clustertest.WithRealNode(t)
-	load(t, image.Operator, operator(t))
+	load(t, cluster, image.Operator, operator(t))
 	built := serverOf(t)
-	load(t, image.Server, built)
+	load(t, cluster, image.Server, built)
 	next := image.Server
 	next.Image = "bellerophon-io/bellerophon-server:v2"
-	load(t, next, built)
+	load(t, cluster, next, built)
 	transport, err := rest.TransportFor(cluster.AdminConfig())
 	if err != nil {
 		t.Fatal(err)

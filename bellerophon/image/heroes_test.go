@@ -35,13 +35,13 @@ func serverOf(t *testing.T) string {
 }
 
 // load writes the image of a program, and loads it into the node of the cluster.
-func load(t *testing.T, of image.Program, built string) {
+func load(t *testing.T, cluster *localcluster.Cluster, of image.Program, built string) {
 	t.Helper()
 	archive := filepath.Join(t.TempDir(), "image.tar")
 	if _, err := of.Write(built, of.Image, archive); err != nil {
 		t.Fatal(err)
 	}
-	if err := clustertest.WithRealNode(t).LoadImage(t.Context(), archive); err != nil {
+	if err := cluster.LoadImage(t.Context(), archive); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,7 +59,13 @@ type realHero struct {
 // newRealHero returns a namespace of the real node that takes only restricted pods.
 func newRealHero(t *testing.T, cluster *localcluster.Cluster) *realHero {
 	t.Helper()
-	h := &realHero{T: t, namespace: clustertest.NamespaceIn(t, cluster), name: "example"}
+	return newRealHeroIn(t, cluster, clustertest.NamespaceIn(t, cluster))
+}
+
+// newRealHeroIn does so in a namespace that exists.
+func newRealHeroIn(t *testing.T, cluster *localcluster.Cluster, namespace string) *realHero {
+	t.Helper()
+	h := &realHero{T: t, namespace: namespace, name: "example"}
 	var err error
 	if h.core, err = kubernetes.NewForConfig(cluster.AdminConfig()); err != nil {
 		t.Fatal(err)
@@ -102,8 +108,8 @@ func removeDefinition(t *testing.T, cluster *localcluster.Cluster) {
 
 func TestAHeroOnARealNodeKeepsItsDataThroughADeadLeaderARolloutFewerMembersAndARestore(t *testing.T) {
 	cluster := clustertest.WithRealNode(t)
-	load(t, image.Operator, operator(t))
-	load(t, image.Server, serverOf(t))
+	load(t, cluster, image.Operator, operator(t))
+	load(t, cluster, image.Server, serverOf(t))
 	h := newRealHero(t, cluster)
 	helm(t, cluster.Kubeconfig(), "install", "bellerophon", filepath.Join("..", "..", "charts", "bellerophon-operator"), "--namespace="+h.namespace,
 		"--set=image.pullPolicy=Never", "--set=webhooks.enabled=true", "--set=heroes.enabled=true", "--wait", "--timeout=2m")
@@ -176,7 +182,7 @@ func TestAHeroOnARealNodeKeepsItsDataThroughADeadLeaderARolloutFewerMembersAndAR
 
 func TestTheChartOfTheSoftwareRunsAClusterWithoutTheOperator(t *testing.T) {
 	cluster := clustertest.WithRealNode(t)
-	load(t, image.Server, serverOf(t))
+	load(t, cluster, image.Server, serverOf(t))
 	h := newRealHero(t, cluster)
 	chart := filepath.Join("..", "..", "charts", "bellerophon")
 	helm(t, cluster.Kubeconfig(), "lint", "--strict", chart)
