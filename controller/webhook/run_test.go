@@ -205,6 +205,43 @@ func TestRequestsInFlightFinishWhenTheServerStops(t *testing.T) {
 	}
 }
 
+func TestConnectionsEndWithAnAnswerWhileTheServerStops(t *testing.T) {
+	l := newLocal(t, webhook.Options{ShutdownDelay: 5 * time.Second}, func(context.Context, webhook.Request[*Hero]) error { return nil })
+	content, err := os.ReadFile(filepath.Join(l.folder, "ca.crt"))
+	must(t, err)
+	client := l.client(t, map[string][]byte{"ca.crt": content})
+	client.Transport.(*http.Transport).ForceAttemptHTTP2 = false // API servers call webhooks by HTTP/1.1.
+	dials := 0
+	client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials++
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	send := func() (int, error) {
+		code, _, err := l.send(client, validatePath, review(admissionv1.Create, heroJSON("", ""), ""))
+		return code, err
+	}
+	for range 3 {
+		if code, err := send(); code != http.StatusOK || err != nil || dials != 1 {
+			t.Fatalf("the server answers %d, %v, after %d dials, want one", code, err, dials)
+		}
+	}
+	stopping := lifecycle.New(context.Background())
+	stopping.Go("stop", func(context.Context) error { l.stop(); return nil })
+	for l.Ready() == nil {
+		<-time.After(time.Millisecond)
+	}
+	dials = 0
+	for range 20 {
+		if code, err := send(); code != http.StatusOK || err != nil {
+			t.Fatalf("while the server stops, a request gets %d, %v", code, err)
+		}
+	}
+	if dials != 19 {
+		t.Errorf("while the server stopped, 20 requests took %d new connections, want one each, apart from the first", dials)
+	}
+	must(t, stopping.Wait())
+}
+
 func TestAFunctionThatOutlastsTheGraceEndsWithItsContext(t *testing.T) {
 	entered, ended := make(chan struct{}), make(chan error, 1)
 	l := newLocal(t, webhook.Options{Grace: 50 * time.Millisecond}, func(ctx context.Context, _ webhook.Request[*Hero]) error {

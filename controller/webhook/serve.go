@@ -33,7 +33,7 @@ const (
 func (s *Server) serve(stopping, serving context.Context, listener net.Listener) error {
 	requests, cancel := context.WithCancel(serving)
 	defer cancel()
-	inFlight := &inFlight{handler: s.handler()}
+	inFlight := &inFlight{handler: s.leaving(s.handler())}
 	server := &http.Server{
 		Handler:           inFlight,
 		BaseContext:       func(net.Listener) context.Context { return requests },
@@ -77,6 +77,17 @@ func (s *Server) serve(stopping, serving context.Context, listener net.Listener)
 		return stopErr
 	}
 	return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
+}
+
+// leaving closes each connection after its next answer while the server stops. API servers send a review again only if they
+// had not begun to send it, so a connection that ended just then would fail the request of a user.
+func (s *Server) leaving(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, request)
+	})
 }
 
 // inFlight passes requests to a handler, and waits for their end.
