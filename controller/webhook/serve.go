@@ -79,8 +79,8 @@ func (s *Server) serve(stopping, serving context.Context, listener net.Listener)
 	return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
 }
 
-// leaving closes each connection after its next answer while the server stops. API servers send a review again only if they
-// had not begun to send it, so a connection that ended just then would fail the request of a user.
+// leaving closes each connection after its next answer while the server stops. An API server sends a review again only if it
+// had not begun to send it. So a connection that ended just then would fail the request of a user.
 func (s *Server) leaving(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if s.draining.Load() {
