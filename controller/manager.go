@@ -281,6 +281,7 @@ func (m *Manager) start(ctx context.Context, servers []*server) (*lifecycle.Grou
 	m.beforeSync.start(group, now)
 	if m.tape != nil {
 		group.Go("recording", func(context.Context) error { return m.tape.run(m.over, m.present.Load) }) // It records how attempts end.
+		group.Go("recorded states", func(context.Context) error { return m.recordStates(m.over) })
 	}
 	group.Go("version of the API server", m.checkServer)
 	group.Go("settle", m.pipeline.TrackQuiet)

@@ -64,8 +64,11 @@ func (o *opened) seesThePast() {
 	if state := o.text("#state"); !strings.Contains(state, "Deployment.apps") || !strings.Contains(state, "stables") || !strings.Contains(state, "No fight and no hot loop.") {
 		o.t.Errorf("the recorded state is %s", state)
 	}
-	if header := o.text("#summary"); !strings.Contains(header, "A recording has no levels of sync") || strings.Contains(header, "NaN") {
-		o.t.Errorf("the header of the past is %s", header)
+	if header, level := o.text("#summary"), o.text("#levels [aria-current]"); level == "" || strings.Contains(header, "NaN") || strings.Contains(header, "not recorded") {
+		o.t.Errorf("the header of the past is %s, with the level %q", header, level)
+	}
+	if state := o.text("#state"); !strings.Contains(state, "waiting for a worker") || !strings.Contains(state, "debounce") || strings.Contains(state, "earlier version") {
+		o.t.Errorf("the recorded state lacks queues or stages: %s", state)
 	}
 	eval[any](o, `document.activeElement.blur(), scrollTo(0, 0)`)
 	o.reach("#marbles")

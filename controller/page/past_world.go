@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -51,6 +52,10 @@ type pastState struct {
 	Controllers []pastController `json:"controllers"`
 	Kinds       []pastKind       `json:"kinds"`
 	LeftOut     int              `json:"leftOut"` // objects whose readiness and owners are not known, because there are too many
+
+	// Manager is the recorded state of the manager at the time or up to a second before. It is missing in a recording of
+	// an earlier version.
+	Manager *introspection.State `json:"manager,omitempty"`
 }
 
 // pastController is a controller at a time. Its numbers count from the beginning of the recording.
@@ -112,6 +117,8 @@ type unfolding struct {
 	events   map[schema.GroupKind]int64
 	counted  map[string]*pastController
 	failing  map[reconciled]*introspection.Failure
+	said     []byte    // by the manager: its last state
+	saidAt   time.Time // when it said so
 }
 
 func (u *unfolding) take(record *recording.Record) error {
@@ -121,6 +128,8 @@ func (u *unfolding) take(record *recording.Record) error {
 		return nil
 	case record.Time().After(u.at):
 		return nil
+	case record.State != nil:
+		u.said, u.saidAt = record.State, record.Time()
 	case record.Object != nil:
 		if u.bytes += len(record.Object.Body); u.bytes > maxWorldBytes {
 			u.bytes -= len(record.Object.Body)
@@ -216,6 +225,10 @@ func (u *unfolding) count(ended *begun) {
 
 // conclude makes the nodes and the state.
 func (u *unfolding) conclude(read decoder) {
+	if manager := (introspection.State{}); u.said != nil && json.Unmarshal(u.said, &manager) == nil {
+		manager.Time = u.saidAt.UTC()
+		u.State.Manager = &manager
+	}
 	u.nodes, u.owned = make(map[streams.Key]*pastNode, len(u.live)), map[types.UID][]*pastNode{}
 	objects := map[schema.GroupKind]int{}
 	for key, of := range u.live {

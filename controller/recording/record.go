@@ -26,6 +26,10 @@ type Record struct {
 	End      *End
 	Closed   bool   // the file is complete, and this is its last record
 	Mark     string // what else happened, such as a change of the leader
+
+	// State is the state of the manager: the JSON of introspection.State without its time. There is one for each
+	// second in which it has changed, and for each change of the level. A recording of an earlier version has none.
+	State []byte
 }
 
 // Time returns when the record was made.

@@ -28,8 +28,18 @@ export function renderHeader(state, rates) {
 
 // renderPast shows what a recording has of a time, and says what it lacks.
 export function renderPast(state, rates, { isCut, problem }) {
+  const cut = isCut ? make("span", { class: "warn" }, "The window has more than 20,000 items, and its end is left out. Choose a shorter window.") : "";
+  const patterns = () => renderPatterns(state.controllers.flatMap((of) => of.patterns.map((one) => ({ ...one, controller: of.name }))), state.leftOut ? " among the objects that were looked at" : "");
+  if (state?.manager) {
+    renderHeader(state.manager, rates);
+    id("next").append(cut);
+    renderState(state.manager, true);
+    patterns(); // The recording knows more managers than the cache did.
+    id("state-time").textContent = `As recorded at ${clock(Date.parse(state.manager.time))}.` + (state.leftOut ? ` ${some(state.leftOut, "object is", "objects are")} too many to look at.` : "");
+    return;
+  }
   replace(id("levels"), ...levels.map((level) => make("li", { class: "later" }, nameOf(level))));
-  replace(id("next"), "A recording has no levels of sync. It has events, changes, objects, and attempts with their requests.", isCut ? make("span", { class: "warn" }, "The window has more than 20,000 items, and its end is left out. Choose a shorter window.") : "");
+  replace(id("next"), state ? "This recording is of an earlier version, and has no levels of sync." : "", cut);
   const figures = [["Events", "events"], ["Attempts", "attempts"], ["Errors", "errors"]].map(([name, of]) => [name, rates[of] < 10 ? rates[of].toFixed(1) : count(rates[of]), "a second", of === "errors" && rates[of] > 0]);
   for (const name of ["Control loop", "Calm after"]) figures.push([name, "–", "not recorded"]);
   replace(id("figures"), ...figures.map(figure));
@@ -45,9 +55,9 @@ export function renderPast(state, rates, { isCut, problem }) {
   replace(id("flight"), table(["Key", "Controller", number("Runs for")], each("inFlight").map((of) => [of.key, of.controller, duration(at - Date.parse(of.since))]), "No attempt runs."));
   replace(id("failing"), table(["Key", "Controller", number("Failures"), "Reason", "Next attempt"],
     each("backoffs").map((of) => [of.key, of.controller, count(of.failures), of.reason, of.terminal ? "none: failed for good" : "not recorded"]), "No key fails."));
-  renderPatterns(each("patterns"), state.leftOut ? " among the objects that were looked at" : "");
+  patterns();
   replace(id("kinds"), table(["Kind", number("Objects"), number("Last event")], state.kinds.map((of) => [of.kind, count(of.objects), `${duration(at - Date.parse(of.lastEvent))} ago`]), "No kind is watched."));
-  replace(id("stages"), empty("A recording has no numbers of stages, queues and workers."));
+  replace(id("stages"), empty("This recording is of an earlier version, and has no numbers of stages, queues and workers."));
 }
 
 const figure = ([name, value, unit, bad]) => make("div", { class: bad ? "bad" : null }, make("dt", {}, name), make("dd", {}, make("b", {}, value), " ", make("small", {}, unit)));
