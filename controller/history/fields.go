@@ -10,6 +10,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/streams"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // describe returns the word for a change in an answer.
@@ -31,19 +32,29 @@ func fieldsOf(of *streams.Change) []string {
 	})
 }
 
-// managersOf returns the field managers that an update names anew, or with another time or other fields.
+// managersOf returns the field managers that an update names anew, or with another time or other fields. A manager that has
+// only lost fields to another one is left out.
 func managersOf(of *streams.Change) (managers []Manager) {
 	if of.New == nil {
 		return nil
 	}
-	var before []metav1.ManagedFieldsEntry
+	var before, changed, lost []metav1.ManagedFieldsEntry
 	if of.Old != nil {
 		before = of.Old.GetManagedFields()
 	}
 	for _, entry := range of.New.GetManagedFields() {
-		if slices.ContainsFunc(before, func(old metav1.ManagedFieldsEntry) bool { return reflect.DeepEqual(old, entry) }) {
-			continue
+		switch {
+		case slices.ContainsFunc(before, func(old metav1.ManagedFieldsEntry) bool { return reflect.DeepEqual(old, entry) }):
+		case slices.ContainsFunc(before, func(old metav1.ManagedFieldsEntry) bool { return onlyLost(old, entry) }):
+			lost = append(lost, entry)
+		default:
+			changed = append(changed, entry)
 		}
+	}
+	if len(changed) == 0 { // A manager has removed fields, in the second of its write before.
+		changed = lost
+	}
+	for _, entry := range changed {
 		made := Manager{Name: entry.Manager, Operation: string(entry.Operation)}
 		if entry.Time != nil {
 			made.Time = entry.Time.UTC()
@@ -51,6 +62,17 @@ func managersOf(of *streams.Change) (managers []Manager) {
 		managers = append(managers, made)
 	}
 	return managers
+}
+
+// onlyLost reports whether an entry of a manager has fewer fields than before, and is of the same write. The API server takes
+// fields away from a manager when another one sets them.
+func onlyLost(old, entry metav1.ManagedFieldsEntry) bool {
+	if old.FieldsV1 == nil || entry.FieldsV1 == nil || !old.Time.Equal(entry.Time) ||
+		old.Manager != entry.Manager || old.Operation != entry.Operation || old.Subresource != entry.Subresource || old.APIVersion != entry.APIVersion {
+		return false
+	}
+	had, has := fieldpath.NewSet(), fieldpath.NewSet()
+	return had.FromJSON(old.FieldsV1.GetRawReader()) == nil && has.FromJSON(entry.FieldsV1.GetRawReader()) == nil && has.Difference(had).Empty()
 }
 
 // Fields returns the paths in which the JSON of two objects differs, in order, such as spec.replicas or

@@ -152,6 +152,18 @@ func TestACauseNamesItsFieldManagersIfTheCacheKeepsThem(t *testing.T) {
 	if !reflect.DeepEqual(got.Managers, want) || !slices.Equal(got.Fields, []string{"data.version"}) {
 		t.Errorf("the cause is %+v, want the managers %+v", got, want)
 	}
+
+	// A field that another manager sets is taken away from the one that set it before.
+	both := `{"f:data":{"f:horse":{},"f:rider":{}}}`
+	update(entry("kubectl", both, 1))
+	got = update(entry("kubectl", `{"f:data":{"f:horse":{}}}`, 1), entry("webhook", `{"f:data":{"f:rider":{}}}`, 7))
+	if len(got.Managers) != 1 || got.Managers[0].Name != "webhook" {
+		t.Errorf("a manager that lost a field is among %+v", got.Managers)
+	}
+	update(entry("kubectl", both, 1))
+	if got = update(entry("kubectl", `{"f:data":{"f:horse":{}}}`, 1)); len(got.Managers) != 1 || got.Managers[0].Name != "kubectl" {
+		t.Errorf("a field that its manager removed within a second is of %+v", got.Managers)
+	}
 }
 
 func TestACauseThatAnotherAttemptWroteNamesIt(t *testing.T) {
