@@ -67,7 +67,7 @@ func newChanging(t *testing.T, objects, history int) *changing {
 func (c *changing) measure(t *testing.T, window time.Duration, rate int) (each time.Duration, perSecond float64) {
 	t.Helper()
 	const tick = 5 * time.Millisecond
-	attempts := func() int64 { return c.manager.introspection().Controllers[0].Attempts }
+	attempts := func() int64 { return c.manager.introspection(0).Controllers[0].Attempts }
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
 	began, before, used := time.Now(), attempts(), cpuTime(t)

@@ -39,7 +39,7 @@ func (m *Manager) introspect(w http.ResponseWriter, request *http.Request) {
 	encoder := json.NewEncoder(w)
 	if request.URL.Query().Get("follow") != "true" {
 		encoder.SetIndent("", "  ")
-		_ = encoder.Encode(m.introspection()) // The client may have gone.
+		_ = encoder.Encode(m.introspection(mostSlow)) // The client may have gone.
 		return
 	}
 	group := lifecycle.New(request.Context())
@@ -65,7 +65,7 @@ func (m *Manager) introspect(w http.ResponseWriter, request *http.Request) {
 			updated = m.history.Updated()
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(followPatience)) // A client that does not read may not keep the connection.
-		if encoder.Encode(m.introspection()) != nil || control.Flush() != nil {
+		if encoder.Encode(m.introspection(mostSlow)) != nil || control.Flush() != nil {
 			return
 		}
 		alive := time.After(followAlive)
@@ -84,7 +84,9 @@ func (m *Manager) introspect(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-func (m *Manager) introspection() introspection.State {
+// introspection returns the state of the manager, with the keys of each controller whose last attempts took longest: at most
+// slow of them.
+func (m *Manager) introspection(slow int) introspection.State {
 	present, waits := m.present.Load(), m.waits()
 	made := introspection.State{Time: time.Now().UTC(), Started: m.made.UTC(), Level: m.cache.Level(), Notes: m.notes(), Leader: m.leader.introspect(), Workers: m.options.Workers,
 		Loop: m.cache.Loop().Duration().Seconds(), Quiet: m.cache.Loop().QuietPeriod().Seconds(), Stages: []introspection.Stage{}, Controllers: []introspection.Controller{}, Kinds: []introspection.Kind{}}
@@ -95,7 +97,10 @@ func (m *Manager) introspection() introspection.State {
 	var slowest map[string][]history.Slow
 	var findings []history.Finding
 	if m.history != nil {
-		slowest, findings = m.history.Slowest(mostSlow), m.history.Findings()
+		findings = m.history.Findings()
+	}
+	if m.history != nil && slow > 0 {
+		slowest = m.history.Slowest(slow)
 	}
 	for _, name := range slices.Sorted(maps.Keys(waits)) {
 		shown := introspection.Controller{Name: name, State: "standing by", WaitsFor: waits[name], InFlight: []introspection.Attempt{}, Backoffs: []introspection.Failure{}, Slowest: []introspection.Slow{}, Patterns: []introspection.Pattern{}}

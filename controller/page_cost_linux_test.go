@@ -120,7 +120,7 @@ func TestABrowserAtThePageCostsAtMostATwentiethOfACore(t *testing.T) {
 		}
 		more = append(more, with[len(with)-1]-without[len(without)-1])
 	}
-	if attempts, want := manager.introspection().Controllers[0].Attempts-objects, time.Since(began).Seconds()*rate; float64(attempts) < 0.9*want {
+	if attempts, want := manager.introspection(0).Controllers[0].Attempts-objects, time.Since(began).Seconds()*rate; float64(attempts) < 0.9*want {
 		t.Errorf("there are %d attempts, want %.0f: the measurement does not count", attempts, want)
 	}
 	group.Stop()

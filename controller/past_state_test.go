@@ -46,9 +46,9 @@ func TestTheRecordedPastHasTheLevelsQueuesAndStagesOfItsTime(t *testing.T) {
 	}
 	until := func(what string, holds func(introspection.State) bool) (at int64) {
 		t.Helper()
-		for began := time.Now(); !holds(manager.introspection()); <-time.After(5 * time.Millisecond) {
+		for began := time.Now(); !holds(manager.introspection(0)); <-time.After(5 * time.Millisecond) {
 			if time.Since(began) > 10*time.Second {
-				t.Fatalf("it never comes: %s: %+v", what, manager.introspection())
+				t.Fatalf("it never comes: %s: %+v", what, manager.introspection(0))
 			}
 		}
 		<-time.After(2 * recordedStateEvery) // So far, the recording has it.

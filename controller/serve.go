@@ -45,7 +45,7 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	if m.history != nil {
 		metrics.HandleFunc("GET /debug/why", m.why)
 	}
-	shown, err := page.New(page.Manager{Events: m.Events(), Changes: m.Changes(), Results: m.Results(), Levels: m.Levels(), State: func() any { return m.introspection() }, Context: m.context})
+	shown, err := page.New(page.Manager{Events: m.Events(), Changes: m.Changes(), Results: m.Results(), Levels: m.Levels(), State: func() any { return m.introspection(mostSlow) }, Context: m.context})
 	if err != nil {
 		return nil, err
 	}

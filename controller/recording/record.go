@@ -28,7 +28,7 @@ type Record struct {
 	Mark     string // what else happened, such as a change of the leader
 
 	// State is the state of the manager: the JSON of introspection.State without its time. There is one for each
-	// second in which it has changed, and for each change of the level. A recording of an earlier version has none.
+	// second in which it has changed. A recording of an earlier version has none.
 	State []byte
 }
 
