@@ -110,8 +110,12 @@ func newBuild() *cobra.Command {
 	return command
 }
 
-// build makes a release, and perhaps compares it with a second one.
+// build makes a release, and perhaps compares it with a second one. Files that are not those of one commit are removed.
 func build(ctx context.Context, source checkout.Checkout, options artifacts.Options, check bool) (err error) {
+	commit, err := source.Commit(ctx)
+	if err != nil {
+		return err
+	}
 	temporary, err := os.MkdirTemp("", "bellerophon-release-")
 	if err != nil {
 		return fmt.Errorf("build a release: %w", err)
@@ -123,7 +127,15 @@ func build(ctx context.Context, source checkout.Checkout, options artifacts.Opti
 	}
 	out := options.Out
 	options.Temporary = first
-	if err := artifacts.Make(ctx, source, options); err != nil || !check {
+	if err := artifacts.Make(ctx, source, options); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(out))
+		}
+	}()
+	if err := isStill(ctx, source, commit); err != nil || !check {
 		return err
 	}
 	fmt.Fprintln(options.Progress, "building again with an empty cache, to compare")
@@ -131,10 +143,25 @@ func build(ctx context.Context, source checkout.Checkout, options artifacts.Opti
 	if err := artifacts.Make(ctx, source, options); err != nil {
 		return err
 	}
+	if err := isStill(ctx, source, commit); err != nil {
+		return err
+	}
 	if err := artifacts.Compare(out, options.Out); err != nil {
 		return err
 	}
 	fmt.Fprintf(options.Progress, "%s: both builds have the same bytes\n", out)
+	return nil
+}
+
+// isStill returns an error if the checkout is no longer at a commit, without other changes.
+func isStill(ctx context.Context, source checkout.Checkout, commit string) error {
+	now, err := source.Commit(ctx)
+	if err == nil && now == commit {
+		err = source.Committed(ctx)
+	}
+	if err != nil || now != commit {
+		return errors.Join(errors.New("the checkout was changed while it was built, so the files were removed; build it again, and change nothing meanwhile"), err)
+	}
 	return nil
 }
 

@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -49,7 +51,7 @@ func Compare(first, second string) error {
 		names[entry.Name()] = true
 	}
 	var different []error
-	for name := range names {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		a, errA := os.ReadFile(filepath.Join(first, name))
 		b, errB := os.ReadFile(filepath.Join(second, name))
 		switch {

@@ -65,6 +65,15 @@ func (c Checkout) Committed(ctx context.Context) error {
 	return nil
 }
 
+// Commit returns the commit that is checked out.
+func (c Checkout) Commit(ctx context.Context) (string, error) {
+	said, err := git(ctx, c.Root, "rev-parse", "HEAD")
+	if err != nil {
+		return "", fmt.Errorf("find the commit of the checkout: %w", err)
+	}
+	return strings.TrimSpace(said), nil
+}
+
 // CommitTime returns the time of the commit that is checked out.
 func (c Checkout) CommitTime(ctx context.Context) (time.Time, error) {
 	at, err := git(ctx, c.Root, "log", "-1", "--format=%cI")
