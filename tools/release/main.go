@@ -110,7 +110,7 @@ func newBuild() *cobra.Command {
 	return command
 }
 
-// build makes a release, and perhaps compares it with a second one. Files that are not those of one commit are removed.
+// build makes a release, and perhaps compares it with a second one. It removes the files if the checkout changes meanwhile.
 func build(ctx context.Context, source checkout.Checkout, options artifacts.Options, check bool) (err error) {
 	commit, err := source.Commit(ctx)
 	if err != nil {
