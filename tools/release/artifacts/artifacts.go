@@ -64,7 +64,11 @@ func Make(ctx context.Context, source checkout.Checkout, options Options) error 
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(options.Out, 0o755); err != nil {
+	err = os.MkdirAll(filepath.Dir(options.Out), 0o755) // A new clone has no bin.
+	if err == nil {
+		err = os.Mkdir(options.Out, 0o755)
+	}
+	if err != nil {
 		return fmt.Errorf("make the folder of the release: %w", err)
 	}
 	m := &maker{source: source, version: options.Version, at: at, out: options.Out, install: install, goRoot: strings.TrimSpace(string(root)), to: options.Progress}
