@@ -53,13 +53,17 @@ func wantField(t *testing.T, cluster *localcluster.Cluster, namespace, object, p
 	}
 }
 
-// wantNothing checks that a release has left no object behind.
+// wantNothing checks that a release has left no object behind. Releases in other namespaces may have the same name.
 func wantNothing(t *testing.T, cluster *localcluster.Cluster, namespace, release string) {
 	t.Helper()
 	kinds := "deployments,statefulsets,cronjobs,services,configmaps,secrets,serviceaccounts,roles,rolebindings,poddisruptionbudgets,networkpolicies," +
-		"clusterroles,clusterrolebindings,validatingwebhookconfigurations"
-	if left := kubectl(t, cluster, namespace, "get", kinds, "--selector=app.kubernetes.io/managed-by=Helm,app.kubernetes.io/instance="+release, "--output=name"); left != "" {
-		t.Errorf("the release left %s", left)
+		"clusterroles,clusterrolebindings,validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings"
+	found := kubectl(t, cluster, namespace, "get", kinds, "--selector=app.kubernetes.io/managed-by=Helm,app.kubernetes.io/instance="+release,
+		`--output=jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.annotations.meta\.helm\.sh/release-namespace}{"\n"}{end}`)
+	for line := range strings.Lines(found) {
+		if strings.HasSuffix(line, " "+namespace+"\n") {
+			t.Errorf("the release left %s", line)
+		}
 	}
 }
 
