@@ -154,7 +154,10 @@ func (t *tape) watched(kind schema.GroupKind, ended bool) {
 
 // object records an object of a watch. It is called before the object is converted to the form that the cache keeps.
 // Without managed fields, the record has half the bytes.
-func (t *tape) object(kind sources.Kind, transforms bool) func(object streams.Object) {
+//
+// The body of a watch is recorded as it is: to encode the object again would take most of the time of a recording. A kind
+// that is kept in part has the part alone, and the values of Secrets are hashed.
+func (t *tape) object(kind sources.Kind, transforms bool) func(object streams.Object, body []byte) {
 	if t == nil {
 		return nil
 	}
@@ -165,10 +168,16 @@ func (t *tape) object(kind sources.Kind, transforms bool) func(object streams.Ob
 			hold = func(object streams.Object, _ bool) streams.Object { return object }
 		}
 	}
-	return func(object streams.Object) {
-		held := hold(object, transforms)
+	whole := !kind.HasPart() && !recording.IsSecret(kind.GroupKind())
+	return func(object streams.Object, body []byte) {
 		record := recording.Record{At: time.Now().UnixNano(), Position: t.now()}
 		record.Object = &recording.Object{Key: streams.KeyOf(kind.GroupKind(), object), ResourceVersion: object.GetResourceVersion()}
+		if whole && body != nil {
+			record.Object.Body = body
+			t.writer.Put(recording.Pending{Record: record}, len(body))
+			return
+		}
+		held := hold(object, transforms)
 		t.writer.Put(recording.Pending{Record: record, Encode: func(record *recording.Record, redact *recording.Redactor) error {
 			return encodeObject(record.Object, stripped(held), redact)
 		}}, objectSize)

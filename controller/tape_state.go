@@ -11,7 +11,7 @@ import (
 
 // recordedStateEvery is the time between two recorded states. It is also how exactly the page shows levels and the lengths of
 // queues in the past.
-const recordedStateEvery = time.Second
+const recordedStateEvery = 2 * time.Second
 
 // recordStates records the state of the manager, until ctx ends.
 func (m *Manager) recordStates(ctx context.Context) error {

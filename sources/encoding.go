@@ -20,6 +20,7 @@ type encoding struct {
 	runtime.NegotiatedSerializer
 	accepts  []runtime.SerializerInfo
 	failures *failures // nil: failures are not recorded
+	bodies   *bodies   // nil: bodies are not kept
 }
 
 // encodingOf returns the encoding of a kind.
@@ -44,20 +45,26 @@ func (e encoding) SupportedMediaTypes() []runtime.SerializerInfo { return e.acce
 
 // DecoderToVersion implements runtime.NegotiatedSerializer.
 func (e encoding) DecoderToVersion(decoder runtime.Decoder, to runtime.GroupVersioner) runtime.Decoder {
-	return noting{e.NegotiatedSerializer.DecoderToVersion(decoder, to), e.failures}
+	return noting{e.NegotiatedSerializer.DecoderToVersion(decoder, to), e.failures, e.bodies}
 }
 
-// noting is a decoder that records failures.
+// noting is a decoder that records failures, and the bodies of objects.
 type noting struct {
 	runtime.Decoder
 	failures *failures
+	bodies   *bodies
 }
 
 // Decode implements runtime.Decoder.
 func (n noting) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	decoded, kind, err := n.Decoder.Decode(data, defaults, into)
+	if defaults != nil || into != nil || err != nil {
+		return decoded, kind, err
+	}
 	// Only objects of a watch are decoded without defaults and without a target.
-	if status, is := decoded.(*metav1.Status); is && status.Status == metav1.StatusFailure && defaults == nil && into == nil {
+	if status, is := decoded.(*metav1.Status); !is {
+		n.bodies.keep(decoded, data)
+	} else if status.Status == metav1.StatusFailure {
 		n.failures.note(status)
 	}
 	return decoded, kind, err

@@ -33,6 +33,7 @@ type Kind struct {
 	metadata metadataType // for MetadataOnly
 	project  *projection  // for Projected
 	failures *failures    // shared by all copies
+	bodies   *bodies      // of objects that watches have decoded; shared by copies of the kind
 }
 
 // KindOption gives KindOf a fact that it cannot know, or changes an assumption.
@@ -81,7 +82,7 @@ func KindOf(scheme *runtime.Scheme, object streams.Object, options ...KindOption
 	if object == nil {
 		return Kind{}, errors.New("finding the kind of nil: give an object")
 	}
-	kind := Kind{at: &location{}, scheme: scheme, kept: reflect.TypeOf(object), failures: &failures{}}
+	kind := Kind{at: &location{}, scheme: scheme, kept: reflect.TypeOf(object), failures: &failures{}, bodies: &bodies{}}
 	if kind.kept.Kind() != reflect.Pointer {
 		return Kind{}, fmt.Errorf("finding the kind of %T: give a pointer to a struct", object)
 	}
@@ -196,7 +197,7 @@ func (k Kind) Client(config *rest.Config, client *http.Client) (*rest.RESTClient
 		config.APIPath = "/api"
 	}
 	encoding := encodingOf(k.scheme, k.GroupVersionKind)
-	encoding.failures = k.failures
+	encoding.failures, encoding.bodies = k.failures, k.bodies
 	config.NegotiatedSerializer = encoding
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	switch {

@@ -195,7 +195,11 @@ func (w *watcher) kept(list runtime.Object) (*internalversion.List, error) {
 		w.status.ServerSelects.Store(sharded.GetShardInfo() != nil)
 	}
 	keep, selection := w.options.keep(), w.options.Selecting.current()
-	err = w.kind.eachItem(list, w.options.OnObject, func(kept streams.Object) error {
+	arrived := func(object streams.Object) { w.options.OnObject(object, nil) }
+	if w.options.OnObject == nil {
+		arrived = nil
+	}
+	err = w.kind.eachItem(list, arrived, func(kept streams.Object) error {
 		if keep(kept); !selection.Has(kept) {
 			return nil
 		}

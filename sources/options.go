@@ -59,8 +59,9 @@ type WatchOptions struct {
 	Transform func(object streams.Object)
 
 	// OnObject, if set, is called with each object from the API server, before it is converted to the form that is kept. It
-	// must neither keep nor change the object. It is called from the goroutines of the watch.
-	OnObject func(object streams.Object)
+	// must neither keep nor change the object. It may keep body, which is the JSON of the object as a watch has brought it.
+	// There is no body of an object in a list, and mostly none of one in protobuf. It is called from the goroutines of the watch.
+	OnObject func(object streams.Object, body []byte)
 
 	// Selecting, if set, restricts the watch to a selection of the objects, which may change. The source
 	// emits nothing before the first selection. It may emit objects outside of the selection: the cache

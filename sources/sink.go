@@ -39,7 +39,7 @@ func (s *sink) Transformer() cache.TransformFunc {
 // the Transformer.
 func (s *sink) arrived(object any) {
 	if given, is := object.(streams.Object); is && s.watcher.options.OnObject != nil {
-		s.watcher.options.OnObject(given)
+		s.watcher.options.OnObject(given, s.watcher.kind.bodies.take(given))
 	}
 }
 

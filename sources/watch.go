@@ -54,6 +54,9 @@ func Watch(client rest.Interface, kind Kind, options WatchOptions) streams.Strea
 	if options.Status == nil {
 		options.Status = &Status{}
 	}
+	if options.OnObject != nil {
+		kind.bodies.wanted.Store(true)
+	}
 	if !kind.Namespaced() || len(options.Namespaces) == 0 {
 		return observe(client, kind, options, "", false)
 	}

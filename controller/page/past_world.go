@@ -53,7 +53,7 @@ type pastState struct {
 	Kinds       []pastKind       `json:"kinds"`
 	LeftOut     int              `json:"leftOut"` // objects whose readiness and owners are not known, because there are too many
 
-	// Manager is the recorded state of the manager at the time or up to a second before. It is missing in a recording of
+	// Manager is the recorded state of the manager at the time or up to two seconds before. It is missing in a recording of
 	// an earlier version.
 	Manager *introspection.State `json:"manager,omitempty"`
 }

@@ -27,8 +27,8 @@ type Record struct {
 	Closed   bool   // the file is complete, and this is its last record
 	Mark     string // what else happened, such as a change of the leader
 
-	// State is the state of the manager: the JSON of introspection.State without its time. There is one for each
-	// second in which it has changed. A recording of an earlier version has none.
+	// State is the state of the manager: the JSON of introspection.State without its time. There is one every two
+	// seconds, if it has changed. A recording of an earlier version has none.
 	State []byte
 }
 
