@@ -11,8 +11,11 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// format is the version of the file format.
-const format = 1
+// format is the version of the file format. Records of format 1 come without batches.
+const format = 2
+
+// isKnown reports whether this program reads a format.
+func isKnown(written int) bool { return written == 1 || written == format }
 
 const (
 	partialSuffix = ".partial"
@@ -20,6 +23,7 @@ const (
 	earlierName   = "earlier"
 
 	blockBytes = 256 << 10 // of the compression: larger blocks take more memory
+	batchSize  = 64        // records that are encoded together at most
 )
 
 // file is a file that is being written. Its records can be read up to the last flush.
@@ -29,6 +33,7 @@ type file struct {
 	counted *counter
 	packed  *s2.Writer
 	encoder *gob.Encoder
+	batch   []Record // that are not encoded yet
 }
 
 // counter counts the bytes that it passes on.
@@ -52,20 +57,42 @@ func create(path string, header Header) (*file, error) {
 	f := &file{path: path, out: out, counted: &counter{to: out}}
 	f.packed = s2.NewWriter(f.counted, s2.WriterConcurrency(1), s2.WriterBlockSize(blockBytes))
 	f.encoder = gob.NewEncoder(f.packed)
-	if err := f.add(&Record{Header: &header}); err != nil {
+	if err := f.encode(&Record{Header: &header}); err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
 	return f, nil
 }
 
+// add adds a record. What it points to must stay as it is until the next flush, or until close.
 func (f *file) add(record *Record) error {
+	f.batch = append(f.batch, *record)
+	if len(f.batch) < batchSize {
+		return nil
+	}
+	return f.encodeBatch()
+}
+
+func (f *file) encode(record *Record) error {
 	if err := f.encoder.Encode(record); err != nil {
 		return fmt.Errorf("writing %s: %w", f.path, err)
 	}
 	return nil
 }
 
+func (f *file) encodeBatch() error {
+	if len(f.batch) == 0 {
+		return nil
+	}
+	err := f.encode(&Record{Batch: f.batch})
+	clear(f.batch)
+	f.batch = f.batch[:0]
+	return err
+}
+
 func (f *file) flush() error {
+	if err := f.encodeBatch(); err != nil {
+		return err
+	}
 	if err := f.packed.Flush(); err != nil {
 		return fmt.Errorf("writing %s: %w", f.path, err)
 	}
@@ -73,7 +100,7 @@ func (f *file) flush() error {
 }
 
 func (f *file) close() error {
-	if err := errors.Join(f.add(&Record{Closed: true}), f.packed.Close(), f.out.Close()); err != nil {
+	if err := errors.Join(f.encodeBatch(), f.encode(&Record{Closed: true}), f.packed.Close(), f.out.Close()); err != nil {
 		return fmt.Errorf("closing %s: %w", f.path, err)
 	}
 	return nil
@@ -99,15 +126,21 @@ func read(path string, from io.Reader, each func(*Record) error) (whole bool, er
 		var record Record
 		err := decoder.Decode(&record)
 		switch {
-		case first && (err != nil || record.Header == nil || record.Header.Format != format):
+		case first && (err != nil || record.Header == nil || !isKnown(record.Header.Format)):
 			return false, fmt.Errorf("reading %s: %w", path, errOtherFormat)
 		case err != nil:
 			return false, nil
 		case record.Closed:
 			return true, nil
 		}
-		if err := each(&record); err != nil {
-			return false, err
+		records := record.Batch
+		if len(records) == 0 {
+			records = []Record{record}
+		}
+		for i := range records {
+			if err := each(&records[i]); err != nil {
+				return false, err
+			}
 		}
 	}
 }

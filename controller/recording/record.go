@@ -30,6 +30,10 @@ type Record struct {
 	// State is the state of the manager: the JSON of introspection.State without its time. There is one every two
 	// seconds, if it has changed. A recording of an earlier version has none.
 	State []byte
+
+	// Batch has further records, in their order. Only files have records with a batch, and with nothing else: to encode
+	// records together takes three quarters of the time.
+	Batch []Record
 }
 
 // Time returns when the record was made.

@@ -62,7 +62,7 @@ func Receive(from io.Reader, each func(Batch) error) error {
 		case got.Ended:
 			return nil
 		}
-		if got.Header == nil || got.Header.Format != format {
+		if got.Header == nil || !isKnown(got.Header.Format) {
 			return fmt.Errorf("receiving the recording: %w", errOtherFormat)
 		}
 		held = append(held, got.Arrived...)
