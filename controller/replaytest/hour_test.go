@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"runtime/debug"
 	"testing"
 	"testing/synctest"
@@ -79,7 +80,8 @@ func TestAnHourOfTrafficIsReplayedInSeconds(t *testing.T) {
 	if events < 36_000 {
 		t.Fatalf("the recording has only %d events", events)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // As bellerophon replay does.
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // As bellerophon replay does, also with the processors.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	fastest := time.Hour
 	for range 3 {
 		began := time.Now()
