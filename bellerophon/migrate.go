@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/migrate"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/spf13/cobra"
@@ -30,14 +29,8 @@ status, and to patch the status of the definition.`,
   bellerophon migrate
   bellerophon migrate heroes.stable.bellerophon.io --output json`,
 		RunE: func(command *cobra.Command, definitions []string) error {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("--output is %q; allowed is text or json", output)
-			}
-			config, err := connect.Config(kubeconfig)
+			config, err := clusterOf(command.Context(), kubeconfig, output)
 			if err != nil {
-				return err
-			}
-			if _, err := connect.Check(command.Context(), config); err != nil {
 				return err
 			}
 			stderr := screen.New(os.Stderr)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/bellerophon/uninstall"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 )
 
 func newUninstall() *cobra.Command {
@@ -36,14 +38,8 @@ It can be interrupted, and run again: it goes on with what is left.`,
   bellerophon uninstall --dry-run --output json`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("--output is %q; allowed is text or json", output)
-			}
-			config, err := connect.Config(kubeconfig)
+			config, err := clusterOf(command.Context(), kubeconfig, output)
 			if err != nil {
-				return err
-			}
-			if _, err := connect.Check(command.Context(), config); err != nil {
 				return err
 			}
 			plan, err := uninstall.Look(command.Context(), config, options)
@@ -74,6 +70,19 @@ It can be interrupted, and run again: it goes on with what is left.`,
 	flags.StringVarP(&output, "output", "o", "text", "text, or json for a document for each step")
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return command
+}
+
+// clusterOf returns the connection to the cluster of a command that prints text or JSON.
+func clusterOf(ctx context.Context, kubeconfig, output string) (*rest.Config, error) {
+	if output != "text" && output != "json" {
+		return nil, fmt.Errorf("--output is %q; allowed is text or json", output)
+	}
+	config, err := connect.Config(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	_, err = connect.Check(ctx, config)
+	return config, err
 }
 
 // printStep returns a function that prints a step that was carried out, or that would be.
