@@ -342,19 +342,20 @@ func (k *keeper) bring(ctx context.Context, number int, live *unstructured.Unstr
 	}
 	last := k.applied[number]
 	first := last.IsZero()
-	same := live != nil && !change && covers(live.Object, fields) && (!first || isApplied(of, live, fields))
-	switch {
-	case first && same: // By an earlier process, or by another replica.
-	case !first && live != nil && !change:
-		if of.isEmpty() || same {
+	stands := false // An earlier process, or another replica, has applied it.
+	if live != nil && !change {
+		same := covers(live.Object, fields)
+		switch again := last.Add(repairAfter); {
+		case first:
+			stands = same && isApplied(of, live, fields)
+		case same || of.isEmpty():
 			return nil
-		}
-		if again := last.Add(repairAfter); now.Before(again) {
+		case now.Before(again):
 			k.repair = again
 			return nil
 		}
-		fallthrough
-	default:
+	}
+	if !stands {
 		if err := k.write(ctx, of, live, fields); err != nil {
 			return err
 		}
