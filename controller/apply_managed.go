@@ -82,10 +82,6 @@ func (m managed) stillApplied(made application, held streams.Object) bool {
 
 // stillAppliedOn reports whether an apply would change nothing, as the managed fields of an object of the API server show.
 func (s *sending) stillAppliedOn(live streams.Object) bool {
-	for _, entry := range live.GetManagedFields() {
-		if entry.Manager == s.manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == s.how.subresource && entry.FieldsV1 != nil {
-			return managed{entry.APIVersion, entry.FieldsV1.GetRawString()}.stillApplied(s.of, live)
-		}
-	}
-	return false
+	entry, found := managedfields.Find(live, s.manager, s.how.subresource)
+	return found && managed{entry.APIVersion, entry.FieldsV1.GetRawString()}.stillApplied(s.of, live)
 }

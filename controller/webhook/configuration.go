@@ -229,12 +229,11 @@ func mapOf(selector *metav1.LabelSelector) (map[string]any, error) {
 
 // isApplied reports whether the server has applied exactly these fields to a live configuration, which has them still.
 func isApplied(of configuration, live *unstructured.Unstructured, fields map[string]any) bool {
-	for _, entry := range live.GetManagedFields() {
-		if entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" && entry.FieldsV1 != nil {
-			return entry.APIVersion == of.kind.GroupVersion().String() && managedfields.IsApplied(entry.FieldsV1.GetRawString(), fields, live.Object)
-		}
+	entry, found := managedfields.Find(live, fieldManager, "")
+	if !found {
+		return of.isEmpty() // There is nothing to remove.
 	}
-	return of.isEmpty() // There is nothing to remove.
+	return entry.APIVersion == of.kind.GroupVersion().String() && managedfields.IsApplied(entry.FieldsV1.GetRawString(), fields, live.Object)
 }
 
 // covers reports whether a live value has all fields that are wanted. A list of webhooks may have more, such

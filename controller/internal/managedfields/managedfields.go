@@ -5,9 +5,20 @@ package managedfields
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
+
+// Find returns what a field manager has applied to an object, or to a subresource of it.
+func Find(object metav1.Object, manager, subresource string) (applied metav1.ManagedFieldsEntry, found bool) {
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == subresource && entry.FieldsV1 != nil {
+			return entry, true
+		}
+	}
+	return applied, false
+}
 
 // IsApplied reports whether a field manager owns exactly the fields that a configuration sets, and the object holds their
 // values. owned are the fields of the manager as JSON: see metav1.FieldsV1. wanted is the configuration, and has the
