@@ -98,7 +98,7 @@ func (m *Manager) follow(ctx context.Context, of *member, feed feed) error {
 		if time.Since(began) > first.Cap {
 			backoff = first
 		}
-		if !panicked || pause(ctx, backoff.Step()) != nil {
+		if !panicked || lifecycle.Pause(ctx, backoff.Step()) != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,21 +59,9 @@ func RetryOnConflict[T streams.Object](ctx context.Context, c *Client, name type
 		if backoff.Steps == 0 {
 			return *new(T), fmt.Errorf("giving up after %d conflicts: %w", conflictBackoff.Steps+1, conflict)
 		}
-		if err := pause(ctx, backoff.Step()); err != nil {
+		if err := lifecycle.Pause(ctx, backoff.Step()); err != nil {
 			return *new(T), errors.Join(err, conflict)
 		}
 		before, err = GetLive[T](ctx, c, name, of...)
-	}
-}
-
-// pause waits for a duration, or until ctx ends.
-func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -127,7 +127,7 @@ func (m *Manager) supervise(group *lifecycle.Group, of *standby) {
 		defer close(of.ended)
 		for m.awaitServed(ctx, of, true) {
 			if !m.startServed(ctx, of) {
-				_ = pause(ctx, startAgain) // At the end of ctx, awaitServed returns false.
+				_ = lifecycle.Pause(ctx, startAgain) // At the end of ctx, awaitServed returns false.
 				continue
 			}
 			if !m.awaitServed(ctx, of, false) {
@@ -200,7 +200,7 @@ func (m *Manager) awaitServed(ctx context.Context, of *standby, served bool) boo
 			logged = true
 			m.log.Info("the controller waits until the API server serves its kinds", "controller", of.name, "kinds", strings.Join(waits, ", "))
 		}
-		if pause(ctx, backoff.Step()) != nil {
+		if lifecycle.Pause(ctx, backoff.Step()) != nil {
 			return false
 		}
 		if !served && err != nil {

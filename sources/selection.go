@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -109,7 +110,7 @@ func (w *watcher) followSelection(ctx context.Context) error {
 			// The first list emits everything. A watch with another selector ends, and the next one pokes.
 		case read < now.Number:
 			if !w.readSelection(ctx, now, read, lists) {
-				pause(ctx, time.Second)
+				_ = lifecycle.Pause(ctx, time.Second) // The loop looks at ctx.
 			}
 			continue
 		case now != last: // The event lets the cache drop what is no longer selected.

@@ -141,7 +141,7 @@ func (w *watcher) reflect(ctx context.Context) error {
 		if err != nil {
 			w.asked = false
 			w.report(ctx, err)
-			pause(ctx, panicPause)
+			_ = lifecycle.Pause(ctx, panicPause) // The loop looks at ctx.
 		}
 	}
 	// When ctx ends, the reflector does not wait for a plain list in flight.
@@ -152,16 +152,6 @@ func (w *watcher) reflect(ctx context.Context) error {
 
 // panicPause is the wait after a panic, because the same panic is likely to recur.
 const panicPause = 10 * time.Second
-
-// pause waits for a duration, or until ctx ends.
-func pause(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
 
 // RequestError is a failed request of a source. Err holds the API server's answer.
 type RequestError struct {

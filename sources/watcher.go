@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/streams"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -236,7 +237,7 @@ func (w *watcher) fail(ctx context.Context, verb string, err error) error {
 	err = &RequestError{Verb: verb, Kind: w.kind, Namespace: w.namespace, Err: err}
 	w.report(ctx, err)
 	if seconds, wishes := apierrors.SuggestsClientDelay(err); wishes {
-		pause(ctx, min(time.Duration(seconds)*time.Second, maxWait))
+		_ = lifecycle.Pause(ctx, min(time.Duration(seconds)*time.Second, maxWait)) // The caller looks at ctx.
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -141,7 +142,7 @@ func (m *migration) migrate(ctx context.Context, name string) (*Kind, error) {
 			first.Objects, err = m.pages(ctx, held, nil)
 			return first, err
 		}
-		if err := wait(ctx, lag-time.Since(held.since(time.Now()))); err != nil {
+		if err := lifecycle.Pause(ctx, lag-time.Since(held.since(time.Now()))); err != nil {
 			return nil, err
 		}
 		var failed []error
@@ -162,18 +163,6 @@ func (m *migration) migrate(ctx context.Context, name string) (*Kind, error) {
 		if err := m.finish(ctx, held); !apierrors.IsConflict(err) {
 			return first, err
 		}
-	}
-}
-
-// wait waits for a duration, unless ctx ends before.
-func wait(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bench/connection"
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -210,9 +211,9 @@ func (l *load) run(ctx context.Context, rate float64, lasting time.Duration) err
 	for {
 		due = due.Add(time.Duration(l.random.ExpFloat64() / rate * float64(time.Second)))
 		if due.After(end) {
-			return pause(ctx, time.Until(end))
+			return lifecycle.Pause(ctx, time.Until(end))
 		}
-		if err := pause(ctx, time.Until(due)); err != nil {
+		if err := lifecycle.Pause(ctx, time.Until(due)); err != nil {
 			return err
 		}
 		if err := l.change(ctx); err != nil {

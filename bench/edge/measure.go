@@ -136,7 +136,7 @@ func (w *world) windows(ctx context.Context, cell *Cell, through *proxy.Proxy) e
 	}
 	w.load.take()
 	from := time.Now()
-	if err := pause(ctx, max(w.settings.Idle, 2*cell.Interval)); err != nil {
+	if err := lifecycle.Pause(ctx, max(w.settings.Idle, 2*cell.Interval)); err != nil {
 		return err
 	}
 	cell.Idle = trafficIn(through.Record(), from, time.Now())

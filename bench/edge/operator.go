@@ -47,21 +47,10 @@ func repair(ctx context.Context, hero *v1.BellerophonSimple, seen *corev1.Config
 	if hero.DeletionTimestamp != nil || seen != nil && maps.Equal(seen.Data, want.Data) {
 		return nil
 	}
-	if err := pause(ctx, outside); err != nil {
+	if err := lifecycle.Pause(ctx, outside); err != nil {
 		return err
 	}
 	return write(ctx, seen, want)
-}
-
-func pause(ctx context.Context, lasting time.Duration) error {
-	timer := time.NewTimer(lasting)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // byEvents runs the operator with watches until ctx ends.

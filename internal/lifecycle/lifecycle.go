@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 )
 
 // Group runs functions in goroutines of their own and waits for them. The first function that fails
@@ -99,4 +100,16 @@ func Guard(run func() error) (err error) {
 		}
 	}()
 	return run()
+}
+
+// Pause waits for a duration. It returns nil afterwards, or the error of ctx if that ends before.
+func Pause(ctx context.Context, duration time.Duration) error {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

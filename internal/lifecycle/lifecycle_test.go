@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -42,4 +44,18 @@ func TestAPanicBecomesAnErrorWithItsStack(t *testing.T) {
 	if !strings.Contains(string(panicked.Stack), "lifecycle_test.go") {
 		t.Errorf("the stack does not name the function that panicked:\n%s", panicked.Stack)
 	}
+}
+
+func TestAPauseEndsAfterItsTimeOrWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if err := Pause(ctx, time.Second); err != nil || time.Since(began) != time.Second {
+			t.Errorf("a pause of a second took %v, %v", time.Since(began), err)
+		}
+		if err := Pause(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute {
+			t.Errorf("a pause beyond the end of its context ended after %v, %v", time.Since(began), err)
+		}
+	})
 }
