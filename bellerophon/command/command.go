@@ -24,8 +24,7 @@ type exitCoder interface{ ExitCode() int }
 // It prints an error as one line on stderr, which is a record with --log-format json. The code is 1 after an error, or what an ExitCode method of the error returns.
 func Run(root *cobra.Command) int {
 	root.SilenceUsage, root.SilenceErrors = true, true
-	root.Version = versionLine() // Cobra adds the flag --version.
-	root.SetVersionTemplate("{{.Version}}\n")
+	root.Version = versionText() // Cobra adds the flag --version. A template of its text would link package text/template: see footprint.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if executed, err := root.ExecuteContextC(ctx); err != nil {

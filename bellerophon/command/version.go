@@ -8,21 +8,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NewVersion creates the command that prints the version.
+// NewVersion creates the command that prints the same as the flag --version, which Cobra adds.
 func NewVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		Run: func(command *cobra.Command, _ []string) {
-			fmt.Fprintln(command.OutOrStdout(), versionLine())
+			fmt.Fprintf(command.OutOrStdout(), "%s version %s\n", command.Root().DisplayName(), versionText())
 		},
 	}
 }
 
-// versionLine returns what the command version and the flag --version print.
-func versionLine() string {
-	return fmt.Sprintf("bellerophon %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// versionText returns what the command version and the flag --version print after the program's name.
+func versionText() string {
+	return fmt.Sprintf("%s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version returns the version of the program and, if it is known, the revision of its source.

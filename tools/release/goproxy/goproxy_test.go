@@ -34,7 +34,7 @@ func TestAReleaseIsInstalledAndImportedFromAProxy(t *testing.T) {
 			t.Fatal(err)
 		}
 		said, err := exec.CommandContext(t.Context(), program, "--version").CombinedOutput()
-		if want := "bellerophon " + version + " " + runtime.Version() + " "; err != nil || !strings.HasPrefix(string(said), want) {
+		if want := "bellerophon version " + version + " " + runtime.Version() + " "; err != nil || !strings.HasPrefix(string(said), want) {
 			t.Errorf("bellerophon --version prints %q, %v; want %q at the beginning", said, err, want)
 		}
 	})
