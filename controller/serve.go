@@ -41,7 +41,10 @@ func (m *Manager) listen(ctx context.Context) ([]*server, error) {
 	metrics.HandleFunc("GET /debug/manager", m.introspect)
 	metrics.HandleFunc("GET /debug/tree", m.tree)
 	metrics.HandleFunc("GET /debug/recording", m.serveRecording)
-	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{Registry: m.options.Registry, EnableOpenMetrics: true}))
+	metrics.Handle("GET /metrics", promhttp.HandlerFor(m.options.Registry, promhttp.HandlerOpts{
+		Registry: m.options.Registry, EnableOpenMetrics: true,
+		DisableCompression: true, // The page is some 20 KB. A compressor holds a megabyte, and takes more CPU time than the page.
+	}))
 	if m.history != nil {
 		metrics.HandleFunc("GET /debug/why", m.why)
 	}

@@ -1,4 +1,5 @@
-// Package footprint releases the pages of the program file that a program no longer uses.
+// Package footprint releases the pages of the program file that a program no longer uses, and the
+// garbage of a small heap.
 //
 // The kernel maps pages of the program file when code runs or constants are read, and keeps them
 // while memory is plentiful. Most pages of an operator are needed at its start alone: they register
@@ -15,12 +16,13 @@ import (
 )
 
 // A page that was released and is needed again costs a minor page fault, since the file is still in
-// the kernel's page cache. All of them cost about 2 ms of CPU time. So a further release waits until
-// the program has used worth of CPU time, and each one waits until it is idle.
+// the kernel's page cache. All of them cost about 2 ms of CPU time, and a collection of a small heap
+// takes as long. So a further release waits until the program has used worth of CPU time, and each one
+// waits until it is idle.
 const (
-	lookEvery = 5 * time.Second
+	lookEvery = time.Second
 	idle      = 0.05 // share of one processor
-	worth     = 200 * time.Millisecond
+	worth     = 150 * time.Millisecond
 )
 
 // Trim calls run. Meanwhile Trim releases unused pages of the program file. It does so as soon as the
