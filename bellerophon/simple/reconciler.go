@@ -28,7 +28,7 @@ const Name = "bellerophonsimple"
 func AddTo(manager *controller.Manager, kinds *owned.Kinds) error {
 	client := manager.Client()
 	r := &reconciler{
-		client: client, kinds: kinds, events: manager.Recorder(), cache: manager.Cache(), progress: newProgress(), stalled: map[types.NamespacedName]stall{},
+		client: client, kinds: kinds, events: manager.Recorder(), cache: manager.Cache(), throttle: newThrottle(), progress: newProgress(), stalled: map[types.NamespacedName]stall{},
 		started: time.Now(),
 		late:    newLate(func() (claim, error) { return controller.NewClaim[*owned.Pod](client) }),
 	}
@@ -51,6 +51,7 @@ type reconciler struct {
 	kinds    *owned.Kinds
 	events   *controller.Recorder
 	cache    *cache.Cache
+	throttle *throttle
 	progress *progress
 	late     *late
 	started  time.Time
@@ -84,8 +85,7 @@ func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *owned.Stateful
 	return &owned.Problem{Reason: v1.ReasonReplicasNotCreated, Message: message, Since: known.since}
 }
 
-// reconcile brings the children of an object to the desired state, and then its status to the
-// observed state.
+// reconcile works on an object, unless its throttle makes it wait.
 func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (time.Duration, error) {
 	hero, err := controller.Get[*v1.BellerophonSimple](ctx, r.client, request.NamespacedName)
 	if controller.IgnoreNotFound(err) != nil {
@@ -95,6 +95,19 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		r.forget(request.NamespacedName, controller.Now(ctx))
 		return 0, nil // The garbage collector deletes the children.
 	}
+	if isChanged(hero) {
+		now := controller.Now(ctx)
+		if wait := r.throttle.wait(hero, now); wait > 0 {
+			return wait, nil
+		}
+		r.throttle.worked(hero, now)
+	}
+	return r.work(ctx, request, hero)
+}
+
+// work brings the children of an object to the desired state, and then its status to the observed
+// state.
+func (r *reconciler) work(ctx context.Context, request operators.Request, hero *v1.BellerophonSimple) (time.Duration, error) {
 	unlisted := request.BeforeSync && r.cache.Level() < cache.Current
 	servers, done := ensureAll(ctx, r.client, hero, unlisted)
 	if unlisted {
@@ -137,6 +150,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 		return 0, nil
 	}
 	if now, err := controller.Get[*v1.BellerophonSimple](ctx, r.client, nameOf(hero)); err != nil || now.ResourceVersion != hero.ResourceVersion {
+		r.throttle.overtaken(hero)
 		return conflictWait, nil // The patch would fail with one of the errors handled below.
 	}
 	if !settled {
@@ -149,6 +163,7 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	written, err := controller.PatchStatus(ctx, r.client, changed, controller.MergeFrom(hero))
 	if err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			r.throttle.overtaken(hero)
 			return conflictWait, nil // The object was deleted or changed meanwhile. Its event requeues it.
 		}
 		return 0, err
