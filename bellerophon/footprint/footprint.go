@@ -9,6 +9,7 @@ package footprint
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/cputime"
@@ -17,12 +18,14 @@ import (
 
 // A page that was released and is needed again costs a minor page fault, since the file is still in
 // the kernel's page cache. All of them cost about 2 ms of CPU time, and a collection of a small heap
-// takes as long. So a further release waits until the program has used worth of CPU time, and each one
-// waits until it is idle.
+// takes 5 ms. So a further release waits until the program has used worth of CPU time, or has grown by
+// growth since it settled after the last release. Each one waits until the program is idle.
 const (
 	lookEvery = time.Second
 	idle      = 0.05 // share of one processor
 	worth     = 150 * time.Millisecond
+	growth    = 2 << 20
+	settling  = 2 // looks after a release at which the program needs its pages again
 )
 
 // Trim calls run. Meanwhile Trim releases unused pages of the program file. It does so as soon as the
@@ -34,7 +37,7 @@ func Trim(ctx context.Context, run func(ctx context.Context) error) error {
 		return run(ctx)
 	}
 	trimming := lifecycle.New(ctx)
-	trimming.Go("footprint", trimmer{cputime.Used, release}.run)
+	trimming.Go("footprint", trimmer{cputime.Used, resident, release}.run)
 	defer func() {
 		trimming.Stop()
 		_ = trimming.Wait() // trimmer.run fails only with the error of its context.
@@ -44,8 +47,9 @@ func Trim(ctx context.Context, run func(ctx context.Context) error) error {
 
 // trimmer decides when pages are released.
 type trimmer struct {
-	used    func() (cpu time.Duration, known bool)
-	release func()
+	used     func() (cpu time.Duration, known bool)
+	resident func() (bytes uint64, known bool)
+	release  func()
 }
 
 func (t trimmer) run(ctx context.Context) error {
@@ -53,6 +57,7 @@ func (t trimmer) run(ctx context.Context) error {
 	defer ticker.Stop()
 	before, _ := t.used()
 	released := -worth // the CPU time at the last release; the first one takes place after any start
+	looks, settled := 0, uint64(math.MaxUint64-growth)
 	for {
 		select {
 		case <-ctx.Done():
@@ -63,10 +68,19 @@ func (t trimmer) run(ctx context.Context) error {
 		if !known {
 			continue
 		}
-		if float64(now-before) <= idle*float64(lookEvery) && now-released >= worth {
+		isIdle := float64(now-before) <= idle*float64(lookEvery)
+		before = now
+		if !isIdle {
+			continue
+		}
+		bytes, known := t.resident()
+		if looks++; looks == settling && known {
+			settled = bytes
+		}
+		if now-released >= worth || looks > settling && known && bytes >= settled+growth {
 			t.release()
 			released, _ = t.used()
+			looks, settled = 0, math.MaxUint64-growth
 		}
-		before = now
 	}
 }

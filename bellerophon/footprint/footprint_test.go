@@ -59,7 +59,7 @@ func releasesUnder(t *testing.T, loads ...load) (at []int) {
 			return cpu, true
 		}
 		trimming := lifecycle.New(t.Context())
-		trimming.Go("footprint", trimmer{used, func() { at = append(at, int(time.Since(began)/time.Second)) }}.run)
+		trimming.Go("footprint", trimmer{used, func() (uint64, bool) { return 0, false }, func() { at = append(at, int(time.Since(began)/time.Second)) }}.run)
 		total := 0
 		for _, load := range loads {
 			total += load.seconds
@@ -71,6 +71,31 @@ func releasesUnder(t *testing.T, loads ...load) (at []int) {
 		}
 	})
 	return at
+}
+
+func TestAnIdleProgramThatGrowsIsTrimmedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []int
+		began, memory := time.Now(), uint64(10<<20)
+		used := func() (time.Duration, bool) { return 0, true }
+		// It needs 8 MB of its pages again within 2 s of a release, and then grows by 512 KB a second.
+		last := began
+		resident := func() (uint64, bool) {
+			since := time.Since(last).Seconds()
+			return memory + uint64(min(since, 2)*4)<<20 + uint64(max(0, since-2))<<19, true
+		}
+		trimming := lifecycle.New(t.Context())
+		trimming.Go("footprint", trimmer{used, resident, func() {
+			last = time.Now()
+			at = append(at, int(time.Since(began)/time.Second))
+		}}.run)
+		<-time.After(20*time.Second + lookEvery/2)
+		trimming.Stop()
+		_ = trimming.Wait()
+		if want := []int{1, 7, 13, 19}; !slices.Equal(at, want) {
+			t.Errorf("pages are released after %v seconds, want %v", at, want)
+		}
+	})
 }
 
 func TestTrimReturnsWhatItRunsReturns(t *testing.T) {

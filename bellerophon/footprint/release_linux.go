@@ -37,3 +37,16 @@ func release() {
 		_ = unix.Madvise(unsafe.Slice((*byte)(start), mapping.EndAddr-mapping.StartAddr), unix.MADV_DONTNEED)
 	}
 }
+
+// resident returns the resident memory of the process. known is false if the system does not report it.
+func resident() (bytes uint64, known bool) {
+	self, err := procfs.Self()
+	if err != nil {
+		return 0, false
+	}
+	stat, err := self.Stat()
+	if err != nil {
+		return 0, false
+	}
+	return uint64(stat.ResidentMemory()), true
+}
