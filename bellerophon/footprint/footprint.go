@@ -18,8 +18,9 @@ import (
 
 // A page that was released and is needed again costs a minor page fault, since the file is still in
 // the kernel's page cache. All of them cost about 2 ms of CPU time, and a collection of a small heap
-// takes 5 ms. So a further release waits until the program has used worth of CPU time, or has grown by
-// growth since it settled after the last release. Each one waits until the program is idle.
+// takes 5 ms. So a further release waits until the program has used worth of CPU time. Or it waits until
+// the program has grown by growth since it settled after the last one. Each waits until the program is
+// idle.
 const (
 	lookEvery = time.Second
 	idle      = 0.05 // share of one processor
