@@ -44,7 +44,7 @@ type Options struct {
 	// Memory lists memory limits, separated by commas, such as 512Mi,256Mi: 16Mi or more each. They
 	// are measured in addition to the defaults. It may be empty.
 	Memory string
-	// Warm measures every burst and steady load a second time after a warm-up, with the default
+	// Warm measures every burst, storm and steady load a second time after a warm-up, with the default
 	// settings. It applies to the contenders that a warm-up makes faster, and to Bellerophon.
 	Warm bool
 	// Limit is how long all rounds together may take. No round is started that would exceed the
@@ -267,7 +267,7 @@ func (c *choice) wayThrough(s scenario.Chosen, turn int, swept bool) []planned {
 	for _, setting := range settings {
 		add(setting, false)
 	}
-	if c.Warm && s.Sweeps {
+	if c.Warm && s.Warms {
 		add(setting{}, true)
 	}
 	if turn%2 == 1 {

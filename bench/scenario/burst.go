@@ -8,7 +8,7 @@ import (
 
 var burst = Scenario{
 	Name: "burst", about: "n objects are created as fast as the API server takes them",
-	Creates: true, Sweeps: true, Limits: true, parts: []part{partN}, run: runBurst,
+	Creates: true, Sweeps: true, Warms: true, Limits: true, parts: []part{partN}, run: runBurst,
 	sizes: map[Size][]Variant{Short: {{N: 100}}, Full: {{N: 1000}, {N: 5000}}, Small: {{N: 100}}, Medium: {{N: 1000}}},
 	Goals: []Goal{
 		{Row: 2, Name: "contender-cpu-per-1000", Measure: "contender_cpu_seconds_per_1000", Targets: []Target{

@@ -60,9 +60,9 @@ type Scenario struct {
 	// Creates is set if the scenario only creates objects. A contender that implements only the
 	// creation part of the contract can run it.
 	Creates bool
-	// Sweeps is set if the scenario compares numbers of workers, and warm with cold contenders.
-	// Limits is set if it compares memory limits.
-	Sweeps, Limits bool
+	// Sweeps is set if the scenario compares numbers of workers, Limits if it compares memory limits,
+	// and Warms if it compares warm with cold contenders.
+	Sweeps, Limits, Warms bool
 	// Paced is set if the scenario needs the rate of the ideal client.
 	Paced bool
 	// Found is set if n objects that the contender has finished exist before it starts. They are

@@ -9,7 +9,7 @@ import (
 
 var steady = Scenario{
 	Name: "steady", about: "n objects are created at load percent of the ideal client's rate",
-	Creates: true, Sweeps: true, Paced: true, parts: []part{partN, partLoad}, run: runSteady,
+	Creates: true, Sweeps: true, Warms: true, Paced: true, parts: []part{partN, partLoad}, run: runSteady,
 	sizes: map[Size][]Variant{
 		Short: {{N: 100, Load: 50}, {N: 30, Load: 10}}, Full: {{N: 3000, Load: 50}, {N: 3000, Load: 75}, {N: 500, Load: 10}},
 		Small: {{N: 100, Load: 50}, {N: 20, Load: 10}}, Medium: {{N: 300, Load: 50}, {N: 60, Load: 10}}, Tiny: {{N: 10, Load: 50}},

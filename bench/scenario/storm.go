@@ -10,7 +10,7 @@ import (
 
 var storm = Scenario{
 	Name: "storm", about: "n objects without servers are changed m times each, as fast as the API server takes the changes",
-	parts: []part{partN, partM}, run: runStorm,
+	Warms: true, parts: []part{partN, partM}, run: runStorm,
 	sizes: map[Size][]Variant{
 		Short: {{N: 20, M: 5, noServers: true}}, Full: {{N: 500, M: 20, noServers: true}},
 		Medium: {{N: 200, M: 10, noServers: true}}, Tiny: {{N: 5, M: 2, noServers: true}},
