@@ -65,7 +65,7 @@ var verdictColours = map[Verdict]screen.Colour{Met: screen.Green, Open: screen.Y
 func goalsCommand() *cobra.Command {
 	var asJSON, check bool
 	command := &cobra.Command{
-		Use:   "goals DIR",
+		Use:   "goals DIR...",
 		Short: "Print which goals of the project a run meets",
 		Long: `Prints one line per goal with tabs between the fields: goal, its name, the peer, the value, the
 target, and the verdict. The verdict is met, open, missed or not measured. The last line counts them.
@@ -80,11 +80,15 @@ between these, and with fewer than 6 turns. It is not measured without a value, 
 setting or the warmth of a JVM differs from what the goal names, and where a p99 has fewer than
 1,000 latencies.
 
+Several folders are judged as one run, if each contender had the same program and settings in all of
+them. Rounds of the same scenario and size are then further turns. So a long run can be made in parts.
+
 The exit code is 0, whatever the verdicts are. With --check it is 1 if a goal is missed; a goal
 that is open or not measured is no failure.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  go run ./bench goals bin/bench/bursts bin/bench/storms",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
-			run, rounds, err := read(arguments[0])
+			run, rounds, err := readAll(arguments)
 			if err != nil {
 				return err
 			}
@@ -102,7 +106,7 @@ that is open or not measured is no failure.`,
 				fmt.Fprintln(command.OutOrStdout(), summary.Verdicts())
 			}
 			if missed := verdicts(summary.Goals)[Missed]; check && missed > 0 {
-				return fmt.Errorf("check goals of %s: %d are missed; the lines above name them", arguments[0], missed)
+				return fmt.Errorf("check goals of %s: %d are missed; the lines above name them", strings.Join(arguments, ", "), missed)
 			}
 			return nil
 		},

@@ -1,0 +1,72 @@
+package report
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bellerophon-io/bellerophon/bench/rundir"
+)
+
+// folder writes a run with one storm a turn of Bellerophon and of a peer, with the given times of Bellerophon. The
+// peer takes 10 s.
+func folder(t *testing.T, build, scenario, variant, peer string, times ...float64) string {
+	t.Helper()
+	dir := t.TempDir()
+	run := rundir.Run{Builds: map[string]string{Ours: build, peer: "p"}, Scenarios: []string{scenario + " " + variant}, Turns: len(times)}
+	if err := rundir.WriteRun(dir, run); err != nil {
+		t.Fatal(err)
+	}
+	theirs := slices.Repeat([]float64{10}, len(times))
+	for _, round := range slices.Concat(of(scenario, variant, Ours, rundir.Converge, times...), of(scenario, variant, peer, rundir.Converge, theirs...)) {
+		if err := rundir.WriteRound(dir, round); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// lineOf returns the line of a goal in the output of goals.
+func lineOf(t *testing.T, out, goal, peer string) string {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "goal\t"+goal+"\t"+peer+"\t") {
+			return strings.TrimSpace(line)
+		}
+	}
+	t.Fatalf("no goal %s beside %s in\n%s", goal, peer, out)
+	return ""
+}
+
+func TestSeveralFoldersAreJudgedAsOneRun(t *testing.T) {
+	const goal = "time-of-a-storm"
+	one := folder(t, "b", "storm", "n=100,m=10", "kube-rs-equal", 8, 8, 8)
+	two := folder(t, "b", "storm", "n=100,m=10", "kube-rs-equal", 12, 12, 12)
+	other := folder(t, "b", "storm", "n=100,m=10", "controller-runtime-equal", 5, 5, 5, 5, 5, 5)
+	out, _, err := run(t, "goals", one, two, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// No turn is left out, and none is paired with a turn of another folder.
+	if got, want := lineOf(t, out, goal, "kube-rs-equal"), "1 (0.8 to 1.2, storm n=100,m=10, 6 turns)\t<= 1\topen"; !strings.HasSuffix(got, want) {
+		t.Errorf("of two folders with the peer: %s, want %s", got, want)
+	}
+	if got, want := lineOf(t, out, goal, "controller-runtime-equal"), "0.5 (storm n=100,m=10, 6 turns)\t<= 1\tmet"; !strings.HasSuffix(got, want) {
+		t.Errorf("of the one folder with the peer: %s, want %s", got, want)
+	}
+	if got, want := lineOf(t, out, goal, "quarkus-container"), "quarkus-container did not take part"; !strings.Contains(got, want) {
+		t.Errorf("of no folder with the peer: %s, want %s", got, want)
+	}
+}
+
+func TestFoldersOfDifferentProgramsAreNotJudgedTogether(t *testing.T) {
+	one := folder(t, "b", "storm", "n=100,m=10", "kube-rs-equal", 8)
+	two := folder(t, "another", "storm", "n=100,m=10", "kube-rs-equal", 8)
+	if _, _, err := run(t, "goals", one, two); err == nil || !strings.Contains(err.Error(), "another program") || !strings.Contains(err.Error(), two) {
+		t.Errorf("goals of two programs: %v", err)
+	}
+	if _, _, err := run(t, "goals", one, filepath.Join(t.TempDir(), "missing")); err == nil {
+		t.Error("goals of a folder that does not exist: no error")
+	}
+}
