@@ -53,6 +53,7 @@ with a round trip of that many milliseconds: 1 to 1000. The load has no network.
 	flags.StringVar(&options.Until, "until", "", "a measure and a width, such as converge_seconds=0.1: give a scenario no further turn after 8 turns or more if the 95 % intervals of its ratios are that narrow; --turns is then the largest number")
 	flags.StringVar(&options.Workers, "workers", "", "numbers of concurrent reconciles, such as 1,8,32: measure bursts and steady loads with each, and with the defaults")
 	flags.StringVar(&options.Memory, "memory", "", "memory limits, such as 512Mi,256Mi: measure bursts and returns with each, and with the defaults")
+	flags.IntVar(&options.SweepTurns, "sweep-turns", 0, "in how many turns --workers and --memory are measured: 1 to 100 (default 2)")
 	flags.BoolVar(&options.Warm, "warm", false, "measure bursts, storms and steady loads a second time, after a warm-up of 5,000 reconciles, for contenders in Java and for Bellerophon")
 	flags.DurationVar(&options.Limit, "limit", 0, "start no round that would not end within this time, such as 14m; 0 means no limit")
 	flags.StringVar(&options.Cores, "cores", "shared", "shared: contenders, servers and load share all processors; own: a contender has one alone, and the servers and the load have the others")

@@ -23,8 +23,8 @@
 //   - Rejected rounds stay in the folder, and are repeated twice at most, in whole turns.
 //   - An interrupted run resumes: existing rounds are not repeated. All rounds of a contender
 //     use the same build of its program.
-//   - Memory limits and numbers of workers are swept only in the first two turns. They show the
-//     effect of the setting; goals are judged with the defaults.
+//   - Memory limits and numbers of workers are swept only in the first two turns, unless more are asked for. They
+//     show the effect of the setting; goals are judged with the defaults.
 //
 // The rate of open loads is fixed once per run for each number of replicas. It is a share of the
 // ideal client's median rate over all rounds up to the first open load with that number of

@@ -99,6 +99,21 @@ func TestWhoOnlyCreatesIsLeftOutOfOtherScenariosAndSweepsAreThoseOfTheScenario(t
 	}
 }
 
+func TestSettingsAreSweptInAsManyTurnsAsAsked(t *testing.T) {
+	for asked, want := range map[int]int{0: 2, 1: 1, 3: 3, 9: 4} {
+		o := options(t)
+		o.Contenders, o.Scenarios, o.Turns, o.Workers, o.SweepTurns, o.Ideal = "bellerophon", "burst:n=5", 4, "8", asked, 0
+		r, made := fake(t, o, func(planned) (rundir.Measured, error) { return rundir.Measured{}, nil })
+		if err := r.rounds(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		swept := slices.DeleteFunc(slices.Clone(*made), func(one string) bool { return !strings.Contains(one, "workers=8") })
+		if len(swept) != want {
+			t.Errorf("%d sweep turns of 4 turns: %q, want %d of them", asked, swept, want)
+		}
+	}
+}
+
 func TestWhoCannotElectOrShareIsLeftOutOfTheScenarioAndANoteSaysSo(t *testing.T) {
 	o := options(t)
 	o.Contenders, o.Scenarios, o.Turns, o.Ideal = "bellerophon,controller-runtime-equal,kube-rs", "failover:n=5,shards:n=5,idle", 1, 0
@@ -467,6 +482,7 @@ func TestOptionsAreValidatedWithTheirNamesAndRanges(t *testing.T) {
 		want   string
 	}{
 		"conformance": {func(o *Options) { o.Conformance = "maybe" }, `--conformance is "maybe"; allowed are check and skip`},
+		"sweep turns": {func(o *Options) { o.SweepTurns = 101 }, "--sweep-turns is 101; allowed is 1 to 100"},
 		"turns":       {func(o *Options) { o.Turns = 0 }, "--turns is 0; allowed is 1 to 100"},
 		"ideal":       {func(o *Options) { o.Ideal = -1 }, "--ideal is -1; allowed is 0 to 1000"},
 		"cores":       {func(o *Options) { o.Cores = "many" }, `--cores is "many"; allowed are shared and own`},

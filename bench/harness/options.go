@@ -44,6 +44,9 @@ type Options struct {
 	// Memory lists memory limits, separated by commas, such as 512Mi,256Mi: 16Mi or more each. They
 	// are measured in addition to the defaults. It may be empty.
 	Memory string
+	// SweepTurns is in how many turns Workers and Memory are measured: 1 to 100; 0 means 2, once forwards
+	// and once backwards.
+	SweepTurns int
 	// Warm measures every burst, storm and steady load a second time after a warm-up, with the default
 	// settings. It applies to the contenders that a warm-up makes faster, and to Bellerophon.
 	Warm bool
@@ -102,6 +105,12 @@ func (o Options) complete() (*choice, error) {
 	}
 	if o.Turns < 1 || o.Turns > 100 {
 		return nil, fmt.Errorf("--turns is %d; allowed is 1 to 100", o.Turns)
+	}
+	if o.SweepTurns == 0 {
+		o.SweepTurns = defaultSweepTurns
+	}
+	if o.SweepTurns < 1 || o.SweepTurns > 100 {
+		return nil, fmt.Errorf("--sweep-turns is %d; allowed is 1 to 100", o.SweepTurns)
 	}
 	if o.Ideal < 0 || o.Ideal > 1000 {
 		return nil, fmt.Errorf("--ideal is %d; allowed is 0 to 1000", o.Ideal)
@@ -221,7 +230,7 @@ func (c *choice) plan() []group {
 	for _, s := range c.scenarios {
 		g := group{scenario: s}
 		for turn := range c.Turns {
-			g.turns = append(g.turns, c.wayThrough(s, turn, s.Swept && turn < sweepTurns))
+			g.turns = append(g.turns, c.wayThrough(s, turn, s.Swept && turn < c.SweepTurns))
 		}
 		groups = append(groups, g)
 	}
@@ -233,9 +242,8 @@ func (c *choice) hasManyKinds() bool {
 	return slices.ContainsFunc(c.scenarios, func(s scenario.Chosen) bool { return s.ManyKinds })
 }
 
-// sweepTurns is in how many turns other settings than the defaults are measured: once forwards and
-// once backwards.
-const sweepTurns = 2
+// defaultSweepTurns is in how many turns other settings than the defaults are measured.
+const defaultSweepTurns = 2
 
 // wayThrough returns one pass through the contenders with their defaults, and with the other
 // settings if swept is set.

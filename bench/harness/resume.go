@@ -108,6 +108,9 @@ func (r *run) flags() []string {
 	if r.Memory != "" {
 		flags = append(flags, "--memory="+r.Memory)
 	}
+	if r.SweepTurns != defaultSweepTurns {
+		flags = append(flags, fmt.Sprint("--sweep-turns=", r.SweepTurns))
+	}
 	if r.Conformance == skipConformance {
 		flags = append(flags, "--conformance="+skipConformance)
 	}
