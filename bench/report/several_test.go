@@ -11,8 +11,9 @@ import (
 
 // folder writes a run with one storm a turn of Bellerophon and of a peer, with the given times of Bellerophon. The
 // peer takes 10 s.
-func folder(t *testing.T, build, scenario, variant, peer string, times ...float64) string {
+func folder(t *testing.T, build, peer string, times ...float64) string {
 	t.Helper()
+	const scenario, variant = "storm", "n=100,m=10"
 	dir := t.TempDir()
 	run := rundir.Run{Builds: map[string]string{Ours: build, peer: "p"}, Scenarios: []string{scenario + " " + variant}, Turns: len(times)}
 	if err := rundir.WriteRun(dir, run); err != nil {
@@ -41,9 +42,9 @@ func lineOf(t *testing.T, out, goal, peer string) string {
 
 func TestSeveralFoldersAreJudgedAsOneRun(t *testing.T) {
 	const goal = "time-of-a-storm"
-	one := folder(t, "b", "storm", "n=100,m=10", "kube-rs-equal", 8, 8, 8)
-	two := folder(t, "b", "storm", "n=100,m=10", "kube-rs-equal", 12, 12, 12)
-	other := folder(t, "b", "storm", "n=100,m=10", "controller-runtime-equal", 5, 5, 5, 5, 5, 5)
+	one := folder(t, "b", "kube-rs-equal", 8, 8, 8)
+	two := folder(t, "b", "kube-rs-equal", 12, 12, 12)
+	other := folder(t, "b", "controller-runtime-equal", 5, 5, 5, 5, 5, 5)
 	out, _, err := run(t, "goals", one, two, other)
 	if err != nil {
 		t.Fatal(err)
@@ -61,8 +62,8 @@ func TestSeveralFoldersAreJudgedAsOneRun(t *testing.T) {
 }
 
 func TestFoldersOfDifferentProgramsAreNotJudgedTogether(t *testing.T) {
-	one := folder(t, "b", "storm", "n=100,m=10", "kube-rs-equal", 8)
-	two := folder(t, "another", "storm", "n=100,m=10", "kube-rs-equal", 8)
+	one := folder(t, "b", "kube-rs-equal", 8)
+	two := folder(t, "another", "kube-rs-equal", 8)
 	if _, _, err := run(t, "goals", one, two); err == nil || !strings.Contains(err.Error(), "another program") || !strings.Contains(err.Error(), two) {
 		t.Errorf("goals of two programs: %v", err)
 	}
