@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
@@ -113,14 +114,10 @@ func (w *wire) order(ctx context.Context, namespace, kind string) error {
 	if !waits {
 		return nil
 	}
-	timer := time.NewTimer(parallelTime)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if lifecycle.Pause(ctx, parallelTime) != nil {
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // nameOf returns the name of the object of a request. A creation has no name in its path.
