@@ -9,7 +9,6 @@ package footprint
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/cputime"
@@ -49,7 +48,7 @@ func Trim(ctx context.Context, run func(ctx context.Context) error) error {
 // trimmer decides when pages are released.
 type trimmer struct {
 	used     func() (cpu time.Duration, known bool)
-	resident func() (bytes uint64, known bool)
+	resident func() (bytes uint64) // 0 if it is not known
 	release  func()
 }
 
@@ -57,8 +56,8 @@ func (t trimmer) run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	before, _ := t.used()
-	released := -worth // the CPU time at the last release; the first one takes place after any start
-	looks, settled := 0, uint64(math.MaxUint64-growth)
+	released := -worth             // the CPU time at the last release; the first one takes place after any start
+	looks, settled := 0, uint64(0) // settled is 0 while it is not known
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,14 +73,14 @@ func (t trimmer) run(ctx context.Context) error {
 		if !isIdle {
 			continue
 		}
-		bytes, known := t.resident()
-		if looks++; looks == settling && known {
+		bytes := t.resident()
+		if looks++; looks == settling {
 			settled = bytes
 		}
-		if now-released >= worth || looks > settling && known && bytes >= settled+growth {
+		if now-released >= worth || settled > 0 && bytes >= settled+growth {
 			t.release()
 			released, _ = t.used()
-			looks, settled = 0, math.MaxUint64-growth
+			looks, settled = 0, 0
 		}
 	}
 }

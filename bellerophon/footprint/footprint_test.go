@@ -59,7 +59,7 @@ func releasesUnder(t *testing.T, loads ...load) (at []int) {
 			return cpu, true
 		}
 		trimming := lifecycle.New(t.Context())
-		trimming.Go("footprint", trimmer{used, func() (uint64, bool) { return 0, false }, func() { at = append(at, int(time.Since(began)/time.Second)) }}.run)
+		trimming.Go("footprint", trimmer{used, func() uint64 { return 0 }, func() { at = append(at, int(time.Since(began)/time.Second)) }}.run)
 		total := 0
 		for _, load := range loads {
 			total += load.seconds
@@ -80,9 +80,9 @@ func TestAnIdleProgramThatGrowsIsTrimmedAgain(t *testing.T) {
 		used := func() (time.Duration, bool) { return 0, true }
 		// It needs 8 MB of its pages again within 2 s of a release, and then grows by 512 KB a second.
 		last := began
-		resident := func() (uint64, bool) {
+		resident := func() uint64 {
 			since := time.Since(last).Seconds()
-			return memory + uint64(min(since, 2)*4)<<20 + uint64(max(0, since-2))<<19, true
+			return memory + uint64(min(since, 2)*4)<<20 + uint64(max(0, since-2))<<19
 		}
 		trimming := lifecycle.New(t.Context())
 		trimming.Go("footprint", trimmer{used, resident, func() {

@@ -10,9 +10,9 @@ import (
 // releases reports whether release does something on this system.
 const releases = true
 
-// release returns garbage, and removes the program file's pages from the memory of the process. It takes only mappings
-// that are private to the process and cannot be written. A page that is read again therefore has the
-// content of the file. An error leaves the pages where they are, which costs nothing but memory.
+// release returns garbage, and removes the program file's pages from the memory of the process. It takes
+// only mappings that are private to the process and cannot be written. A page that is read again
+// therefore has the content of the file. An error leaves the pages where they are, which costs nothing but memory.
 func release() {
 	collect() // First, because it reads tables of the program file.
 	self, err := procfs.Self()
@@ -38,15 +38,15 @@ func release() {
 	}
 }
 
-// resident returns the resident memory of the process. known is false if the system does not report it.
-func resident() (bytes uint64, known bool) {
+// resident returns the resident memory of the process, or 0 if the system does not report it.
+func resident() (bytes uint64) {
 	self, err := procfs.Self()
 	if err != nil {
-		return 0, false
+		return 0
 	}
 	stat, err := self.Stat()
 	if err != nil {
-		return 0, false
+		return 0
 	}
-	return uint64(stat.ResidentMemory()), true
+	return uint64(stat.ResidentMemory())
 }
