@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
@@ -30,28 +31,19 @@ func readAll(dirs []string) (rundir.Run, []rundir.Round, error) {
 		}
 		all = joined(all, run)
 		rounds = append(rounds, after(rounds, more)...)
+		for _, round := range rounds { // Left out of one run, a contender may have taken part in another.
+			delete(all.Skipped, round.Contender)
+		}
 	}
 	return all, rounds, nil
 }
 
-// joined returns a run with the contenders and scenarios of two. A contender that one of them left out is not
-// left out.
+// joined returns a run with the contenders and scenarios of two.
 func joined(first, second rundir.Run) rundir.Run {
-	skipped := map[string]string{}
-	for contender, why := range second.Skipped {
-		if _, ran := first.Builds[contender]; !ran {
-			skipped[contender] = why
-		}
-	}
-	for contender, why := range first.Skipped {
-		if _, ran := second.Builds[contender]; !ran {
-			skipped[contender] = why
-		}
-	}
-	first.Skipped = skipped
+	first.Skipped = union(first.Skipped, second.Skipped)
 	first.Builds = union(first.Builds, second.Builds)
 	first.Settings = union(first.Settings, second.Settings)
-	first.Scenarios = append(first.Scenarios[:len(first.Scenarios):len(first.Scenarios)], second.Scenarios...)
+	first.Scenarios = slices.Concat(first.Scenarios, second.Scenarios)
 	return first
 }
 
