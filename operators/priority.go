@@ -6,28 +6,33 @@ import "github.com/bellerophon-io/bellerophon/streams"
 type urgency uint8
 
 const (
-	urgent  urgency = iota // events, retries, timers, and requests of streams
+	asked   urgency = iota // objects that a client added or changed: see Request.SpecChanged
+	urgent                 // other events, retries, timers, and requests of streams
 	initial                // objects of a list that nothing else was heard of
 	routine                // periodic checks: see Request.Routine
 )
 
 // urgencyOf returns the urgency of a request.
 func urgencyOf(request *Request) urgency {
-	if request.BeforeSync {
-		return urgent
+	switch {
+	case !request.BeforeSync && len(request.Causes) == 0 && request.Routine:
+		return routine
+	case !request.BeforeSync && len(request.Causes) > 0 && !hasEvent(request.Causes):
+		return initial
+	case request.SpecChanged:
+		return asked
 	}
-	if len(request.Causes) == 0 {
-		if request.Routine {
-			return routine
+	return urgent
+}
+
+// hasEvent reports whether a cause is something else than an object of a list.
+func hasEvent(causes []streams.Cause) bool {
+	for i := range causes {
+		if causes[i].Type != streams.Listed {
+			return true
 		}
-		return urgent
 	}
-	for i := range request.Causes {
-		if request.Causes[i].Type != streams.Listed {
-			return urgent
-		}
-	}
-	return initial
+	return false
 }
 
 // taskQueue holds the queued tasks of one controller. The most urgent task is first, and among equals the
@@ -82,9 +87,6 @@ func (q *taskQueue) pop() *task {
 		}
 		if oldest < 0 || line.peek().task.queuedAt.Before(q.lines[oldest].peek().task.queuedAt) {
 			oldest = i
-		}
-		if i == int(urgent) && q.queued == line.len() { // The most frequent case.
-			break
 		}
 	}
 	if oldest == first {

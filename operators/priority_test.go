@@ -3,6 +3,7 @@ package operators
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,62 @@ func TestAnEventGoesBeforeAListAndAListBeforeARoutineCheck(t *testing.T) {
 	}
 }
 
+// changed returns a request for an object that a client added or changed.
+func changed(name string, causes ...streams.EventType) Request {
+	made := requestOf(name, false, causes...)
+	made.SpecChanged = true
+	return made
+}
+
+func TestAnObjectThatAClientChangedGoesBeforeFollowUps(t *testing.T) {
+	p := newPriorities()
+	p.ask(requestOf("timer", false))
+	p.ask(requestOf("child", false, streams.Applied))
+	p.ask(requestOf("raised", false, streams.Applied))
+	p.ask(changed("listed", streams.Listed)) // A list adds all objects.
+	p.ask(changed("added", streams.Applied))
+	p.ask(changed("raised", streams.Applied))
+	if first, second := p.run(), p.run(); first != "added" || second != "raised" {
+		t.Errorf("first come %s and %s, want added and raised", first, second)
+	}
+	for _, want := range []string{"timer", "child", "listed"} {
+		if next := p.run(); next != want {
+			t.Errorf("then comes %s, want %s", next, want)
+		}
+	}
+}
+
+func TestAnObjectWhoseAttemptFailedIsRetriedAfterTheChangesOfClients(t *testing.T) {
+	p := newPriorities()
+	p.ask(changed("failing", streams.Applied))
+	p.clock = p.now
+	failed := p.start()
+	p.finish(failed, &Result{Request: failed.request, Outcome: Failed}, p.now)
+	p.now = p.now.Add(time.Hour)
+	p.tick(p.now)
+	p.ask(changed("added", streams.Applied))
+	if first := p.run(); first != "added" {
+		t.Errorf("first comes %s, want added", first)
+	}
+}
+
+func TestFollowUpsAreWorkedOnWhileClientsKeepAddingObjects(t *testing.T) {
+	p := newPriorities()
+	for i := range 10 {
+		p.ask(requestOf(fmt.Sprint("child", i), false, streams.Applied))
+	}
+	followUps := 0
+	for i := range 40 {
+		p.ask(changed(fmt.Sprint("added", i), streams.Applied))
+		if strings.HasPrefix(p.run(), "child") {
+			followUps++
+		}
+	}
+	if followUps != 10 {
+		t.Errorf("%d of 10 follow-ups were worked on in 40 turns", followUps)
+	}
+}
+
 func TestAListedObjectBecomesUrgentWithItsFirstEvent(t *testing.T) {
 	p := newPriorities()
 	for i := range 10 {
@@ -114,7 +171,9 @@ func TestNoPriorityLosesOrRepeatsARequest(t *testing.T) {
 			}
 			name := fmt.Sprint(rapid.IntRange(0, 20).Draw(t, "name"))
 			kinds := [][]streams.EventType{nil, {streams.Listed}, {streams.Applied}, {streams.Listed, streams.Deleted}}
-			p.ask(requestOf(name, rapid.Bool().Draw(t, "routine"), rapid.SampledFrom(kinds).Draw(t, "causes")...))
+			request := requestOf(name, rapid.Bool().Draw(t, "routine"), rapid.SampledFrom(kinds).Draw(t, "causes")...)
+			request.SpecChanged = rapid.Bool().Draw(t, "changed")
+			p.ask(request)
 			waits[name] = true
 		}
 		for p.ready() {

@@ -160,10 +160,11 @@ func (o ReconcileOptions) Validate() error {
 //
 //   - One pool of workers serves all controllers, each in turn, and reserves a share of the workers
 //     for each: see ReconcileOptions.Workers.
-//   - Among the queued objects of a controller, the first are objects with an event, a retry, a timer or
-//     a request of a stream. Objects that only a list has shown follow, and then objects with a Routine
-//     request. While less urgent objects wait, every fourth turn goes to the object that has waited the
-//     longest.
+//   - Among the queued objects of a controller, the first are objects with a SpecChanged request. So while
+//     many objects are created, each is begun before work on others goes on. Objects with another event,
+//     a retry, a timer or a request of a stream follow. Then come objects that only a list has shown, and
+//     last objects with a Routine request. While less urgent objects wait, every fourth turn goes to the
+//     object that has waited the longest.
 //   - One attempt at a time is in flight for each object. Requests that come meanwhile cause
 //     exactly one more. Requests that wait are coalesced into one, with all their causes.
 //   - An attempt that fails is repeated after a backoff of its object. Requests that come before
