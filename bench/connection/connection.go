@@ -1,5 +1,6 @@
 // Package connection connects the load and the ideal client to the API server. All requests share
-// one HTTP/2 connection without a rate limit. They use protobuf where the API server supports it.
+// one HTTP/2 connection without a rate limit, or have connections of their own: see [HTTP1]. They use
+// protobuf where the API server supports it.
 package connection
 
 import (

@@ -129,6 +129,13 @@ var all = []Contender{
 		recipe: goProgram{folder: "bench", pkg: "./ideal/process",
 			arguments: func(Settings) []string { return []string{"--progress"} }},
 	},
+	{
+		Name: "ideal-http1", NoKinds: noControllers, CreatesOnly: true, NoHeapLimit: "not limited: it only creates", Resync: "none: it has no cache",
+		Defaults: rundir.Settings{Workers: "32", HeapLimit: noLimit, Processors: allCores},
+		Look:     Look{Light: "#6b7079", Dark: "#8f959e", Dash: []int{1, 1}},
+		recipe: goProgram{folder: "bench", pkg: "./ideal/process",
+			arguments: func(Settings) []string { return []string{"--progress", "--http1"} }},
+	},
 }
 
 // quarkusSeries has the names of the Java Operator SDK.

@@ -40,6 +40,7 @@ func TestATableHasTheFormsOfAFrameworkTogetherWithTheirSettings(t *testing.T) {
 		"tutorial | not recorded | not recorded | not recorded",
 		"ideal | 32 | none | all",
 		"ideal-progress | 32 | none | all",
+		"ideal-http1 | 32 | none | all",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

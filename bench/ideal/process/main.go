@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
+	"github.com/bellerophon-io/bellerophon/bench/connection"
 	"github.com/bellerophon-io/bellerophon/bench/ideal"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -31,18 +32,19 @@ const untold = time.Second
 
 func main() {
 	progress := flag.Bool("progress", false, "write a progressing status for each object that is not finished after a second")
+	http1 := flag.Bool("http1", false, "use HTTP/1.1, with a connection for each request in flight, instead of one HTTP/2 connection")
 	flag.Parse()
 	after := time.Duration(0)
 	if *progress {
 		after = untold
 	}
-	if err := run(after); err != nil {
+	if err := run(after, *http1); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(progress time.Duration) (err error) {
+func run(progress time.Duration, http1 bool) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	workers := defaultWorkers
@@ -54,6 +56,11 @@ func run(progress time.Duration) (err error) {
 	config, err := connect.Config("")
 	if err != nil {
 		return err
+	}
+	if http1 {
+		if config, err = connection.HTTP1(config); err != nil {
+			return err
+		}
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", os.Getenv("METRICS_PORT")))
 	if err != nil {
