@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen/steps"
 	"github.com/bellerophon-io/bellerophon/bellerophon/up"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ starts the simulated node.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			stderr := screen.New(os.Stderr)
-			options.Progress = screen.Progress(stderr)
+			options.Progress = steps.On(stderr)
 			options.Nodes = localcluster.Nodes(nodes)
 			if len(images) > 0 && options.Nodes != localcluster.RealNode {
 				return fmt.Errorf("--load goes with --nodes %s, because the simulated node runs no containers", localcluster.RealNode)

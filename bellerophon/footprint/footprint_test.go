@@ -126,3 +126,17 @@ func TestTheLinkerCanDropUnusedMethodsOfTheOperator(t *testing.T) {
 		t.Fatalf("the linker printed no calls: %.200s", edges)
 	}
 }
+
+// The local cluster is for trials and tests. Through a package that shows its start, its code was a part of the operator.
+func TestTheOperatorHasNoCodeOfTheLocalCluster(t *testing.T) {
+	packages, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../bellerophon-operator").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(packages), "bellerophon/controller\n") {
+		t.Fatalf("the operator has no controller: %.200s", packages)
+	}
+	if strings.Contains(string(packages), "localcluster") {
+		t.Error("the operator has the package localcluster")
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen/steps"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/controller/page"
 	"github.com/bellerophon-io/bellerophon/controller/recording"
@@ -127,7 +128,7 @@ func (r *run) cluster(ctx context.Context) (*rest.Config, *localcluster.Cluster,
 		return config, nil, nil
 	}
 	r.report.Cluster.Local = true
-	options := localcluster.Options{Progress: screen.Progress(r.screen), Logger: r.log}
+	options := localcluster.Options{Progress: steps.On(r.screen), Logger: r.log}
 	if r.options.Heroes > 0 {
 		options.Nodes = localcluster.RealNode
 	}

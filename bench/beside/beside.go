@@ -16,6 +16,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/connect"
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen/steps"
 	"github.com/bellerophon-io/bellerophon/bench/connection"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -81,7 +82,7 @@ func Run(ctx context.Context, options Options, to *screen.Screen, log io.Writer)
 		}
 		running = append(running, newSide(program, filepath.Join(folder, one.Name+".log")))
 	}
-	cluster, err := localcluster.Start(ctx, localcluster.Options{Progress: screen.Progress(to)})
+	cluster, err := localcluster.Start(ctx, localcluster.Options{Progress: steps.On(to)})
 	to.Live()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen/steps"
 	"github.com/bellerophon-io/bellerophon/bench/connection"
 	"github.com/bellerophon-io/bellerophon/bench/proxy"
 	"github.com/bellerophon-io/bellerophon/bench/scenario"
@@ -43,7 +44,7 @@ func measure(ctx context.Context, settings Settings, note string, out *screen.Sc
 		return result, err
 	}
 	result = Result{Started: time.Now().UTC().Truncate(time.Second), Machine: scenario.Machine(), Note: note, Settings: settings}
-	cluster, err := localcluster.Start(ctx, localcluster.Options{Progress: screen.Progress(out), Logger: log})
+	cluster, err := localcluster.Start(ctx, localcluster.Options{Progress: steps.On(out), Logger: log})
 	out.Live()
 	if err != nil {
 		return result, err

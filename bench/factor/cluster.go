@@ -10,7 +10,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
 	"github.com/bellerophon-io/bellerophon/bellerophon/operator"
-	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen/steps"
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
@@ -26,7 +26,7 @@ func withCluster(ctx context.Context, p *progress, run func(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	cluster, err := localcluster.Start(ctx, localcluster.Options{Progress: screen.Progress(p.out), Logger: log})
+	cluster, err := localcluster.Start(ctx, localcluster.Options{Progress: steps.On(p.out), Logger: log})
 	p.out.Live()
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen/steps"
 	"github.com/bellerophon-io/bellerophon/bench/conformance"
 	"github.com/bellerophon-io/bellerophon/bench/contender"
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
@@ -151,7 +152,7 @@ func (r *run) judgeAll(groups []group) error {
 // build builds the control plane and the contenders. It leaves out contenders whose toolchain is
 // missing or too old, or whose build fails.
 func (r *run) build(ctx context.Context, out *screen.Screen) (skipped map[string]string, err error) {
-	if err := localcluster.Build(ctx, localcluster.Options{Progress: screen.Progress(out)}); err != nil {
+	if err := localcluster.Build(ctx, localcluster.Options{Progress: steps.On(out)}); err != nil {
 		return nil, err
 	}
 	skipped = map[string]string{}

@@ -86,8 +86,8 @@ func apiServerArguments(d *directory, p ports, options Options) []string {
 // The clients of the API server serve nothing themselves, so they need no port. Their rate limits
 // are far above the defaults, with which 200 StatefulSets wait for minutes.
 
-func controllerManagerArguments(d *directory) []string {
-	return []string{
+func controllerManagerArguments(d *directory, controllers []string) []string {
+	arguments := []string{
 		"--kubeconfig=" + d.file("kube-controller-manager.kubeconfig"),
 		"--secure-port=0",
 		"--leader-elect=false",
@@ -101,6 +101,10 @@ func controllerManagerArguments(d *directory) []string {
 		"--concurrent-namespace-syncs=20",
 		"--profiling=false",
 	}
+	if len(controllers) > 0 {
+		arguments = append(arguments, "--controllers="+strings.Join(controllers, ","))
+	}
+	return arguments
 }
 
 func schedulerArguments(d *directory) []string {

@@ -56,6 +56,10 @@ type Options struct {
 	// AdmissionPlugins are enabled in addition to the API server's default ones.
 	AdmissionPlugins []string
 
+	// Controllers are the controllers of kube-controller-manager that run, such as
+	// "statefulset-controller". The default is its own default, which is nearly all.
+	Controllers []string
+
 	// FeatureGates are enabled in the API server, such as "ShardedListAndWatch".
 	FeatureGates []string
 

@@ -159,7 +159,7 @@ func (s *starter) startRest(ctx context.Context, children *family, server string
 // startClients starts the components that need only an API server.
 func (s *starter) startClients(ctx context.Context, children *family) error {
 	err := errors.Join(
-		children.start(s.programs.path("kube-controller-manager"), controllerManagerArguments(s.directory)...),
+		children.start(s.programs.path("kube-controller-manager"), controllerManagerArguments(s.directory, s.options.Controllers)...),
 		children.start(s.programs.path("kube-scheduler"), schedulerArguments(s.directory)...),
 	)
 	if err != nil {

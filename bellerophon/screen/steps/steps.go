@@ -1,16 +1,19 @@
-package screen
+// Package steps shows the start of a local cluster on a screen. It is a package of its own, so that a
+// program with a screen need not have the code of the local cluster.
+package steps
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/internal/localcluster"
 )
 
-// Progress shows the steps of a cluster's start. On a terminal it draws a live line with a bar.
-// Elsewhere it prints a line for each step and for each tenth of a step.
-func Progress(s *Screen) func(localcluster.Progress) {
+// On shows the steps of a cluster's start. On a terminal it draws a live line with a bar. Elsewhere it
+// prints a line for each step and for each tenth of a step.
+func On(s *screen.Screen) func(localcluster.Progress) {
 	var phase string
 	var tenth int
 	var started time.Time
@@ -21,7 +24,7 @@ func Progress(s *Screen) func(localcluster.Progress) {
 		}
 		elapsed := time.Since(started).Round(time.Second)
 		if s.IsLive() {
-			s.Live(fmt.Sprintf("%s %s %s %s", p.Phase, bar(p), elapsed, s.Paint(Dim, p.Detail)))
+			s.Live(fmt.Sprintf("%s %s %s %s", p.Phase, bar(p), elapsed, s.Paint(screen.Dim, p.Detail)))
 			return
 		}
 		switch now := tenths(p); {
