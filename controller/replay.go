@@ -16,7 +16,6 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
-	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -216,6 +215,8 @@ func (r *replay) play(record *recording.Record) error {
 		return nil
 	case len(record.Events) > 0:
 		return r.apply(record.Events)
+	case record.Own != nil:
+		return r.own(record.Own)
 	}
 	attempt := r.attempts[record.Attempt()]
 	switch {
@@ -292,19 +293,11 @@ func (r *replay) take(event *recording.Event) (streams.Object, error) {
 	}
 	found := versions[at]
 	r.objects[event.Key] = versions[at:] // A list may bring the same version again.
-	for _, watched := range r.manager.present.Load().watches {
-		if watched.kind.GroupKind() != event.Key.GroupKind {
-			continue
-		}
-		whole := watched.kind.New()
-		if err := decodeObject(found, whole); err != nil {
-			return nil, fmt.Errorf("replay: reading %s: %w", event.Key, err)
-		}
-		options := watched.options
-		options.Transform = r.manager.client.keepingManaged(watched)
-		return sources.AsWatched(watched.kind, options, whole)
+	watched := r.watchedKind(event.Key.GroupKind)
+	if watched == nil {
+		return nil, nil
 	}
-	return nil, nil
+	return r.asWatched(watched, found)
 }
 
 // decodeObject decodes the body of a record.

@@ -236,6 +236,11 @@ func encodeObject(record *recording.Object, object streams.Object, redact *recor
 		record.Body, err = proto.Marshal()
 		return err
 	}
+	return encodeJSON(record, object, redact)
+}
+
+// encodeJSON sets the body of a record, in JSON.
+func encodeJSON(record *recording.Object, object streams.Object, redact *recording.Redactor) (err error) {
 	if record.Body, err = json.Marshal(object); err == nil && recording.IsSecret(record.Key.GroupKind) {
 		record.Body, err = redact.Object(record.Body)
 	}
@@ -318,29 +323,4 @@ func (t *tape) read(ctx context.Context, read func() []streams.Object) {
 		of.at, of.last = at, now
 		t.put(recording.Record{Position: at, Read: &recording.Read{Attempt: of.number, Number: of.reads}}, 64)
 	}
-}
-
-// write calls a function that makes an own write visible to readers of the cache. The write has a position of its own.
-func (t *tape) write(ctx context.Context, write func()) {
-	if t != nil && t.replay != nil {
-		t.replay.read(ctx, func() []streams.Object {
-			write()
-			return nil
-		})
-		return
-	}
-	of := tapedOf(ctx)
-	if t == nil || of == nil {
-		write()
-		return
-	}
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	of.reads++
-	t.visible.Lock()
-	defer t.visible.Unlock()
-	t.position++
-	of.at, of.last = t.position, time.Now()
-	t.put(recording.Record{Position: of.at, Read: &recording.Read{Attempt: of.number, Number: of.reads, Writes: true}}, 64)
-	write()
 }

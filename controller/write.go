@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/recording"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/sources"
 	"github.com/bellerophon-io/bellerophon/streams"
@@ -123,7 +124,7 @@ func (f *form) record(ctx context.Context, verb string, sole bool, answer stream
 		}
 		return f.as.Projected(answer)
 	}
-	reported := by.reports(answer) // This comes before AsWatched, which may remove the labels.
+	reported := f.reported(ctx, by, key, answer, asked) // This comes before AsWatched, which may remove the labels.
 	whole := answer
 	if by.options.Transform != nil && !f.keptBy(by) {
 		whole = answer.DeepCopyObject().(streams.Object) // Transform may change parts that the two share.
@@ -132,7 +133,7 @@ func (f *form) record(ctx context.Context, verb string, sole bool, answer stream
 	if err != nil {
 		return nil, fmt.Errorf("%s was written, but cannot enter the cache: %w", key, err)
 	}
-	made := f.recordAnswer(ctx, by, answer, kept, asked, reported, f.keptBy(by))
+	made := f.recordAnswer(ctx, by, answer, kept, reported)
 	if f.watched == nil {
 		return f.as.Projected(made)
 	}
@@ -154,11 +155,27 @@ func causedAt(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// recordAnswer adds kept, the form of an answer that the cache keeps, to the cache. whole reports whether
-// that is the form of the answer. It returns the object for the caller of the write. The two objects share nothing, because the caller may change its
-// object. The smaller one is copied. An object that the watch does not report stays out of the cache.
-func (f *form) recordAnswer(ctx context.Context, by *watched, answer, kept streams.Object, asked time.Time, reported, whole bool) streams.Object {
-	store := by.store()
+// reported is what is known of an answer before it is converted to the form that the cache keeps.
+type reported struct {
+	asked   time.Time // zero if it is not known
+	watched bool      // by the watch
+	outside *recording.Pending
+}
+
+// reported returns what recordAnswer needs of an answer.
+func (f *form) reported(ctx context.Context, by *watched, key streams.Key, answer streams.Object, asked time.Time) reported {
+	of := reported{asked: asked, watched: by.reports(answer)}
+	if of.watched {
+		of.outside = f.client.manager.tape.outside(ctx, key, answer, "")
+	}
+	return of
+}
+
+// recordAnswer adds kept, the form of an answer that the cache keeps, to the cache. It returns the object for the caller
+// of the write. The two objects share nothing, because the caller may change its object. The smaller one is copied. An
+// object that the watch does not report stays out of the cache.
+func (f *form) recordAnswer(ctx context.Context, by *watched, answer, kept streams.Object, of reported) streams.Object {
+	store, whole := by.store(), f.keptBy(by)
 	if whole {
 		answer = kept
 	}
@@ -170,8 +187,8 @@ func (f *form) recordAnswer(ctx context.Context, by *watched, answer, kept strea
 	}
 	by.options.Status.RecordWrite(kept.GetNamespace(), kept.GetResourceVersion())
 	passed := true
-	if reported {
-		f.client.manager.tape.write(ctx, func() { passed = store.RecordWrite(kept, causedAt(ctx), asked) })
+	if of.watched {
+		f.client.manager.tape.write(ctx, of.outside, func() { passed = store.RecordWrite(kept, causedAt(ctx), of.asked) })
 	}
 	if whole && !passed {
 		return answer.DeepCopyObject().(streams.Object)
@@ -181,7 +198,8 @@ func (f *form) recordAnswer(ctx context.Context, by *watched, answer, kept strea
 
 // gone records in the cache that an object is deleted.
 func (f *form) gone(ctx context.Context, store *cache.Store, name types.NamespacedName, uid types.UID) {
-	f.client.manager.tape.write(ctx, func() { store.RecordDeletion(name, uid, causedAt(ctx)) })
+	outside := f.client.manager.tape.outside(ctx, streams.Key{GroupKind: f.as.GroupKind(), NamespacedName: name}, nil, uid)
+	f.client.manager.tape.write(ctx, outside, func() { store.RecordDeletion(name, uid, causedAt(ctx)) })
 }
 
 // refresh reads an object from the API server into the cache, after a write whose answer was not the
@@ -207,11 +225,11 @@ func (f *form) show(ctx context.Context, object streams.Object) error {
 	if by == nil {
 		return nil
 	}
-	reported := by.reports(object)
+	reported := f.reported(ctx, by, streams.KeyOf(f.as.GroupKind(), object), object, time.Time{})
 	kept, err := sources.AsWatched(by.kind, by.options, object)
 	if err != nil {
 		return err
 	}
-	f.recordAnswer(ctx, by, object, kept, time.Time{}, reported, f.keptBy(by))
+	f.recordAnswer(ctx, by, object, kept, reported)
 	return nil
 }

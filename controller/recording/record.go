@@ -20,6 +20,7 @@ type Record struct {
 	Object   *Object
 	Events   []Event       // one batch, which the cache has applied at Position
 	Removed  []streams.Key // what a list of the batch has removed from the cache
+	Own      *OwnWrite
 	Start    *Start
 	Read     *Read
 	Exchange *Exchange
@@ -83,6 +84,14 @@ type Object struct {
 	ResourceVersion string
 	Body            []byte
 	IsProto         bool // the body is in protobuf; otherwise in JSON
+}
+
+// OwnWrite is a write of the program that belongs to no attempt. Attempts read it before the watch brings it. A recording
+// of an earlier version has none.
+type OwnWrite struct {
+	Object  // without a body if the object is deleted
+	UID     types.UID
+	Deleted bool
 }
 
 // Event is an event that the cache applied. The object of the event is a record before it.

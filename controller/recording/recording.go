@@ -72,7 +72,7 @@ func sortRecords(records []*Record) {
 
 // changesCache reports whether the record comes before the attempts at its position.
 func (r *Record) changesCache() bool {
-	return r.Object != nil || r.Served != nil || r.Watch != nil || len(r.Events) > 0 ||
+	return r.Object != nil || r.Served != nil || r.Watch != nil || len(r.Events) > 0 || r.Own != nil ||
 		r.Read != nil && r.Read.Writes
 }
 
