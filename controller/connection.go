@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/transport"
 )
 
 const (
@@ -25,53 +22,6 @@ const (
 	// flushTimeout is how long Close may take to send the pending bytes.
 	flushTimeout = 250 * time.Millisecond
 )
-
-// dialing is the one dial holder of the process. client-go shares a transport, and so its connections,
-// among the clients that have the same holder.
-var dialing = &transport.DialHolder{Dial: dial}
-
-// clientFor returns client-go's HTTP client for an API server, over a [connection]. A configuration
-// with a dialer or transport of its own keeps it.
-//
-// A credential plugin closes the connections of a certificate that it replaces. It finds them by
-// wrapping the dialer of the configuration, so the dialer must be set first. Such a transport is not
-// shared. Changed certificate files need nothing here, because the transport wraps any dialer.
-func clientFor(config *rest.Config) (*http.Client, error) {
-	if config.Dial != nil || config.Transport != nil {
-		return rest.HTTPClientFor(config)
-	}
-	if config.ExecProvider != nil {
-		config = rest.CopyConfig(config)
-		config.Dial = dial
-	}
-	settings, err := config.TransportConfig()
-	if err != nil {
-		return nil, err
-	}
-	if settings.DialHolder == nil {
-		settings.DialHolder = dialing
-	}
-	made, err := transport.New(settings)
-	if err != nil {
-		return nil, err
-	}
-	return &http.Client{Transport: made, Timeout: config.Timeout}, nil
-}
-
-// dial dials a connection that sends successive writes together.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialed, err := dialTCP(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return newConnection(newSocket(dialed)), nil
-}
-
-// dialTCP dials with the timeout and the keep-alive period of client-go.
-func dialTCP(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
-	return dialer.DialContext(ctx, network, address)
-}
 
 // connection sends successive writes together. HTTP/2 writes the header of each request, its body and
 // each window update separately. Without connection, each of these writes costs a system call here

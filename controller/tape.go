@@ -82,11 +82,15 @@ func (t *tape) run(ctx context.Context, now func() *present) error {
 
 // put adds a record that is complete.
 func (t *tape) put(record recording.Record, size int) {
-	if t.writer == nil {
-		return
+	if t.writer != nil {
+		t.add(recording.Pending{Record: record}, size)
 	}
-	record.At = time.Now().UnixNano()
-	t.writer.Put(recording.Pending{Record: record}, size)
+}
+
+// add adds a record that is made now.
+func (t *tape) add(pending recording.Pending, size int) {
+	pending.At = time.Now().UnixNano()
+	t.writer.Put(pending, size)
 }
 
 // mark adds a note.

@@ -57,8 +57,8 @@ func (t *tape) write(ctx context.Context, outside *recording.Pending, write func
 	defer t.visible.Unlock()
 	t.position++
 	if of == nil {
-		outside.At, outside.Position = time.Now().UnixNano(), t.position
-		t.writer.Put(*outside, objectSize)
+		outside.Position = t.position
+		t.add(*outside, objectSize)
 	} else {
 		of.at, of.last = t.position, time.Now()
 		t.put(recording.Record{Position: of.at, Read: &recording.Read{Attempt: of.number, Number: of.reads, Writes: true}}, 64)

@@ -155,7 +155,7 @@ func causedAt(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// reported is what is known of an answer before it is converted to the form that the cache keeps.
+// reported has facts about an answer that are lost when it is converted to the form that the cache keeps.
 type reported struct {
 	asked   time.Time // zero if it is not known
 	watched bool      // by the watch
