@@ -71,7 +71,7 @@ var lies = []lie{
 	{"a change does not end the calm", []edit{
 		{"cache/calm.go", "c.sync.settled, c.sync.lastActive = false, time.Now()", "c.sync.lastActive = time.Now()"}}, ""},
 	{"readers do not see own writes at once", []edit{
-		{"controller/write.go", "passed = store.RecordWrite(kept, causedAt(ctx), asked)", "_ = asked"}}, ""},
+		{"controller/write.go", "passed = store.RecordWrite(kept, causedAt(ctx), of.asked)", "_ = of.asked"}}, ""},
 	{"a kind counts as listed with the first of its namespaces", []edit{
 		{"cache/scope.go", "case !scope.listed:", "case !scope.listed && i == 0:"}}, ""},
 	{"an event in a stage of the user's own does not count", []edit{

@@ -110,11 +110,12 @@ func runReplica(encoded string) error {
 }
 
 // leftBehind returns the number of goroutines that run although they should have ended, and writes them to standard
-// error. The client may be used after the manager has ended, so its idle connection to the API server stays.
+// error. The client may be used after the manager has ended, so its idle connections to the API server stay.
 func leftBehind() int {
 	err := goleak.Find(
-		goleak.IgnoreAnyFunction("github.com/bellerophon-io/bellerophon/controller.(*connection).send"),
-		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
+		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 	if err == nil {
 		return 0
 	}

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -26,15 +28,12 @@ const (
 	answerWithin = 65 * time.Second
 )
 
-// dialing and dialingWrites are the dial holders of the process. client-go shares a transport, and so its connections,
-// among the clients that have the same holder.
-var (
-	dialing       = &transport.DialHolder{Dial: dial}
-	dialingWrites = &transport.DialHolder{Dial: dialPlain}
-)
+// dialing is the one dial holder of the process. client-go shares a transport, and so its connections, among the
+// clients that have the same holder and the same settings.
+var dialing = &transport.DialHolder{Dial: dial}
 
-// clientFor returns client-go's HTTP client for an API server. Reads share one HTTP/2 connection, which is a
-// [connection]. Writes use HTTP/1.1, where each write in flight has a connection of its own: docs/decisions.md has the
+// clientFor returns client-go's HTTP client for an API server. Reads share one HTTP/2 connection. Writes use
+// HTTP/1.1, where each write in flight has a connection of its own: docs/decisions.md has the
 // numbers. A configuration with a dialer, a transport or protocols of its own keeps them, for all requests.
 //
 // A credential plugin closes the connections of a certificate that it replaces. It finds them by
@@ -48,7 +47,7 @@ func clientFor(config *rest.Config) (*http.Client, error) {
 	if err != nil || len(config.NextProtos) > 0 {
 		return &http.Client{Transport: reads, Timeout: config.Timeout}, err
 	}
-	writes, err := writesFor(config, dialingWrites)
+	writes, err := writesFor(config, dialing)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +86,47 @@ func writesFor(config *rest.Config, holder *transport.DialHolder) (http.RoundTri
 	if of := innermost(made); of != nil && of.MaxIdleConnsPerHost != mostIdle { // Otherwise it may be in use.
 		of.MaxIdleConnsPerHost, of.IdleConnTimeout, of.ResponseHeaderTimeout = mostIdle, idleFor, answerWithin
 	}
-	return made, nil
+	return plainEnds{made}, nil
+}
+
+// plainEnds is a transport whose requests fail with the error of their context when it ends, as over HTTP/2. Over HTTP/1.1,
+// net/http fails with the cause instead, and callers do not recognize it as a timeout.
+type plainEnds struct{ http.RoundTripper }
+
+// WrappedRoundTripper returns the transport behind this one.
+func (p plainEnds) WrappedRoundTripper() http.RoundTripper { return p.RoundTripper }
+
+// RoundTrip sends a request.
+func (p plainEnds) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := p.RoundTripper.RoundTrip(request)
+	if err != nil {
+		return nil, plainEnd(request.Context(), err)
+	}
+	answer.Body = plainBody{answer.Body, request.Context()}
+	return answer, nil
+}
+
+// plainBody is the body of an answer, whose reads fail with the error of the context when it ends.
+type plainBody struct {
+	io.ReadCloser
+	ctx context.Context
+}
+
+// Read reads from the body.
+func (b plainBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = plainEnd(b.ctx, err)
+	}
+	return n, err
+}
+
+// plainEnd returns the error of a context that has ended, or else the given one.
+func plainEnd(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	return err
 }
 
 // innermost returns the transport that others wrap, or nil if it is of another type.
@@ -122,17 +161,8 @@ func (b byVerb) CloseIdleConnections() {
 	utilnet.CloseIdleConnectionsFor(b.writes)
 }
 
-// dial dials a connection that sends successive writes together.
+// dial dials a connection as a [socket].
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialed, err := dialPlain(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return newConnection(dialed), nil
-}
-
-// dialPlain dials a connection for HTTP/1.1, which sends the head and the body of a request in one system call.
-func dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
 	dialed, err := dialTCP(ctx, network, address)
 	if err != nil {
 		return nil, err

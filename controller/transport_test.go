@@ -2,8 +2,10 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/prometheus/client_golang/prometheus"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
@@ -136,6 +139,61 @@ func TestProtocolsOfTheConfigurationHoldForWritesToo(t *testing.T) {
 	}
 }
 
+func TestAWriteWhoseContextEndsFailsWithTheErrorOfTheContext(t *testing.T) {
+	server := newGathering(t)
+	server.wanted, server.waiting = 2, make(chan struct{}) // One request gets no answer.
+	client, err := clientFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("a cause"))
+		request, err := http.NewRequestWithContext(ctx, method, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.mu.Lock()
+		server.seen = nil
+		server.mu.Unlock()
+		answer, err := client.Do(request)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a %s failed with %v", method, err)
+		}
+		cancel()
+	}
+}
+
+func TestABodyOfAWriteWhoseContextEndsFailsWithTheErrorOfTheContext(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	client, err := clientFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("a cause"))
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.ReadAll(answer.Body); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the body failed with %v", err)
+	}
+}
+
 func TestWritesHaveLimitsOfTheirOwn(t *testing.T) {
 	client, err := clientFor(&rest.Config{Host: "https://127.0.0.1:1", UserAgent: "limited", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
@@ -148,5 +206,50 @@ func TestWritesHaveLimitsOfTheirOwn(t *testing.T) {
 	}
 	if reads == nil || reads.ResponseHeaderTimeout != 0 { // A watch may have no head for a minute.
 		t.Errorf("the transport for reads has the limits of %+v", reads)
+	}
+}
+
+func TestManagersOfAnAPIServerShareConnections(t *testing.T) {
+	config := &rest.Config{Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	one, err := clientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := clientFor(rest.CopyConfig(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.Transport != other.Transport {
+		t.Error("two managers have a transport each")
+	}
+	config.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, io.ErrNoProgress }
+	own, err := clientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.Get(config.Host); !errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("a configuration that dials itself got %v", err)
+	}
+}
+
+// idle is a transport that counts the calls of CloseIdleConnections.
+type idle struct {
+	http.RoundTripper
+	closed int
+}
+
+func (i *idle) CloseIdleConnections() { i.closed++ }
+
+func TestIdleConnectionsOfAManagersClientCanBeClosed(t *testing.T) {
+	within := &idle{}
+	client := &http.Client{Transport: within}
+	measured := measureRequests(prometheus.NewRegistry(), client)
+	measured.CloseIdleConnections()
+	utilnet.CloseIdleConnectionsFor(measured.Transport)
+	if within.closed != 2 {
+		t.Errorf("they were closed %d times, want 2", within.closed)
+	}
+	if client.Transport != within {
+		t.Error("the given client is changed, and others may use it")
 	}
 }
