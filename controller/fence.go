@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/bellerophon-io/bellerophon/controller/internal/election"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/transport"
 )
 
 // fenced returns a client that sends the writes of the leader over connections of their own, which last for
@@ -18,12 +18,14 @@ func (l *leader) fenced(config *rest.Config, client *http.Client) (*http.Client,
 	l.fence.Epochs = l.fence.Open
 	if config.Transport == nil {
 		raw, wrap := election.Dialer(dialTCP), func(dialed net.Conn, check func() error) net.Conn {
-			return checked(newSocket(dialed), check)
+			return newConnection(checked(newSocket(dialed), check))
 		}
 		if config.Dial != nil {
 			raw, wrap = config.Dial, checked
 		}
-		epochs, err := l.epochsFor(config, l.elector.Dial(raw, wrap))
+		own := rest.CopyConfig(config)
+		own.Dial = nil
+		epochs, err := writesFor(own, holders(utilnet.DialFunc(l.elector.Dial(raw, wrap))))
 		if err != nil {
 			return nil, err
 		}
@@ -32,18 +34,6 @@ func (l *leader) fenced(config *rest.Config, client *http.Client) (*http.Client,
 	over := *client
 	over.Transport = &l.fence
 	return &over, nil
-}
-
-// epochsFor returns a transport for the leader's writes with a dialer. A configuration with a dialer or protocols of its
-// own keeps its protocols.
-func (l *leader) epochsFor(config *rest.Config, dialer election.Dialer) (http.RoundTripper, error) {
-	holder := &transport.DialHolder{Dial: dialer}
-	own := config.Dial != nil || len(config.NextProtos) > 0
-	config = rest.CopyConfig(config)
-	if config.Dial = nil; own {
-		return transportFor(config, holder)
-	}
-	return writesFor(config, holder)
 }
 
 // transportOf returns the transport of a client.

@@ -20,7 +20,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -108,22 +107,17 @@ func (d *doorkeeper) awaitClosed(t *testing.T, client *http.Client) {
 	utilnet.CloseIdleConnectionsFor(client.Transport)
 }
 
-// way is how requests of a method are sent.
-type way struct{ method, protocol string }
-
-var ways = []way{{http.MethodGet, "HTTP/2"}, {http.MethodPost, "HTTP/1"}}
-
-func ask(t *testing.T, client *http.Client, by way, url string) (code int, said string) {
+func ask(t *testing.T, client *http.Client, method, url string) (code int, said string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		tracked := got.Conn.(*tls.Conn).NetConn() // client-go's connection, around the one of dial
-		if _, is := reflect.ValueOf(tracked).Elem().FieldByName("Conn").Interface().(*net.TCPConn); is && runtime.GOOS == "linux" {
-			t.Errorf("a %s is sent over a %T that does not wrap a socket", by.method, tracked)
+		tracked := got.Conn.(*tls.Conn).NetConn() // client-go's connection, around a *connection
+		if _, is := reflect.ValueOf(tracked).Elem().FieldByName("Conn").Interface().(*connection); !is {
+			t.Errorf("the request is sent over a %T that does not wrap a *connection", tracked)
 		}
 	}})
-	request, err := http.NewRequestWithContext(ctx, by.method, url, nil)
+	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,12 +134,12 @@ func ask(t *testing.T, client *http.Client, by way, url string) (code int, said 
 }
 
 func TestACertificateOfACredentialPluginIsReplaced(t *testing.T) {
-	for _, by := range ways {
-		t.Run(by.method, func(t *testing.T) { aCertificateOfACredentialPluginIsReplaced(t, by) })
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		t.Run(method, func(t *testing.T) { aCertificateOfACredentialPluginIsReplaced(t, method) })
 	}
 }
 
-func aCertificateOfACredentialPluginIsReplaced(t *testing.T, by way) {
+func aCertificateOfACredentialPluginIsReplaced(t *testing.T, method string) {
 	server, folder := newDoorkeeper(t), t.TempDir()
 	answer, plugin := filepath.Join(folder, "answer.json"), filepath.Join(folder, "plugin.sh")
 	issue := func(serial int64) {
@@ -166,7 +160,7 @@ func aCertificateOfACredentialPluginIsReplaced(t *testing.T, by way) {
 	}
 	client, err := clientFor(&rest.Config{
 		Host:            server.URL,
-		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true, NextProtos: []string{"h2"}},
 		ExecProvider: &clientcmd.ExecConfig{
 			Command: plugin, APIVersion: clientauthentication.SchemeGroupVersion.String(), InteractiveMode: clientcmd.NeverExecInteractiveMode,
 		},
@@ -176,31 +170,31 @@ func aCertificateOfACredentialPluginIsReplaced(t *testing.T, by way) {
 	}
 	defer utilnet.CloseIdleConnectionsFor(client.Transport)
 	issue(1)
-	if code, said := ask(t, client, by, server.URL); code != http.StatusOK || said != by.protocol+" certificate 1" {
+	if code, said := ask(t, client, method, server.URL); code != http.StatusOK || said != "HTTP/2 certificate 1" {
 		t.Fatalf("at first the server says %d, %q", code, said)
 	}
 	issue(2)
 	server.take(2)
 	// After a refusal client-go calls the plugin again, and closes the connection.
-	if code, said := ask(t, client, by, server.URL); code != http.StatusUnauthorized || said != by.protocol+" certificate 1" {
+	if code, said := ask(t, client, method, server.URL); code != http.StatusUnauthorized || said != "HTTP/2 certificate 1" {
 		t.Fatalf("with the old certificate the server says %d, %q", code, said)
 	}
 	server.awaitClosed(t, client)
-	if code, said := ask(t, client, by, server.URL); code != http.StatusOK || said != by.protocol+" certificate 2" {
+	if code, said := ask(t, client, method, server.URL); code != http.StatusOK || said != "HTTP/2 certificate 2" {
 		t.Errorf("with the new certificate the server says %d, %q", code, said)
 	}
 }
 
 func TestACertificateFileThatChangesIsReplaced(t *testing.T) {
-	for _, by := range ways {
-		t.Run(by.method, func(t *testing.T) { aCertificateFileThatChangesIsReplaced(t, by) })
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		t.Run(method, func(t *testing.T) { aCertificateFileThatChangesIsReplaced(t, method) })
 	}
 }
 
-func aCertificateFileThatChangesIsReplaced(t *testing.T, by way) {
+func aCertificateFileThatChangesIsReplaced(t *testing.T, method string) {
 	server, folder := newDoorkeeper(t), t.TempDir()
 	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{
-		Insecure: true, CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key"),
+		Insecure: true, NextProtos: []string{"h2"}, CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key"),
 	}}
 	issue := func(serial int64) {
 		certificate, key := credential(t, serial)
@@ -216,13 +210,13 @@ func aCertificateFileThatChangesIsReplaced(t *testing.T, by way) {
 		t.Fatal(err)
 	}
 	defer utilnet.CloseIdleConnectionsFor(client.Transport)
-	if code, said := ask(t, client, by, server.URL); code != http.StatusOK || said != by.protocol+" certificate 1" {
+	if code, said := ask(t, client, method, server.URL); code != http.StatusOK || said != "HTTP/2 certificate 1" {
 		t.Fatalf("at first the server says %d, %q", code, said)
 	}
 	issue(2)
 	server.take(2)
 	server.awaitClosed(t, client) // The transport has read the new files.
-	if code, said := ask(t, client, by, server.URL); code != http.StatusOK || said != by.protocol+" certificate 2" {
+	if code, said := ask(t, client, method, server.URL); code != http.StatusOK || said != "HTTP/2 certificate 2" {
 		t.Errorf("with the new certificate the server says %d, %q", code, said)
 	}
 }

@@ -110,12 +110,11 @@ func runReplica(encoded string) error {
 }
 
 // leftBehind returns the number of goroutines that run although they should have ended, and writes them to standard
-// error. The client may be used after the manager has ended, so its idle connections to the API server stay.
+// error. The client may be used after the manager has ended, so its idle connection to the API server stays.
 func leftBehind() int {
 	err := goleak.Find(
-		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+		goleak.IgnoreAnyFunction("github.com/bellerophon-io/bellerophon/controller.(*connection).send"),
+		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
 	if err == nil {
 		return 0
 	}

@@ -2,11 +2,10 @@ package controller
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -15,39 +14,40 @@ import (
 )
 
 const (
-	// mostIdle is the number of connections for writes that are kept for the next ones. client-go keeps 25, and dials
-	// others again: 32 workers that write three children each would mostly shake hands.
-	mostIdle = 1024
+	// writeConnections is the number of connections for writes. docs/decisions.md has the numbers for 1 and 4.
+	writeConnections = 4
 
-	// idleFor is how long a connection for writes is kept without a write. An API server closes one after 90 s, and
-	// many load balancers do so after 60 s. A write that meets the close fails, so it has to come long before.
+	// idleFor is how long a connection for writes is kept without a write.
 	idleFor = 10 * time.Second
-
-	// answerWithin is how long a write waits for the head of its answer. An API server ends each request after 60 s
-	// (--request-timeout). HTTP/1.1 has no pings, which would show that a server hangs.
-	answerWithin = 65 * time.Second
 )
 
-// dialing is the one dial holder of the process. client-go shares a transport, and so its connections, among the
-// clients that have the same holder and the same settings.
-var dialing = &transport.DialHolder{Dial: dial}
+// dialing is the dial holder of the process for reads, and dialingWrites has its holders for writes. client-go shares a
+// transport, and so its connections, among the clients that have the same holder.
+var (
+	dialing       = &transport.DialHolder{Dial: dial}
+	dialingWrites = holders(dial)
+)
 
-// clientFor returns client-go's HTTP client for an API server. Reads share one HTTP/2 connection. Writes use
-// HTTP/1.1, where each write in flight has a connection of its own: docs/decisions.md has the
-// numbers. A configuration with a dialer, a transport or protocols of its own keeps them, for all requests.
-//
-// A credential plugin closes the connections of a certificate that it replaces. It finds them by
-// wrapping the dialer of the configuration, so the dialer must be set first. Such a transport is not
-// shared. Changed certificate files need nothing here, because the transport wraps any dialer.
+// holders returns a dial holder for each connection for writes.
+func holders(dial utilnet.DialFunc) (made [writeConnections]*transport.DialHolder) {
+	for i := range made {
+		made[i] = &transport.DialHolder{Dial: dial}
+	}
+	return made
+}
+
+// clientFor returns client-go's HTTP client for an API server. Reads share an HTTP/2 connection, and writes have
+// [writeConnections] others. All of them are a [connection]. A configuration with a dialer or transport of its own
+// keeps it, for all requests.
 func clientFor(config *rest.Config) (*http.Client, error) {
 	if config.Dial != nil || config.Transport != nil {
 		return rest.HTTPClientFor(config)
 	}
 	reads, err := transportFor(config, dialing)
-	if err != nil || len(config.NextProtos) > 0 {
-		return &http.Client{Transport: reads, Timeout: config.Timeout}, err
+	if err != nil {
+		return nil, err
 	}
-	writes, err := writesFor(config, dialing)
+	writes, err := writesFor(config, dialingWrites)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +55,10 @@ func clientFor(config *rest.Config) (*http.Client, error) {
 }
 
 // transportFor returns client-go's transport for an API server, with a dialer.
+//
+// A credential plugin closes the connections of a certificate that it replaces. It finds them by
+// wrapping the dialer of the configuration, so the dialer must be set first. Such a transport is not
+// shared. Changed certificate files need nothing here, because the transport wraps any dialer.
 func transportFor(config *rest.Config, holder *transport.DialHolder) (http.RoundTripper, error) {
 	if config.ExecProvider != nil {
 		config = rest.CopyConfig(config)
@@ -70,63 +74,25 @@ func transportFor(config *rest.Config, holder *transport.DialHolder) (http.Round
 	return transport.New(settings)
 }
 
-// configuring is held while the limits of a transport are read or set: client-go may give it to several managers.
+// configuring is held while a limit of a transport is read or set: client-go may give it to several managers.
 var configuring sync.Mutex
 
-// writesFor returns a transport for the writes to an API server, with a dialer.
-func writesFor(config *rest.Config, holder *transport.DialHolder) (http.RoundTripper, error) {
-	config = rest.CopyConfig(config)
-	config.NextProtos = []string{"http/1.1"}
-	made, err := transportFor(config, holder)
-	if err != nil {
-		return nil, err
-	}
+// writesFor returns a transport for the writes to an API server.
+func writesFor(config *rest.Config, dialers [writeConnections]*transport.DialHolder) (http.RoundTripper, error) {
+	made := &leastBusy{}
 	configuring.Lock()
 	defer configuring.Unlock()
-	if of := innermost(made); of != nil && of.MaxIdleConnsPerHost != mostIdle { // Otherwise it may be in use.
-		of.MaxIdleConnsPerHost, of.IdleConnTimeout, of.ResponseHeaderTimeout = mostIdle, idleFor, answerWithin
+	for i, holder := range dialers {
+		one, err := transportFor(config, holder)
+		if err != nil {
+			return nil, err
+		}
+		if of := innermost(one); of != nil && of.IdleConnTimeout != idleFor { // Otherwise it may be in use.
+			of.IdleConnTimeout = idleFor
+		}
+		made.over[i] = one
 	}
-	return plainEnds{made}, nil
-}
-
-// plainEnds is a transport whose requests fail with the error of their context when it ends, as over HTTP/2. Over HTTP/1.1,
-// net/http fails with the cause instead, and callers do not recognize it as a timeout.
-type plainEnds struct{ http.RoundTripper }
-
-// WrappedRoundTripper returns the transport behind this one.
-func (p plainEnds) WrappedRoundTripper() http.RoundTripper { return p.RoundTripper }
-
-// RoundTrip sends a request.
-func (p plainEnds) RoundTrip(request *http.Request) (*http.Response, error) {
-	answer, err := p.RoundTripper.RoundTrip(request)
-	if err != nil {
-		return nil, plainEnd(request.Context(), err)
-	}
-	answer.Body = plainBody{answer.Body, request.Context()}
-	return answer, nil
-}
-
-// plainBody is the body of an answer, whose reads fail with the error of the context when it ends.
-type plainBody struct {
-	io.ReadCloser
-	ctx context.Context
-}
-
-// Read reads from the body.
-func (b plainBody) Read(into []byte) (int, error) {
-	n, err := b.ReadCloser.Read(into)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = plainEnd(b.ctx, err)
-	}
-	return n, err
-}
-
-// plainEnd returns the error of a context that has ended, or else the given one.
-func plainEnd(ctx context.Context, err error) error {
-	if ended := ctx.Err(); ended != nil {
-		return ended
-	}
-	return err
+	return made, nil
 }
 
 // innermost returns the transport that others wrap, or nil if it is of another type.
@@ -161,13 +127,40 @@ func (b byVerb) CloseIdleConnections() {
 	utilnet.CloseIdleConnectionsFor(b.writes)
 }
 
-// dial dials a connection as a [socket].
+// leastBusy sends each request over the transport that waits for the fewest answers: the first one of several. So while
+// writes are rare, one connection is enough.
+type leastBusy struct {
+	over [writeConnections]http.RoundTripper
+	busy [writeConnections]atomic.Int32 // the requests that wait for an answer; concurrent choices may differ by a few
+}
+
+// RoundTrip sends a request.
+func (l *leastBusy) RoundTrip(request *http.Request) (*http.Response, error) {
+	least := 0
+	for i := range l.busy {
+		if l.busy[i].Load() < l.busy[least].Load() {
+			least = i
+		}
+	}
+	l.busy[least].Add(1)
+	defer l.busy[least].Add(-1)
+	return l.over[least].RoundTrip(request)
+}
+
+// CloseIdleConnections closes the idle connections.
+func (l *leastBusy) CloseIdleConnections() {
+	for _, over := range l.over {
+		utilnet.CloseIdleConnectionsFor(over)
+	}
+}
+
+// dial dials a connection that sends successive writes together.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialed, err := dialTCP(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return newSocket(dialed), nil
+	return newConnection(newSocket(dialed)), nil
 }
 
 // dialTCP dials with the timeout and the keep-alive period of client-go.

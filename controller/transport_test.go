@@ -2,10 +2,9 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
-	"net"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
-	"github.com/prometheus/client_golang/prometheus"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
@@ -91,10 +89,10 @@ func (g *gathering) at(t *testing.T, client *http.Client, method string, n int) 
 	return protocols, connections
 }
 
-// many is more than the connections that client-go keeps, and than the writes of 32 workers.
+// many is more than the writes of 32 workers.
 const many = 120
 
-func TestReadsShareAConnectionAndEachWriteInFlightHasItsOwn(t *testing.T) {
+func TestReadsShareAConnectionAndWritesHaveOthers(t *testing.T) {
 	server := newGathering(t)
 	client, err := clientFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
@@ -102,154 +100,38 @@ func TestReadsShareAConnectionAndEachWriteInFlightHasItsOwn(t *testing.T) {
 	}
 	defer utilnet.CloseIdleConnectionsFor(client.Transport)
 	server.at(t, client, http.MethodGet, 1) // Requests before the first connection would dial others.
-	if protocols, connections := server.at(t, client, http.MethodGet, many); protocols["HTTP/2.0"] != many || len(connections) != 1 {
-		t.Errorf("%d reads came with %v over %d connections", many, protocols, len(connections))
+	protocols, reads := server.at(t, client, http.MethodGet, many)
+	if protocols["HTTP/2.0"] != many || len(reads) != 1 {
+		t.Errorf("%d reads came with %v over %d connections", many, protocols, len(reads))
 	}
-	var first map[string]bool
+	_, first := server.at(t, client, http.MethodPost, 1)
+	for range 5 {
+		if _, next := server.at(t, client, http.MethodPatch, 1); !maps.Equal(first, next) {
+			t.Errorf("writes one after another use the connections %v and %v", first, next)
+		}
+	}
+	server.at(t, client, http.MethodPost, writeConnections)
 	for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete} {
-		protocols, connections := server.at(t, client, method, many)
-		if protocols["HTTP/1.1"] != many || len(connections) != many {
-			t.Errorf("%d writes of %s came with %v over %d connections", many, method, protocols, len(connections))
+		protocols, writes := server.at(t, client, method, many)
+		if protocols["HTTP/2.0"] != many || len(writes) != writeConnections {
+			t.Errorf("%d writes of %s came with %v over %d connections", many, method, protocols, len(writes))
 		}
-		if first == nil {
-			first = connections
-		}
-		for address := range connections {
-			if !first[address] {
-				t.Fatalf("writes of %s dialed again, and connections of earlier writes were idle", method)
+		for address := range reads {
+			if writes[address] {
+				t.Errorf("writes of %s use the connection of reads", method)
 			}
 		}
 	}
 }
 
-func TestProtocolsOfTheConfigurationHoldForWritesToo(t *testing.T) {
-	server := newGathering(t)
-	for _, protocol := range []string{"h2", "http/1.1"} {
-		client, err := clientFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true, NextProtos: []string{protocol}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := map[string]string{"h2": "HTTP/2.0", "http/1.1": "HTTP/1.1"}[protocol]
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if protocols, _ := server.at(t, client, method, 1); protocols[want] != 1 {
-				t.Errorf("with %s, a %s came with %v", protocol, method, protocols)
-			}
-		}
-		utilnet.CloseIdleConnectionsFor(client.Transport)
-	}
-}
-
-func TestAWriteWhoseContextEndsFailsWithTheErrorOfTheContext(t *testing.T) {
-	server := newGathering(t)
-	server.wanted, server.waiting = 2, make(chan struct{}) // One request gets no answer.
-	client, err := clientFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer utilnet.CloseIdleConnectionsFor(client.Transport)
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("a cause"))
-		request, err := http.NewRequestWithContext(ctx, method, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server.mu.Lock()
-		server.seen = nil
-		server.mu.Unlock()
-		answer, err := client.Do(request)
-		if err == nil {
-			_ = answer.Body.Close()
-		}
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a %s failed with %v", method, err)
-		}
-		cancel()
-	}
-}
-
-func TestABodyOfAWriteWhoseContextEndsFailsWithTheErrorOfTheContext(t *testing.T) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}))
-	defer server.Close()
-	client, err := clientFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("a cause"))
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if _, err := io.ReadAll(answer.Body); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the body failed with %v", err)
-	}
-}
-
-func TestWritesHaveLimitsOfTheirOwn(t *testing.T) {
+func TestIdleConnectionsOfWritesEndSoon(t *testing.T) {
 	client, err := clientFor(&rest.Config{Host: "https://127.0.0.1:1", UserAgent: "limited", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := client.Transport.(byVerb)
-	reads, writes := innermost(both.reads), innermost(both.writes)
-	if writes == nil || writes.IdleConnTimeout != idleFor || writes.ResponseHeaderTimeout != answerWithin {
-		t.Errorf("the transport for writes has the limits of %+v", writes)
-	}
-	if reads == nil || reads.ResponseHeaderTimeout != 0 { // A watch may have no head for a minute.
-		t.Errorf("the transport for reads has the limits of %+v", reads)
-	}
-}
-
-func TestManagersOfAnAPIServerShareConnections(t *testing.T) {
-	config := &rest.Config{Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
-	one, err := clientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := clientFor(rest.CopyConfig(config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if one.Transport != other.Transport {
-		t.Error("two managers have a transport each")
-	}
-	config.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, io.ErrNoProgress }
-	own, err := clientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := own.Get(config.Host); !errors.Is(err, io.ErrNoProgress) {
-		t.Errorf("a configuration that dials itself got %v", err)
-	}
-}
-
-// idle is a transport that counts the calls of CloseIdleConnections.
-type idle struct {
-	http.RoundTripper
-	closed int
-}
-
-func (i *idle) CloseIdleConnections() { i.closed++ }
-
-func TestIdleConnectionsOfAManagersClientCanBeClosed(t *testing.T) {
-	within := &idle{}
-	client := &http.Client{Transport: within}
-	measured := measureRequests(prometheus.NewRegistry(), client)
-	measured.CloseIdleConnections()
-	utilnet.CloseIdleConnectionsFor(measured.Transport)
-	if within.closed != 2 {
-		t.Errorf("they were closed %d times, want 2", within.closed)
-	}
-	if client.Transport != within {
-		t.Error("the given client is changed, and others may use it")
+	for _, over := range client.Transport.(byVerb).writes.(*leastBusy).over {
+		if of := innermost(over); of == nil || of.IdleConnTimeout != idleFor {
+			t.Errorf("the transport for writes has the limits of %+v", of)
+		}
 	}
 }
