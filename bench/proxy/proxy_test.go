@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -132,6 +133,35 @@ func TestTheAPIServerIsSpokenToAsTheContenderSpeaks(t *testing.T) {
 		if count != 1 {
 			t.Errorf("by %s: three requests in turn took %d connections, want 1", protocol, count)
 		}
+	}
+}
+
+func TestTheProxyHasAsManyConnectionsAsTheContender(t *testing.T) {
+	var connections sync.Map
+	w := newWorld(t, func(w http.ResponseWriter, r *http.Request) {
+		connections.Store(r.RemoteAddr, true)
+		fmt.Fprint(w, r.Proto)
+	})
+	const own = 3
+	for range own {
+		config := rest.CopyConfig(w.config)
+		config.Dial = new(net.Dialer).DialContext // Otherwise the clients would share a transport.
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.CloseIdleConnections()
+		w.client = client
+		for range 2 {
+			if came := w.do(t, http.MethodGet, "/api/v1/pods", ""); came != "HTTP/2.0" {
+				t.Errorf("the proxy speaks %s", came)
+			}
+		}
+	}
+	count := 0
+	connections.Range(func(any, any) bool { count++; return true })
+	if count != own {
+		t.Errorf("%d connections of the contender became %d", own, count)
 	}
 }
 
