@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/cache"
@@ -234,27 +235,33 @@ func Test200ObjectsAtOnceBecomeReadyWithFewWrites(t *testing.T) {
 	const objects = 200
 	w := newWorldWithOperator(t)
 	before := w.writes()
+	began := time.Now()
 	for i := range objects {
 		w.create(w.hero(fmt.Sprintf("shero-%d", i), 1))
 	}
 	for i := range objects {
 		w.awaitReady(fmt.Sprintf("shero-%d", i), 1)
 	}
+	took := time.Since(began)
 	if err := w.operator.manager.Cache().Wait(w.ctx, cache.Settled); err != nil {
 		t.Fatal(err)
 	}
 	after := w.writes()
 	per := func(what string) float64 { return (after[what] - before[what]) / objects }
-	t.Logf("writes per object: %.2f ConfigMap, %.2f Service, %.2f StatefulSet, %.2f status",
-		per("configmaps"), per("services"), per("statefulsets"), per("sheroes/status"))
+	t.Logf("writes per object in %v: %.2f ConfigMap, %.2f Service, %.2f StatefulSet, %.2f status",
+		took.Round(time.Second), per("configmaps"), per("services"), per("statefulsets"), per("sheroes/status"))
 	for _, child := range []string{"configmaps", "services", "statefulsets"} {
 		if per(child) != 1 {
 			t.Errorf("%s: %.3f writes per object, want the floor of 1", child, per(child))
 		}
 	}
 	// One write says Ready, and mostly there is none before. With one server, an object passes through
-	// two interim states, and each would have to last for a second to be written.
-	if per("sheroes/status") < 1 || per("sheroes/status") > 2 {
-		t.Errorf("%.2f status writes per object, want one or two", per("sheroes/status"))
+	// two interim states, and each is written that lasts for a second. On a slow machine both do.
+	most := 2.0
+	if took > 30*time.Second {
+		most = 3
+	}
+	if per("sheroes/status") < 1 || per("sheroes/status") > most {
+		t.Errorf("%.2f status writes per object, want one to %.0f", per("sheroes/status"), most)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 var creationChecks = []check{
@@ -148,31 +150,51 @@ func writesProgress(ctx context.Context, t *trial) error {
 }
 
 // writesProgressOfEach finds a contender that writes fewer progressing statuses per object the
-// more objects there are.
+// more objects there are. It watches from before the first object: on a slow machine, a contender may say that
+// an object is degraded before the last one is created.
 func writesProgressOfEach(ctx context.Context, t *trial) error {
 	const objects, patience = 60, 30 * time.Second
 	if err := t.limitPods(ctx, 0); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watcher, err := t.any.Resource(sheroes).Namespace(t.namespace).Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("watch the objects: %w", err)
+	}
+	defer watcher.Stop()
 	heroes, err := t.createAll(ctx, slices.Repeat([]int32{1}, objects)...)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	defer time.AfterFunc(patience, cancel).Stop()
+	wrong := map[string]error{}
 	for _, hero := range heroes {
-		_, err := t.await(ctx, sheroes, t.namespace, hero.Name, func(object *unstructured.Unstructured) error {
-			is, err := typed(object)
-			if err != nil {
-				return err
-			}
-			return progressing.check(is, 0, 0)
-		})
+		wrong[hero.Name] = errors.New("it has no status")
+	}
+	for event := range watcher.ResultChan() {
+		object, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || event.Type == watch.Error {
+			return fmt.Errorf("watch the objects: %v", event.Object)
+		}
+		if _, missing := wrong[object.GetName()]; !missing {
+			continue
+		}
+		is, err := typed(object)
 		if err != nil {
-			return fmt.Errorf("%v after the last of %d was created: %w", patience, objects, err)
+			return err
+		}
+		if err := progressing.check(is, 0, 0); err != nil {
+			wrong[object.GetName()] = err
+			continue
+		}
+		if delete(wrong, object.GetName()); len(wrong) == 0 {
+			return nil
 		}
 	}
-	return nil
+	name := slices.Min(slices.Collect(maps.Keys(wrong)))
+	return fmt.Errorf("%v after the last of %d was created, %d have not been progressing; %s: %w", patience, objects, len(wrong), name, wrong[name])
 }
 
 // limitPods limits the number of pods in the namespace.
