@@ -159,9 +159,9 @@ func (d *dayTwo) kill(random *rand.Rand, selector string) (killed bool) {
 	return killed
 }
 
-// use sends requests until ctx ends, and measures how long each takes until it has succeeded.
-func (d *dayTwo) use(ctx context.Context, random *rand.Rand, measured func(time.Duration)) error {
-	pause := time.NewTicker(10 * time.Millisecond)
+// use sends a request each period until ctx ends, and measures how long each takes until it has succeeded.
+func (d *dayTwo) use(ctx context.Context, random *rand.Rand, period time.Duration, measured func(time.Duration)) error {
+	pause := time.NewTicker(period)
 	defer pause.Stop()
 	for began := time.Now(); ctx.Err() == nil; {
 		method := http.MethodGet
@@ -272,7 +272,7 @@ func TestDayTwoOnARealNode(t *testing.T) {
 		d.put("used", "value")
 		var mu sync.Mutex
 		d.clients(random, func(ctx context.Context, _ int, of *rand.Rand) error {
-			return d.use(ctx, of, func(took time.Duration) {
+			return d.use(ctx, of, 10*time.Millisecond, func(took time.Duration) {
 				mu.Lock()
 				defer mu.Unlock()
 				delays = append(delays, took)

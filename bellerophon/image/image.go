@@ -125,7 +125,7 @@ func layerOf(file string, program []byte) (v1.Layer, error) {
 	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(files.Bytes())), nil
-	}, tarball.WithMediaType(types.OCILayer))
+	}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching) // Its digest, its size and its content are asked for.
 }
 
 // processors are the processors that images are made for, by the names that Go and OCI give them.

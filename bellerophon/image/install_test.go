@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,17 +32,30 @@ import (
 // serverImage is the default image of the servers of BellerophonSimple.
 const serverImage = "bellerophon-io/bellerophon-server:v1"
 
-// helm runs the real Helm, which the go command builds from tools/helm. A warning of the API server fails the test.
-// Cleanups may call it, too.
+// builtHelm returns the path of the real Helm, which the go command builds from tools/helm. Asking the go command to run it
+// takes a second of CPU time each time.
+var builtHelm = sync.OnceValues(func() (string, error) {
+	module, err := filepath.Abs(filepath.Join("..", "..", "tools", "helm", "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	command := exec.Command("go", "tool", "-n", "-modfile="+module, "helm")
+	command.Env = append(os.Environ(), "GOWORK=off")
+	command.Stderr = os.Stderr
+	path, err := command.Output()
+	return strings.TrimSpace(string(path)), err
+})
+
+// helm runs the real Helm. A warning of the API server fails the test. Cleanups may call it, too.
 func helm(t *testing.T, kubeconfig string, arguments ...string) {
 	t.Helper()
-	module, err := filepath.Abs(filepath.Join("..", "..", "tools", "helm", "go.mod"))
+	program, err := builtHelm()
 	if err != nil {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), "go", append([]string{"tool", "-modfile=" + module, "helm"}, arguments...)...)
-	command.Env = append(os.Environ(), "GOWORK=off", "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), program, arguments...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	began := time.Now()
 	said, err := command.CombinedOutput()
 	if err != nil {

@@ -118,7 +118,7 @@ func (w *upgradeWorld) load(run func()) {
 	group := lifecycle.New(w.Context())
 	group.Go("changes", w.change)
 	w.clients(rand.New(rand.NewPCG(1, 1)), func(ctx context.Context, _ int, of *rand.Rand) error {
-		return w.use(ctx, of, func(took time.Duration) {
+		return w.use(ctx, of, 50*time.Millisecond, func(took time.Duration) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.delays = append(w.delays, took)
