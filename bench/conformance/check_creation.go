@@ -173,9 +173,16 @@ func writesProgressOfEach(ctx context.Context, t *trial) error {
 	for _, hero := range heroes {
 		wrong[hero.Name] = errors.New("it has no status")
 	}
+	late := func() error {
+		name := slices.Min(slices.Collect(maps.Keys(wrong)))
+		return fmt.Errorf("%v after the last of %d was created, %d have not been progressing; %s: %w", patience, objects, len(wrong), name, wrong[name])
+	}
 	for event := range watcher.ResultChan() {
 		object, ok := event.Object.(*unstructured.Unstructured)
-		if !ok || event.Type == watch.Error {
+		switch {
+		case ctx.Err() != nil: // The end of the patience ends the watch, with or without an error.
+			return late()
+		case !ok || event.Type == watch.Error:
 			return fmt.Errorf("watch the objects: %v", event.Object)
 		}
 		if _, missing := wrong[object.GetName()]; !missing {
@@ -193,8 +200,7 @@ func writesProgressOfEach(ctx context.Context, t *trial) error {
 			return nil
 		}
 	}
-	name := slices.Min(slices.Collect(maps.Keys(wrong)))
-	return fmt.Errorf("%v after the last of %d was created, %d have not been progressing; %s: %w", patience, objects, len(wrong), name, wrong[name])
+	return late()
 }
 
 // limitPods limits the number of pods in the namespace.
