@@ -21,13 +21,6 @@ const (
 	mostPatience  = 30 * time.Second
 )
 
-// smoothing is the weight of the latest servers in the time that servers take now. That time is
-// forgotten when no servers were finished for memory.
-const (
-	smoothing = 0.2
-	memory    = time.Minute
-)
-
 // blindWait is the delay of a requeue of a degraded object while pods are not in the cache. It is a
 // routine check, so it does not keep the operator from being settled.
 const blindWait = 10 * time.Second
@@ -43,8 +36,7 @@ type late struct {
 	overdue int                               // the number of overdue objects in known
 	claimed claim                             // nil while no object is overdue
 
-	typical  time.Duration // how long servers took lately
-	finished time.Time     // when servers were last finished
+	pace pace // of servers, from the first pod until they are finished
 }
 
 // claim is a controller.Claim.
@@ -67,22 +59,9 @@ func (l *late) done(name types.NamespacedName, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if held, known := l.known[name]; known && !held.since.IsZero() {
-		took := now.Sub(held.since)
-		if now.Sub(l.finished) > memory {
-			l.typical = took
-		}
-		l.typical += time.Duration(smoothing * float64(took-l.typical))
-		l.finished = now
+		l.pace.took(now.Sub(held.since), now)
 	}
 	l.set(name, lateness{}, false)
-}
-
-// patience returns how long servers may take before they are late.
-func (l *late) patience(now time.Time) time.Duration {
-	if now.Sub(l.finished) > memory {
-		return leastPatience
-	}
-	return min(max(2*l.typical, leastPatience), mostPatience)
 }
 
 // wait records that the servers of an object are not finished, and whether any pod exists. It returns
@@ -97,7 +76,7 @@ func (l *late) wait(name types.NamespacedName, exist, wrong bool, now time.Time)
 		held.since = now
 	}
 	if !held.since.IsZero() {
-		after = l.patience(now) - now.Sub(held.since)
+		after = l.pace.patience(leastPatience, mostPatience, now) - now.Sub(held.since)
 		held.overdue = held.overdue || after <= 0
 	}
 	held.overdue = held.overdue || wrong

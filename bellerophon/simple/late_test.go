@@ -85,9 +85,9 @@ func TestServersThatTakeAsLongAsOthersAreNotLate(t *testing.T) {
 		r := newLateRig(t)
 		for i := range 40 { // Servers take 2 s at first, and then up to 20 s.
 			name := fmt.Sprint(i)
-			r.waits(name, true, false, r.patience(time.Now()), false, false)
+			r.waits(name, true, false, r.pace.patience(leastPatience, mostPatience, time.Now()), false, false)
 			<-time.After(min(2*time.Second+time.Duration(i)*time.Second/2, 20*time.Second))
-			r.waits(name, true, false, r.patience(time.Now())-min(2*time.Second+time.Duration(i)*time.Second/2, 20*time.Second), false, false)
+			r.waits(name, true, false, r.pace.patience(leastPatience, mostPatience, time.Now())-min(2*time.Second+time.Duration(i)*time.Second/2, 20*time.Second), false, false)
 			r.finishes(name)
 		}
 		r.waits("stuck", true, false, mostPatience, false, false)

@@ -2,8 +2,6 @@ package simple
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
@@ -28,7 +26,7 @@ const Name = "bellerophonsimple"
 func AddTo(manager *controller.Manager, kinds *owned.Kinds) error {
 	client := manager.Client()
 	r := &reconciler{
-		client: client, kinds: kinds, events: manager.Recorder(), cache: manager.Cache(), throttle: newThrottle(), progress: newProgress(), stalled: map[types.NamespacedName]stall{},
+		client: client, kinds: kinds, events: manager.Recorder(), cache: manager.Cache(), throttle: newThrottle(), progress: newProgress(), missing: newMissing(),
 		started: time.Now(),
 		late:    newLate(func() (claim, error) { return controller.NewClaim[*owned.Pod](client) }),
 	}
@@ -53,36 +51,9 @@ type reconciler struct {
 	cache    *cache.Cache
 	throttle *throttle
 	progress *progress
+	missing  *missing
 	late     *late
 	started  time.Time
-
-	mu      sync.Mutex
-	stalled map[types.NamespacedName]stall
-}
-
-// stall is a number of servers that is too small, and the time since which it has not changed.
-type stall struct {
-	servers int32
-	since   time.Time
-}
-
-// missing returns the problem that the StatefulSet has too few servers, or nil. The problem begins
-// when the number of servers last changed.
-func (r *reconciler) missing(hero *v1.BellerophonSimple, servers *owned.StatefulSet, now time.Time) *owned.Problem {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name, want := nameOf(hero), replicasOf(hero)
-	if servers == nil || servers.Observed < servers.Generation || servers.Replicas >= want {
-		delete(r.stalled, name)
-		return nil
-	}
-	known, stalls := r.stalled[name]
-	if !stalls || known.servers != servers.Replicas {
-		known = stall{servers.Replicas, now}
-		r.stalled[name] = known
-	}
-	message := fmt.Sprintf("%d of %d servers exist; see the Events of the StatefulSet for why the others are not created", known.servers, want)
-	return &owned.Problem{Reason: v1.ReasonReplicasNotCreated, Message: message, Since: known.since}
 }
 
 // reconcile works on an object, unless its throttle makes it wait.
@@ -116,7 +87,7 @@ func (r *reconciler) work(ctx context.Context, request operators.Request, hero *
 	now := controller.Now(ctx)
 	seen := r.podsOf(ctx, hero, servers)
 	r.recordRepairs(ctx, hero, done)
-	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing(hero, servers, now), done, now)
+	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing.problem(nameOf(hero), servers, replicasOf(hero), now), done, now)
 	after := sooner(seen.after, recheck)
 	after = sooner(after, controller.SetStalled(ctx, &status.Conditions, hero.Generation))
 	if unlisted && !settled {
@@ -175,8 +146,6 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 // forget drops the state of an object that is gone.
 func (r *reconciler) forget(name types.NamespacedName, now time.Time) {
 	r.progress.forget(name)
+	r.missing.forget(name)
 	r.late.done(name, now)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.stalled, name)
 }
