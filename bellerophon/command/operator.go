@@ -72,6 +72,9 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 			options.OnListen = func(server string, address net.Addr) {
 				log.Info("listening", "server", server, "address", address.String())
 			}
+			if options.ProfileAddress != "" {
+				footprint.ProfileMemory()
+			}
 			manager, err := operator.New(config, options, further)
 			if err != nil {
 				return err

@@ -24,7 +24,7 @@ const (
 	lookEvery = time.Second
 	idle      = 0.05 // share of one processor
 	worth     = 150 * time.Millisecond
-	growth    = 2 << 20
+	growth    = 1 << 20
 	settling  = 2 // looks after a release at which the program needs its pages again
 )
 

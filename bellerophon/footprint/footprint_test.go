@@ -78,11 +78,11 @@ func TestAnIdleProgramThatGrowsIsTrimmedAgain(t *testing.T) {
 		var at []int
 		began, memory := time.Now(), uint64(10<<20)
 		used := func() (time.Duration, bool) { return 0, true }
-		// It needs 8 MB of its pages again within 2 s of a release, and then grows by 512 KB a second.
+		// It needs 8 MB of its pages again within 2 s of a release, and then grows by 256 KB a second.
 		last := began
 		resident := func() uint64 {
 			since := time.Since(last).Seconds()
-			return memory + uint64(min(since, 2)*4)<<20 + uint64(max(0, since-2))<<19
+			return memory + uint64(min(since, 2)*4)<<20 + uint64(max(0, since-2))<<18
 		}
 		trimming := lifecycle.New(t.Context())
 		trimming.Go("footprint", trimmer{used, resident, func() {
