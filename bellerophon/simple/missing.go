@@ -27,8 +27,9 @@ type missing struct {
 
 // stall is a number of servers that is too small, and the time since which it has not changed.
 type stall struct {
-	servers int32
-	since   time.Time
+	servers  int32
+	since    time.Time
+	exceeded bool // it has lasted longer than others
 }
 
 func newMissing() *missing { return &missing{stalls: map[types.NamespacedName]stall{}} }
@@ -58,11 +59,13 @@ func (m *missing) problem(name types.NamespacedName, servers *owned.StatefulSet,
 		return nil
 	}
 	if !stalls || known.servers != servers.Replicas {
-		known = stall{servers.Replicas, now}
-		m.stalls[name] = known
+		known = stall{servers: servers.Replicas, since: now}
 	}
+	grace := m.pace.patience(leastStall, mostStall, now)
+	if known.exceeded = known.exceeded || now.Sub(known.since) >= grace; known.exceeded {
+		grace = 0 // The problem was reported, and does not vanish because other servers come late, too.
+	}
+	m.stalls[name] = known
 	message := fmt.Sprintf("%d of %d servers exist; see the Events of the StatefulSet for why the others are not created", known.servers, want)
-	return &owned.Problem{
-		Reason: v1.ReasonReplicasNotCreated, Message: message, Since: known.since, Grace: m.pace.patience(leastStall, mostStall, now),
-	}
+	return &owned.Problem{Reason: v1.ReasonReplicasNotCreated, Message: message, Since: known.since, Grace: grace}
 }

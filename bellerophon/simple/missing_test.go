@@ -43,6 +43,27 @@ func TestServersAreMissingTenSecondsAfterTheLastOneWasCreated(t *testing.T) {
 	})
 }
 
+func TestServersThatWereReportedAsMissingStaySoWhenOthersComeLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMissing()
+		stalled(m, "late", 0)
+		<-time.After(5 * time.Second)
+		stalled(m, "refused", 0)
+		if <-time.After(leastStall); !stalled(m, "refused", 0) {
+			t.Fatalf("missing servers are no problem after %v", leastStall)
+		}
+		if stalled(m, "late", 2); m.pace.typical <= leastStall {
+			t.Fatalf("others take %v, which changes no patience", m.pace.typical)
+		}
+		if !stalled(m, "refused", 0) {
+			t.Error("missing servers are no problem any more, because others came late")
+		}
+		if stalled(m, "refused", 1) {
+			t.Error("a further server was created, and the problem stays")
+		}
+	})
+}
+
 // The StatefulSet controller lags by up to 24 s, and then a quota refuses the servers of one object.
 func TestServersThatAreCreatedAsLateAsOthersAreNotMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
