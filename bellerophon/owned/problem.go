@@ -15,8 +15,7 @@ import (
 type Problem struct {
 	Reason  string // of the condition
 	Message string
-	Since   time.Time     // when it began; zero if it counts at once
-	Grace   time.Duration // how long it may last before it counts, if that is longer than schedulingGrace
+	From    time.Time // when it counts, if it lasts until then; zero if it counts at once
 }
 
 // schedulingGrace is how long a pod may look for a node before that counts as a problem. Nodes come
@@ -25,11 +24,8 @@ const schedulingGrace = 10 * time.Second
 
 // Counts reports whether a problem has lasted long enough to count, or how much time is left.
 func (p Problem) Counts(now time.Time) (bool, time.Duration) {
-	if p.Since.IsZero() {
-		return true, 0
-	}
-	left := max(schedulingGrace, p.Grace) - now.Sub(p.Since)
-	return left <= 0, max(left, 0)
+	left := max(p.From.Sub(now), 0)
+	return left == 0, left
 }
 
 // HasNoNode reports whether no node takes the pod.
@@ -48,18 +44,18 @@ func problemOf(pod *corev1.Pod) *Problem {
 		switch {
 		case waiting == nil:
 		case slices.Contains(pullFailures, waiting.Reason):
-			return &Problem{v1.ReasonImagePullFailed, fmt.Sprintf("pod %s cannot get image %q", pod.Name, container.Image), time.Time{}, 0}
+			return &Problem{v1.ReasonImagePullFailed, fmt.Sprintf("pod %s cannot get image %q", pod.Name, container.Image), time.Time{}}
 		case slices.Contains(startFailures, waiting.Reason):
 			message := fmt.Sprintf("pod %s cannot start its container: %s", pod.Name, firstLine(waiting.Message))
-			return &Problem{v1.ReasonCannotStart, message, time.Time{}, 0}
+			return &Problem{v1.ReasonCannotStart, message, time.Time{}}
 		case waiting.Reason == "CrashLoopBackOff":
-			return &Problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s exits repeatedly after its start", pod.Name), time.Time{}, 0}
+			return &Problem{v1.ReasonCrashLooping, fmt.Sprintf("pod %s exits repeatedly after its start", pod.Name), time.Time{}}
 		}
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
 			message := fmt.Sprintf("pod %s cannot be scheduled: %s", pod.Name, condition.Message)
-			return &Problem{v1.ReasonUnschedulable, message, condition.LastTransitionTime.Time, 0}
+			return &Problem{v1.ReasonUnschedulable, message, condition.LastTransitionTime.Add(schedulingGrace)}
 		}
 	}
 	return nil

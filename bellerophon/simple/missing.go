@@ -41,8 +41,8 @@ func (m *missing) forget(name types.NamespacedName) {
 	delete(m.stalls, name)
 }
 
-// problem returns the problem that the StatefulSet has too few servers, or nil. The problem begins
-// when the number of servers last changed.
+// problem returns the problem that the StatefulSet has too few servers, or nil. It lasts since the
+// number of servers changed.
 func (m *missing) problem(name types.NamespacedName, servers *owned.StatefulSet, want int32, now time.Time) *owned.Problem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,11 +61,11 @@ func (m *missing) problem(name types.NamespacedName, servers *owned.StatefulSet,
 	if !stalls || known.servers != servers.Replicas {
 		known = stall{servers: servers.Replicas, since: now}
 	}
-	grace := m.pace.patience(leastStall, mostStall, now)
-	if known.exceeded = known.exceeded || now.Sub(known.since) >= grace; known.exceeded {
-		grace = 0 // The problem was reported, and does not vanish because other servers come late, too.
+	from := known.since.Add(m.pace.patience(leastStall, mostStall, now))
+	if known.exceeded = known.exceeded || !now.Before(from); known.exceeded {
+		from = time.Time{} // The problem was reported, and does not vanish because other servers come late, too.
 	}
 	m.stalls[name] = known
 	message := fmt.Sprintf("%d of %d servers exist; see the Events of the StatefulSet for why the others are not created", known.servers, want)
-	return &owned.Problem{Reason: v1.ReasonReplicasNotCreated, Message: message, Since: known.since, Grace: grace}
+	return &owned.Problem{Reason: v1.ReasonReplicasNotCreated, Message: message, From: from}
 }
