@@ -165,6 +165,33 @@ func TestAHostileNameIsShownAsText(t *testing.T) {
 	})
 }
 
+func TestAnotherLineIsChosenWithoutLeavingTheTimeInView(t *testing.T) {
+	w := newWorld(t, 1)
+	open(t, w, func(o *opened) {
+		o.until("the connection", `document.getElementById("connection").textContent === "connected"`)
+		// The change of the event comes after the time in view, and another change before.
+		eval[any](o, `import("./store.js").then(({ingest}) => {
+			const t = Date.now(), of = {kind: "Horse", ns: "stable", rv: "1"};
+			ingest({t, events: [{...of, name: "late", t: t - 8000, received: t - 8000, type: "Applied", coalesced: 0}],
+				changes: [{...of, name: "early", t: t - 8400, change: "updated"}, {...of, name: "late", t: t - 7000, change: "updated"}]});
+		})`)
+		o.reach("#slider")
+		o.press(kb.Home, kb.ArrowRight)
+		eval[any](o, `document.activeElement.blur(), scrollTo(0, 0)`)
+		o.reach("#marbles")
+		o.press(kb.ArrowDown)
+		if detail := o.text("#detail"); !strings.Contains(detail, "Event: Horse stable/late") {
+			t.Fatalf("the first mark is %s", detail)
+		}
+		shown := eval[string](o, `document.getElementById("slider").value`)
+		o.press(kb.ArrowDown)
+		if detail, now := o.text("#detail"), eval[string](o, `document.getElementById("slider").value`); !strings.Contains(detail, "Change of the cache: Horse stable/early") || now != shown {
+			t.Errorf("at %s ms instead of %s, the mark below is %s", now, shown, detail)
+		}
+		o.checkHarmless()
+	})
+}
+
 func TestFramesStayCheapWith500ItemsASecond(t *testing.T) {
 	w := newWorld(t, 4)
 	open(t, w, func(o *opened) {

@@ -358,14 +358,16 @@ export function diagram(canvas, { onSelect, onOpen, onToggle, onZoom, onLeave })
       const items = order[i].items;
       if (!items.length) continue;
       const way = marked.find((item) => item.lane === order[i]); // The same object's way comes first.
-      const at = Math.min(lowest(items, selected.t), items.length - 1);
-      jump(way ?? items[at]);
+      const at = lowest(items, selected.t), nearest = [way, items[at], items[at - 1]].filter(Boolean);
+      jump(nearest.find(isInView) ?? nearest[0]); // A line with something in view does not move the view, so that the past stays the past.
       return;
     }
   }
 
+  const isInView = (item) => item.t >= endNow() - span + 500 && item.t <= endNow();
+
   function jump(item) {
-    if (item.t < endNow() - span + 500 || item.t > endNow()) onLeave(Math.min(now(), item.t + span / 2));
+    if (!isInView(item)) onLeave(Math.min(now(), item.t + span / 2));
     select(item, "key");
   }
 
