@@ -66,8 +66,11 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		r.forget(request.NamespacedName, controller.Now(ctx))
 		return 0, nil // The garbage collector deletes the children.
 	}
+	now := controller.Now(ctx)
+	if servers, err := controller.Get[*owned.StatefulSet](ctx, r.client, request.NamespacedName); err == nil {
+		r.throttle.saw(hero, servers, now)
+	}
 	if isChanged(hero) {
-		now := controller.Now(ctx)
 		if wait := r.throttle.wait(hero, now); wait > 0 {
 			return wait, nil
 		}
@@ -83,6 +86,9 @@ func (r *reconciler) work(ctx context.Context, request operators.Request, hero *
 	servers, done := ensureAll(ctx, r.client, hero, unlisted)
 	if unlisted {
 		servers = r.look(ctx, hero, servers, done)
+	}
+	if servers != nil {
+		r.throttle.wrote(hero, servers)
 	}
 	now := controller.Now(ctx)
 	seen := r.podsOf(ctx, hero, servers)
@@ -121,7 +127,6 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 		return 0, nil
 	}
 	if now, err := controller.Get[*v1.BellerophonSimple](ctx, r.client, nameOf(hero)); err != nil || now.ResourceVersion != hero.ResourceVersion {
-		r.throttle.overtaken(hero)
 		return conflictWait, nil // The patch would fail with one of the errors handled below.
 	}
 	if !settled {
@@ -134,7 +139,6 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 	written, err := controller.PatchStatus(ctx, r.client, changed, controller.MergeFrom(hero))
 	if err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			r.throttle.overtaken(hero)
 			return conflictWait, nil // The object was deleted or changed meanwhile. Its event requeues it.
 		}
 		return 0, err

@@ -1,68 +1,102 @@
 package simple
 
 import (
+	"sync"
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
-	// restFor is the least time between two starts of work on the specification of one object. Such work
-	// takes three writes of the operator, and further ones of the controller manager. They compete with
-	// the next changes for the API server.
-	restFor = time.Second
+	// leastRest and mostRest bound a rest, which is the time between two starts of work on the specification
+	// of one object. Such work takes three writes of the operator, and further ones of the controller
+	// manager. They compete with the next changes for the API server.
+	leastRest = time.Second
+	mostRest  = 8 * time.Second
+	// leastCalm is the least time without a further change after which a rest ends early.
+	leastCalm = 500 * time.Millisecond
 	// restsRemembered bounds the memory. A change of an object that is forgotten does not wait.
 	restsRemembered = 1 << 10
 )
 
 // throttle decides when a changed specification is worked on: the first change at once, and of the
 // changes during the rest after it only the latest, when the rest is over. ReactiveX calls this
-// throttleLatest. An object that changes again while it is worked on changes faster than the API server
-// takes the writes. It rests twice as long.
+// throttleLatest. A rest is four times as long as such work takes now, from its start until the
+// StatefulSet controller has followed. It ends earlier if the object has not changed for a quarter of
+// it: a ReactiveX debounce.
 //
 // The times are the starts of attempts, so that a replay decides as the recorded operator did. The
 // methods may be called from any goroutine.
 type throttle struct {
-	rests *lru.Cache[types.UID, rest]
+	mu    sync.Mutex
+	rests *simplelru.LRU[types.UID, rest]
+	pace  pace // of work, from its start until the StatefulSet controller has followed
 }
 
 // rest is the time during which the generations of an object wait, other than the one last worked on.
 type rest struct {
-	generation int64
-	until      time.Time
-	overtaken  bool // the object changed while it was worked on
+	generation int64     // last worked on
+	began      time.Time // of the work
+	lasts      time.Duration
+	latest     int64     // the latest generation that waits
+	changed    time.Time // when it was seen first
+	awaits     int64     // the generation of the StatefulSet that its controller has not seen yet; 0 for none
 }
 
 func newThrottle() *throttle {
-	rests, err := lru.New[types.UID, rest](restsRemembered)
+	rests, err := simplelru.NewLRU[types.UID, rest](restsRemembered, nil)
 	if err != nil {
 		panic(err) // Only for a size below 1.
 	}
-	return &throttle{rests}
+	return &throttle{rests: rests}
 }
 
 // wait returns how long the work on an object has to wait, or 0 to do it now.
 func (t *throttle) wait(hero *v1.BellerophonSimple, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	last, known := t.rests.Peek(hero.UID)
 	if !known || last.generation == hero.Generation {
 		return 0
 	}
-	return max(0, last.until.Sub(now))
+	if last.latest != hero.Generation {
+		last.latest, last.changed = hero.Generation, now
+		t.rests.Add(hero.UID, last)
+	}
+	calm := max(leastCalm, last.lasts/4)
+	return max(0, min(last.began.Add(last.lasts).Sub(now), last.changed.Add(calm).Sub(now)))
 }
 
 // worked notes that work on an object begins now.
 func (t *throttle) worked(hero *v1.BellerophonSimple, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if last, known := t.rests.Peek(hero.UID); !known || last.generation != hero.Generation {
-		t.rests.Add(hero.UID, rest{hero.Generation, now.Add(restFor), false})
+		t.rests.Add(hero.UID, rest{generation: hero.Generation, began: now, lasts: 2 * t.pace.patience(leastRest/2, mostRest/2, now)})
 	}
 }
 
-// overtaken notes that the status of an object could not be written, as the object had changed again.
-func (t *throttle) overtaken(hero *v1.BellerophonSimple) {
-	if last, known := t.rests.Peek(hero.UID); known && last.generation == hero.Generation && !last.overtaken {
-		t.rests.Add(hero.UID, rest{last.generation, last.until.Add(restFor), true})
+// wrote notes the StatefulSet that the work on an object has made.
+func (t *throttle) wrote(hero *v1.BellerophonSimple, servers *owned.StatefulSet) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last, known := t.rests.Peek(hero.UID); known && servers.Observed < servers.Generation {
+		last.awaits = servers.Generation
+		t.rests.Add(hero.UID, last)
+	}
+}
+
+// saw notes the StatefulSet of an object in the cache. The work has ended if its controller has followed.
+func (t *throttle) saw(hero *v1.BellerophonSimple, servers *owned.StatefulSet, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last, known := t.rests.Peek(hero.UID); known && last.awaits > 0 && servers.Observed >= last.awaits {
+		t.pace.took(now.Sub(last.began), now)
+		last.awaits = 0
+		t.rests.Add(hero.UID, last)
 	}
 }
 

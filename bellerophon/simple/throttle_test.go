@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
+	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -12,6 +13,11 @@ import (
 // of returns an object with a generation.
 func of(uid types.UID, generation int64) *v1.BellerophonSimple {
 	return &v1.BellerophonSimple{ObjectMeta: metav1.ObjectMeta{UID: uid, Generation: generation}}
+}
+
+// servers returns a StatefulSet with a generation, and the one that its controller has seen.
+func servers(generation, observed int64) *owned.StatefulSet {
+	return &owned.StatefulSet{Child: owned.Child{ObjectMeta: metav1.ObjectMeta{Generation: generation}}, Observed: observed}
 }
 
 func TestTheFirstChangeIsWorkedOnAtOnceAndTheLatestOneAfterARest(t *testing.T) {
@@ -24,14 +30,16 @@ func TestTheFirstChangeIsWorkedOnAtOnceAndTheLatestOneAfterARest(t *testing.T) {
 		want       time.Duration
 	}{
 		{"a new object", "pegasus", 1, 0, 0},
-		{"the same generation again, because its servers became ready", "pegasus", 1, restFor / 8, 0},
-		{"a change during the rest", "pegasus", 2, restFor / 4, restFor * 3 / 4},
-		{"another change during the rest", "pegasus", 3, restFor / 2, restFor / 2},
-		{"another object", "arion", 1, restFor / 2, 0},
-		{"an object of the same name that was created again", "pegasus again", 1, restFor / 2, 0},
-		{"the end of the rest", "pegasus", 3, restFor, 0},
-		{"a change during the next rest", "pegasus", 4, restFor * 3 / 2, restFor / 2},
-		{"long afterwards", "pegasus", 5, 10 * restFor, 0},
+		{"the same generation again, because its servers became ready", "pegasus", 1, leastRest / 8, 0},
+		{"a change during the rest", "pegasus", 2, leastRest / 4, leastCalm},
+		{"the same change again", "pegasus", 2, leastRest / 2, leastCalm - leastRest/4},
+		{"another change during the rest", "pegasus", 3, leastRest * 3 / 4, leastRest / 4},
+		{"another object", "arion", 1, leastRest / 2, 0},
+		{"an object of the same name that was created again", "pegasus again", 1, leastRest / 2, 0},
+		{"the end of the rest", "pegasus", 3, leastRest, 0},
+		{"a change during the next rest", "pegasus", 4, leastRest * 5 / 4, leastCalm},
+		{"no further change", "pegasus", 4, leastRest*5/4 + leastCalm, 0},
+		{"long afterwards", "pegasus", 5, 10 * leastRest, 0},
 	} {
 		hero, now := of(step.uid, step.generation), began.Add(step.after)
 		wait := throttle.wait(hero, now)
@@ -44,19 +52,46 @@ func TestTheFirstChangeIsWorkedOnAtOnceAndTheLatestOneAfterARest(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatChangesWhileItIsWorkedOnRestsTwiceAsLong(t *testing.T) {
+func TestARestIsFourTimesAsLongAsWorkTakesNow(t *testing.T) {
+	for _, step := range []struct {
+		name              string
+		took              time.Duration
+		wantRest, wantEnd time.Duration // of a rest with changes all the time, and without a further one
+	}{
+		{"an idle API server", 50 * time.Millisecond, leastRest, leastCalm},
+		{"a busy one", time.Second, 4 * time.Second, time.Second},
+		{"a StatefulSet controller that was down", time.Hour, mostRest, mostRest / 4},
+	} {
+		throttle, began := newThrottle(), time.Now()
+		first := of("pegasus", 1)
+		throttle.worked(first, began)
+		throttle.wrote(first, servers(2, 1))
+		throttle.saw(first, servers(2, 1), began) // It has not followed yet.
+		// The object changes before the controller follows, as in a storm.
+		later := began.Add(step.took)
+		throttle.saw(of("pegasus", 2), servers(2, 2), later)
+		throttle.saw(of("pegasus", 2), servers(2, 2), later.Add(time.Hour)) // That is no further work.
+		throttle.worked(of("pegasus", 2), later)
+		if wait := throttle.wait(of("pegasus", 3), later); wait != step.wantEnd {
+			t.Errorf("%s: the next change waits %v, want %v", step.name, wait, step.wantEnd)
+		}
+		changing, generation := later, int64(3)
+		for ; throttle.wait(of("pegasus", generation), changing) > 0; generation++ {
+			changing = changing.Add(10 * time.Millisecond)
+		}
+		if lasted := changing.Sub(later); lasted != step.wantRest {
+			t.Errorf("%s: an object that keeps changing waits %v, want %v", step.name, lasted, step.wantRest)
+		}
+	}
+}
+
+func TestWorkThatChangesNoStatefulSetSaysNothingOfThePace(t *testing.T) {
 	throttle, began := newThrottle(), time.Now()
 	throttle.worked(of("pegasus", 1), began)
-	for range 3 { // More than one status that could not be written makes the rest no longer.
-		throttle.overtaken(of("pegasus", 1))
-	}
-	if wait := throttle.wait(of("pegasus", 2), began); wait != 2*restFor {
-		t.Errorf("the next change waits %v, want %v", wait, 2*restFor)
-	}
-	throttle.worked(of("pegasus", 2), began.Add(2*restFor))
-	throttle.overtaken(of("pegasus", 1)) // The status of an older generation says nothing about this one.
-	if wait := throttle.wait(of("pegasus", 3), began.Add(2*restFor)); wait != restFor {
-		t.Errorf("the change after that waits %v, want %v", wait, restFor)
+	throttle.wrote(of("pegasus", 1), servers(1, 1))
+	throttle.saw(of("pegasus", 1), servers(1, 1), began.Add(time.Hour))
+	if !throttle.pace.ended.IsZero() {
+		t.Errorf("the pace is %v", throttle.pace.typical)
 	}
 }
 
