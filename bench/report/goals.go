@@ -98,5 +98,5 @@ func goalsOf(run rundir.Run) []goal {
 
 // suits reports whether a goal is about a variant.
 func (g goal) suits(variant string) bool {
-	return g.Suits(variantValue(variant, "load"), variantValue(variant, "rtt"))
+	return g.Suits(variantValue(variant, "n"), variantValue(variant, "load"), variantValue(variant, "rtt"))
 }

@@ -12,14 +12,15 @@ type Goal struct {
 	// MinLoad and MaxLoad are the loads that the goal is about, in percent. 0 and 0 mean any.
 	MinLoad, MaxLoad float64
 	N                float64 // objects that the goal names; 0 uses the largest number
+	MinN             float64 // the smallest number of objects that the goal is about
 	RTT              float64 // the round trip that the goal is about, in milliseconds; 0 is loopback
 	Targets          []Target
 }
 
-// Suits reports whether a goal is about a load and a round trip. Each is at most 0 if the variant has
-// none.
-func (g Goal) Suits(load, rtt float64) bool {
-	return max(rtt, 0) == g.RTT && (g.MaxLoad == 0 || (g.MinLoad <= load && load <= g.MaxLoad))
+// Suits reports whether a goal is about a number of objects, a load and a round trip. Each is at most 0
+// if the variant has none.
+func (g Goal) Suits(n, load, rtt float64) bool {
+	return max(n, 0) >= g.MinN && max(rtt, 0) == g.RTT && (g.MaxLoad == 0 || (g.MinLoad <= load && load <= g.MaxLoad))
 }
 
 // Way is how a goal is measured.
