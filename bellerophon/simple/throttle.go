@@ -16,8 +16,6 @@ const (
 	// manager. They compete with the next changes for the API server.
 	leastRest = time.Second
 	mostRest  = 8 * time.Second
-	// leastCalm is the least time without a further change after which a rest ends early.
-	leastCalm = 500 * time.Millisecond
 	// restsRemembered bounds the memory. A change of an object that is forgotten does not wait.
 	restsRemembered = 1 << 10
 )
@@ -25,8 +23,8 @@ const (
 // throttle decides when a changed specification is worked on: the first change at once, and of the
 // changes during the rest after it only the latest, when the rest is over. ReactiveX calls this
 // throttleLatest. A rest is four times as long as such work takes now, from its start until the
-// StatefulSet controller has followed. It ends earlier if the object has not changed for a quarter of
-// it: a ReactiveX debounce.
+// StatefulSet controller has followed. It ends earlier if the object has not changed for half of
+// it: a ReactiveX debounce. It does not end before the work on the object itself has, within the bounds.
 //
 // The times are the starts of attempts, so that a replay decides as the recorded operator did. The
 // methods may be called from any goroutine.
@@ -40,7 +38,6 @@ type throttle struct {
 type rest struct {
 	generation int64     // last worked on
 	began      time.Time // of the work
-	lasts      time.Duration
 	latest     int64     // the latest generation that waits
 	changed    time.Time // when it was seen first
 	awaits     int64     // the generation of the StatefulSet that its controller has not seen yet; 0 for none
@@ -66,8 +63,11 @@ func (t *throttle) wait(hero *v1.BellerophonSimple, now time.Time) time.Duration
 		last.latest, last.changed = hero.Generation, now
 		t.rests.Add(hero.UID, last)
 	}
-	calm := max(leastCalm, last.lasts/4)
-	return max(0, min(last.began.Add(last.lasts).Sub(now), last.changed.Add(calm).Sub(now)))
+	lasts := 2 * t.pace.patience(leastRest/2, mostRest/2, now)
+	if last.awaits > 0 {
+		lasts = mostRest // An event of the StatefulSet comes first.
+	}
+	return max(0, min(last.began.Add(lasts).Sub(now), last.changed.Add(lasts/2).Sub(now)))
 }
 
 // worked notes that work on an object begins now.
@@ -75,7 +75,7 @@ func (t *throttle) worked(hero *v1.BellerophonSimple, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last, known := t.rests.Peek(hero.UID); !known || last.generation != hero.Generation {
-		t.rests.Add(hero.UID, rest{generation: hero.Generation, began: now, lasts: 2 * t.pace.patience(leastRest/2, mostRest/2, now)})
+		t.rests.Add(hero.UID, rest{generation: hero.Generation, began: now})
 	}
 }
 

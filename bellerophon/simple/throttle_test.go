@@ -31,14 +31,14 @@ func TestTheFirstChangeIsWorkedOnAtOnceAndTheLatestOneAfterARest(t *testing.T) {
 	}{
 		{"a new object", "pegasus", 1, 0, 0},
 		{"the same generation again, because its servers became ready", "pegasus", 1, leastRest / 8, 0},
-		{"a change during the rest", "pegasus", 2, leastRest / 4, leastCalm},
-		{"the same change again", "pegasus", 2, leastRest / 2, leastCalm - leastRest/4},
+		{"a change during the rest", "pegasus", 2, leastRest / 4, leastRest / 2},
+		{"the same change again", "pegasus", 2, leastRest / 2, leastRest / 4},
 		{"another change during the rest", "pegasus", 3, leastRest * 3 / 4, leastRest / 4},
 		{"another object", "arion", 1, leastRest / 2, 0},
 		{"an object of the same name that was created again", "pegasus again", 1, leastRest / 2, 0},
 		{"the end of the rest", "pegasus", 3, leastRest, 0},
-		{"a change during the next rest", "pegasus", 4, leastRest * 5 / 4, leastCalm},
-		{"no further change", "pegasus", 4, leastRest*5/4 + leastCalm, 0},
+		{"a change during the next rest", "pegasus", 4, leastRest * 5 / 4, leastRest / 2},
+		{"no further change", "pegasus", 4, leastRest * 7 / 4, 0},
 		{"long afterwards", "pegasus", 5, 10 * leastRest, 0},
 	} {
 		hero, now := of(step.uid, step.generation), began.Add(step.after)
@@ -58,9 +58,9 @@ func TestARestIsFourTimesAsLongAsWorkTakesNow(t *testing.T) {
 		took              time.Duration
 		wantRest, wantEnd time.Duration // of a rest with changes all the time, and without a further one
 	}{
-		{"an idle API server", 50 * time.Millisecond, leastRest, leastCalm},
-		{"a busy one", time.Second, 4 * time.Second, time.Second},
-		{"a StatefulSet controller that was down", time.Hour, mostRest, mostRest / 4},
+		{"an idle API server", 50 * time.Millisecond, leastRest, leastRest / 2},
+		{"a busy one", time.Second, 4 * time.Second, 2 * time.Second},
+		{"a StatefulSet controller that was down", time.Hour, mostRest, mostRest / 2},
 	} {
 		throttle, began := newThrottle(), time.Now()
 		first := of("pegasus", 1)
@@ -82,6 +82,20 @@ func TestARestIsFourTimesAsLongAsWorkTakesNow(t *testing.T) {
 		if lasted := changing.Sub(later); lasted != step.wantRest {
 			t.Errorf("%s: an object that keeps changing waits %v, want %v", step.name, lasted, step.wantRest)
 		}
+	}
+}
+
+func TestARestDoesNotEndBeforeTheStatefulSetControllerHasFollowed(t *testing.T) {
+	throttle, began := newThrottle(), time.Now()
+	throttle.worked(of("pegasus", 1), began)
+	throttle.wrote(of("pegasus", 1), servers(2, 1))
+	if wait := throttle.wait(of("pegasus", 2), began); wait != mostRest/2 {
+		t.Errorf("before the controller has followed, the next change waits %v, want %v", wait, mostRest/2)
+	}
+	soon := began.Add(50 * time.Millisecond)
+	throttle.saw(of("pegasus", 2), servers(2, 2), soon)
+	if wait, want := throttle.wait(of("pegasus", 2), soon), leastRest/2-50*time.Millisecond; wait != want {
+		t.Errorf("afterwards it waits %v, want %v", wait, want)
 	}
 }
 
