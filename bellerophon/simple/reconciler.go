@@ -66,17 +66,25 @@ func (r *reconciler) reconcile(ctx context.Context, request operators.Request) (
 		r.forget(request.NamespacedName, controller.Now(ctx))
 		return 0, nil // The garbage collector deletes the children.
 	}
-	now := controller.Now(ctx)
-	if servers, err := controller.Get[*owned.StatefulSet](ctx, r.client, request.NamespacedName); err == nil {
-		r.throttle.saw(hero, servers, now)
-	}
 	if isChanged(hero) {
-		if wait := r.throttle.wait(hero, now); wait > 0 {
+		now := controller.Now(ctx)
+		if wait := r.rest(ctx, hero, now); wait > 0 {
 			return wait, nil
 		}
 		r.throttle.worked(hero, now)
 	}
 	return r.work(ctx, request, hero)
+}
+
+// rest returns how long the work on a changed object has to wait, or 0 to do it now.
+func (r *reconciler) rest(ctx context.Context, hero *v1.BellerophonSimple, now time.Time) time.Duration {
+	if r.throttle.wait(hero, now) == 0 {
+		return 0
+	}
+	if servers, err := controller.Get[*owned.StatefulSet](ctx, r.client, nameOf(hero)); err == nil {
+		r.throttle.saw(hero, servers, now)
+	}
+	return r.throttle.wait(hero, now)
 }
 
 // work brings the children of an object to the desired state, and then its status to the observed
@@ -87,10 +95,11 @@ func (r *reconciler) work(ctx context.Context, request operators.Request, hero *
 	if unlisted {
 		servers = r.look(ctx, hero, servers, done)
 	}
+	now := controller.Now(ctx)
 	if servers != nil {
+		r.throttle.saw(hero, servers, now)
 		r.throttle.wrote(hero, servers)
 	}
-	now := controller.Now(ctx)
 	seen := r.podsOf(ctx, hero, servers)
 	r.recordRepairs(ctx, hero, done)
 	status, settled, recheck := statusOf(hero, servers, seen.pods, r.missing.problem(nameOf(hero), servers, replicasOf(hero), now), done, now)
