@@ -102,7 +102,7 @@ func TestTheReportIsThereForScripts(t *testing.T) {
 	out, _, err = run(t, "goals", "--json", "testdata/run")
 	var goals []Goal
 	if err != nil || json.Unmarshal([]byte(out), &goals) != nil || len(goals) < 25 || goals[0].Verdict != NotMeasured ||
-		!slices.ContainsFunc(goals, func(goal Goal) bool { return goal.Peer == "floor" && goal.Verdict == Open }) {
+		!slices.ContainsFunc(goals, func(goal Goal) bool { return goal.Peer == "ideal" && goal.Verdict == Open }) {
 		t.Errorf("got %s: %v", out, err)
 	}
 }
