@@ -139,7 +139,8 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, sta
 		return conflictWait, nil // The patch would fail with one of the errors handled below.
 	}
 	if !settled {
-		if after := r.progress.wait(nameOf(hero), controller.Now(ctx)); after > 0 {
+		now := controller.Now(ctx)
+		if after := r.progress.wait(nameOf(hero), r.throttle.held(hero, now), now); after > 0 {
 			return after, nil
 		}
 	}

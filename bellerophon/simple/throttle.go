@@ -17,7 +17,7 @@ const (
 	leastRest = time.Second
 	mostRest  = 8 * time.Second
 	// restsRemembered bounds the memory. A change of an object that is forgotten does not wait.
-	restsRemembered = 1 << 10
+	restsRemembered = 1 << 13
 )
 
 // throttle decides when a changed specification is worked on: the first change at once, and of the
@@ -98,6 +98,17 @@ func (t *throttle) saw(hero *v1.BellerophonSimple, servers *owned.StatefulSet, n
 		last.awaits = 0
 		t.rests.Add(hero.UID, last)
 	}
+}
+
+// held returns how long the interim status of an object is held back: a second, and for a new object
+// twice as long as work takes now, within bounds.
+func (t *throttle) held(hero *v1.BellerophonSimple, now time.Time) time.Duration {
+	if !isNew(hero) {
+		return progressEvery
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pace.patience(progressEvery, mostHeld, now)
 }
 
 // isChanged reports whether the status of an object does not show its specification yet.
