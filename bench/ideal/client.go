@@ -29,18 +29,21 @@ type client struct {
 	*connection.Connection
 	namespace string        // empty is all namespaces
 	slots     chan struct{} // its capacity is the number of objects that may be written at once
-	progress  time.Duration // how long an object is unfinished until its status says so; 0 is for ever
+	progress  time.Duration // how long an object is unfinished at least until its status says so; 0 is for ever
 
 	group  *lifecycle.Group
 	done   func(name types.NamespacedName, err error) // called with the result of each status write
 	mu     sync.Mutex
 	known  map[types.NamespacedName]*object // the objects whose finished status is not written yet
+	lag    lag
 	writes int
 }
 
 // object is an object whose finished status is not written yet.
 type object struct {
 	hero     *v1.BellerophonSimple
+	began    time.Time
+	followed bool // the StatefulSet controller has seen its servers
 	telling  bool // its progressing status is being written
 	finished bool // its servers were finished meanwhile
 }
@@ -76,7 +79,7 @@ func (c *client) free() { <-c.slots }
 func (c *client) children(ctx context.Context, hero *v1.BellerophonSimple) error {
 	config, service, servers := childrenOf(hero)
 	c.mu.Lock()
-	c.known[nameOf(hero)] = &object{hero: hero} // The servers may be finished before the answers arrive.
+	c.known[nameOf(hero)] = &object{hero: hero, began: time.Now()} // The servers may be finished before the answers arrive.
 	c.writes += 3
 	c.mu.Unlock()
 	var failed [3]error
@@ -102,14 +105,20 @@ func (c *client) children(ctx context.Context, hero *v1.BellerophonSimple) error
 	return nil
 }
 
-// tell writes a progressing status, unless the object is finished after c.progress.
+// tell writes a progressing status, unless the object is finished before the contract asks for it.
 func (c *client) tell(ctx context.Context, hero *v1.BellerophonSimple) error {
-	timer := time.NewTimer(c.progress)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		left := c.held(hero, time.Now())
+		if left <= 0 {
+			break
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
 	}
 	if err := c.slot(ctx); err != nil {
 		return err
@@ -139,13 +148,32 @@ func (c *client) tell(ctx context.Context, hero *v1.BellerophonSimple) error {
 	return nil
 }
 
+// held returns how long the progressing status of an object may still be left out, or 0 if it is finished.
+func (c *client) held(hero *v1.BellerophonSimple, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.known[nameOf(hero)]
+	if known == nil {
+		return 0
+	}
+	return known.began.Add(max(c.progress, c.lag.held(now))).Sub(now)
+}
+
 // seen writes the status of the object when its servers are finished.
 func (c *client) seen(servers *appsv1.StatefulSet) {
 	name := nameOf(servers)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.known[name]
-	if known == nil || !isFinished(servers, *known.hero.Spec.Replicas) {
+	if known == nil {
+		return
+	}
+	if !known.followed && servers.Status.ObservedGeneration >= servers.Generation {
+		now := time.Now()
+		c.lag.took(now.Sub(known.began), now)
+		known.followed = true
+	}
+	if !isFinished(servers, *known.hero.Spec.Replicas) {
 		return
 	}
 	if known.finished = true; !known.telling { // Otherwise the older status could arrive last.

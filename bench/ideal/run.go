@@ -17,8 +17,9 @@ import (
 
 // Run writes children and status for every object that is created in any namespace, until ctx
 // ends. inFlight is the number of objects that are written at once: 1 to 1024. If progress is not 0,
-// the status also tells progress, once, when an object is not finished that long after its children
-// were created. A failure is logged and not retried.
+// the status also tells progress, once, when an object is not finished that long after its first write.
+// While the API server is the bottleneck it waits longer, as the contract of the comparison allows. A
+// failure is logged and not retried.
 func Run(ctx context.Context, config *rest.Config, inFlight int, progress time.Duration, log *slog.Logger) error {
 	c, err := newClient(config, "", inFlight)
 	if err != nil {

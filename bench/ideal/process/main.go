@@ -27,11 +27,11 @@ import (
 // half as many, a burst takes longer, because the load creates its objects at the same time.
 const defaultWorkers = 32
 
-// untold is how long the contract lets an object be unfinished without a status that says so.
+// untold is how long the contract always lets an object be unfinished without a status that says so.
 const untold = time.Second
 
 func main() {
-	progress := flag.Bool("progress", false, "write a progressing status for each object that is not finished after a second")
+	progress := flag.Bool("progress", false, "write a progressing status for each object that is not finished after as long as the contract allows")
 	http1 := flag.Bool("http1", false, "use HTTP/1.1, with a connection for each request in flight, instead of one HTTP/2 connection")
 	flag.Parse()
 	after := time.Duration(0)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"golang.org/x/sync/errgroup"
@@ -123,7 +122,7 @@ var newObjects = client.MatchingFields{"status.observedGeneration": ""}
 // createFirst creates the children of new objects while the caches fill. Objects come in pages. All
 // reads and writes go to the API server. An error is left to the reconcile that follows.
 func (r *reconciler) createFirst(ctx context.Context) {
-	first := &reconciler{Client: r.live, live: r.live, parallel: r.parallel, creates: true, unsettled: map[client.ObjectKey]time.Time{}}
+	first := &reconciler{Client: r.live, live: r.live, parallel: r.parallel, creates: true, unsettled: map[client.ObjectKey]rollout{}}
 	var group errgroup.Group
 	group.SetLimit(tunedWorkers)
 	for next := ""; ; {

@@ -83,7 +83,10 @@ func run(ctx context.Context, tuned, equal bool) error {
 	if err != nil {
 		return err
 	}
-	r := &reconciler{Client: manager.GetClient(), live: live, parallel: parallel, compares: equal, unsettled: map[client.ObjectKey]time.Time{}}
+	r := &reconciler{Client: manager.GetClient(), live: live, parallel: parallel, compares: equal, unsettled: map[client.ObjectKey]rollout{}}
+	if equal {
+		r.pace = &pace{}
+	}
 	first := equal && !isElected // A standby may not write, and its caches are full when it leads.
 	if first {
 		r.started = make(chan struct{})

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// progressEvery is how long the status of an unfinished rollout is held back.
+	// progressEvery is how long the status of an unfinished rollout is held back, at least.
 	progressEvery = time.Second
 	// lookAgain is the requeue interval for a condition whose end makes no event, such as a name
 	// that is taken: deleting the object of another owner does not trigger this controller.
@@ -46,7 +46,15 @@ type reconciler struct {
 	started       chan struct{} // nil, or closed after createFirst
 
 	mu        sync.Mutex
-	unsettled map[client.ObjectKey]time.Time // since when a rollout is unfinished, or its last status write
+	unsettled map[client.ObjectKey]rollout
+	pace      *pace // nil if each status is held back equally long
+}
+
+// rollout is one that is unfinished.
+type rollout struct {
+	began    time.Time
+	since    time.Time // began, or when its status was written last
+	followed bool      // the StatefulSet controller has seen it
 }
 
 func (r *reconciler) setUp(manager ctrl.Manager) error {
@@ -194,9 +202,10 @@ func isOurs(hero *v1.BellerophonSimple, child client.Object) error {
 func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, servers *appsv1.StatefulSet) (time.Duration, error) {
 	status, finished := statusOf(hero, servers)
 	key := client.ObjectKeyFromObject(hero)
+	r.follow(key, servers)
 	if finished {
 		r.settled(key)
-	} else if wait := r.wait(key); wait > 0 {
+	} else if wait := r.wait(hero); wait > 0 {
 		return wait, nil
 	}
 	if equality.Semantic.DeepEqual(status, hero.Status) {
@@ -212,20 +221,39 @@ func (r *reconciler) report(ctx context.Context, hero *v1.BellerophonSimple, ser
 
 // wait returns how long the status of an unfinished rollout is still held back. After zero, the
 // next one is due a second later.
-func (r *reconciler) wait(key client.ObjectKey) time.Duration {
+func (r *reconciler) wait(hero *v1.BellerophonSimple) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
-	since, known := r.unsettled[key]
-	if !known {
-		since = now
-		r.unsettled[key] = now
+	key, now := client.ObjectKeyFromObject(hero), time.Now()
+	known, unsettled := r.unsettled[key]
+	if !unsettled {
+		known = rollout{began: now, since: now}
 	}
-	if left := progressEvery - now.Sub(since); left > 0 {
-		return left
+	held := progressEvery
+	if r.pace != nil {
+		held = r.pace.held(hero, now)
 	}
-	r.unsettled[key] = now
-	return 0
+	left := held - now.Sub(known.since)
+	if left <= 0 {
+		known.since = now
+	}
+	r.unsettled[key] = known
+	return max(left, 0)
+}
+
+// follow records in the pace that the StatefulSet controller has seen a rollout.
+func (r *reconciler) follow(key client.ObjectKey, servers *appsv1.StatefulSet) {
+	if r.pace == nil || servers == nil || servers.Status.ObservedGeneration < servers.Generation {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, unsettled := r.unsettled[key]; unsettled && !known.followed {
+		now := time.Now()
+		r.pace.took(now.Sub(known.began), now)
+		known.followed = true
+		r.unsettled[key] = known
+	}
 }
 
 func (r *reconciler) settled(key client.ObjectKey) {

@@ -8,6 +8,7 @@ mod connection;
 mod desired;
 mod hero;
 mod metrics;
+mod pace;
 mod patch;
 mod reconcile;
 mod status;
@@ -73,15 +74,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     } else {
         Client::try_default().await?
     };
+    let progress = if equal {
+        Progress::paced()
+    } else {
+        Progress::default()
+    };
     tokio::select! {
-        () = run(client, config, metrics) => {}
+        () = run(client, config, metrics, progress) => {}
         result = overdue() => result?,
     }
     Ok(())
 }
 
 /// Runs the controller until a signal arrives and its running reconciles have ended.
-async fn run(client: Client, config: Config, metrics: Metrics) {
+async fn run(client: Client, config: Config, metrics: Metrics, progress: Progress) {
     let main = watcher::Config::default();
     let labelled = main.clone().labels(desired::CHILDREN);
     let (heroes, hero_events) = Cache::<BellerophonSimple>::watch(client.clone(), main);
@@ -89,7 +95,7 @@ async fn run(client: Client, config: Config, metrics: Metrics) {
     let (services, service_events) = Cache::<Service>::watch(client.clone(), labelled.clone());
     let (servers, server_events) = Cache::<StatefulSet>::watch(client.clone(), labelled);
 
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(progress);
     let remembered = progress.clone();
     let hero_changes = hero_events
         .inspect_ok(move |event| {

@@ -25,15 +25,13 @@ use tracing::warn;
 
 use crate::{
     cache::{Cache, Cached},
-    children::{FIELD_MANAGER, Trouble, ensure_all},
+    children::{Ensured, FIELD_MANAGER, Trouble, ensure_all},
     hero::{BellerophonSimple, BellerophonSimpleStatus},
     metrics::Metrics,
+    pace::{PROGRESS_EVERY, Pace},
     patch,
     status::status_of,
 };
-
-/// How often the status of an unfinished rollout is written. A shorter state is not reported.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// The requeue interval after a conflict, in case the event of the other change does not arrive.
 const OUTDATED_WAIT: Duration = Duration::from_secs(1);
@@ -86,12 +84,24 @@ impl Cached for BellerophonSimple {
 
 /// The state of objects that is kept between two reconciles.
 #[derive(Default)]
-pub struct Progress(Mutex<HashMap<ObjectRef<BellerophonSimple>, Remembered>>);
+pub struct Progress {
+    known: Mutex<HashMap<ObjectRef<BellerophonSimple>, Remembered>>,
+    /// None if each status is held back equally long.
+    pace: Option<Pace>,
+}
+
+/// An unfinished rollout.
+struct Rollout {
+    began: Instant,
+    /// When it began, or when its status was last written.
+    since: Instant,
+    /// The `StatefulSet` controller has seen it.
+    followed: bool,
+}
 
 #[derive(Default)]
 struct Remembered {
-    /// Since when the rollout is unfinished, or when its status was last written.
-    unsettled: Option<Instant>,
+    unsettled: Option<Rollout>,
     /// The backoff of consecutive failures.
     backoff: Option<DefaultBackoff>,
 }
@@ -102,23 +112,64 @@ impl Progress {
         self.lock().remove(&ObjectRef::from_obj(hero));
     }
 
+    /// Holds back the first status of a new object for longer while the API server is the bottleneck.
+    pub fn paced() -> Self {
+        Self {
+            pace: Some(Pace::default()),
+            ..Self::default()
+        }
+    }
+
     /// Returns how long the status of an unfinished rollout is still held back. It is zero for a
     /// settled status.
-    fn hold(&self, key: &ObjectRef<BellerophonSimple>, settled: bool) -> Duration {
-        let mut known = self.lock();
+    fn hold(
+        &self,
+        key: &ObjectRef<BellerophonSimple>,
+        hero: &BellerophonSimple,
+        ensured: &Ensured,
+        settled: bool,
+    ) -> Duration {
+        let (mut known, now) = (self.lock(), Instant::now());
         if settled {
-            if let Some(remembered) = known.get_mut(key) {
-                remembered.unsettled = None;
+            if let Some(rollout) = known
+                .get_mut(key)
+                .and_then(|remembered| remembered.unsettled.take())
+            {
+                self.follow(&rollout, ensured, now);
             }
             return Duration::ZERO;
         }
-        let now = Instant::now();
-        let since = known.entry(key.clone()).or_default().unsettled.get_or_insert(now);
-        let left = PROGRESS_EVERY.saturating_sub(now - *since);
+        let rollout = known
+            .entry(key.clone())
+            .or_default()
+            .unsettled
+            .get_or_insert(Rollout {
+                began: now,
+                since: now,
+                followed: false,
+            });
+        rollout.followed = self.follow(rollout, ensured, now);
+        let every = match &self.pace {
+            Some(pace) if is_new(hero) => pace.held(now),
+            _ => PROGRESS_EVERY,
+        };
+        let left = every.saturating_sub(now - rollout.since);
         if left.is_zero() {
-            *since = now;
+            rollout.since = now;
         }
         left
+    }
+
+    /// Reports whether the `StatefulSet` controller has seen a rollout, and records the first time.
+    fn follow(&self, rollout: &Rollout, ensured: &Ensured, now: Instant) -> bool {
+        let follows = rollout.followed || ensured.servers.as_deref().is_some_and(is_observed);
+        if let Some(pace) = &self.pace
+            && follows
+            && !rollout.followed
+        {
+            pace.took(now - rollout.began, now);
+        }
+        follows
     }
 
     /// Resets the backoff of an object.
@@ -139,8 +190,23 @@ impl Progress {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectRef<BellerophonSimple>, Remembered>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reports whether the status shows no reconcile of an object yet.
+fn is_new(hero: &BellerophonSimple) -> bool {
+    hero.status
+        .as_ref()
+        .is_none_or(|status| status.observed_generation.is_none())
+}
+
+fn is_observed(servers: &StatefulSet) -> bool {
+    let seen = servers
+        .status
+        .as_ref()
+        .and_then(|status| status.observed_generation);
+    servers.metadata.generation.is_some() && seen >= servers.metadata.generation
 }
 
 /// Creates and repairs the children of an object, and then writes its status.
@@ -155,7 +221,8 @@ pub async fn reconcile(hero: Arc<BellerophonSimple>, ctx: Arc<Context>) -> Resul
     }
     let ensured = ensure_all(&ctx, &hero).await;
     let (status, settled) = status_of(&hero, &ensured);
-    let mut after = report(&ctx, &key, &hero, status, settled).await?;
+    let hold = ctx.progress.hold(&key, &hero, &ensured, settled);
+    let mut after = report(&ctx, &key, &hero, status, hold).await?;
     for trouble in ensured.troubles {
         match trouble {
             Trouble::Failed(error) => return Err(error),
@@ -174,9 +241,8 @@ async fn report(
     key: &ObjectRef<BellerophonSimple>,
     hero: &BellerophonSimple,
     status: BellerophonSimpleStatus,
-    settled: bool,
+    hold: Duration,
 ) -> Result<Duration, Error> {
-    let hold = ctx.progress.hold(key, settled);
     let seen = hero.status.clone().unwrap_or_default();
     if status == seen {
         return Ok(RESYNC);
