@@ -48,6 +48,27 @@ func TestAnObjectGetsItsChildrenAndBecomesReady(t *testing.T) {
 	}
 }
 
+func TestANewObjectIsPendingUntilTheOperatorReportsIt(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.hero("pegasus", 1))
+	pending := must(w.heroes.Get(w.ctx, "pegasus", metav1.GetOptions{}))(t)
+	conditions, _, err := unstructured.NestedSlice(pending.Object, "status", "conditions")
+	if err != nil || len(conditions) != 1 {
+		t.Fatalf("conditions %v, want one: %v", conditions, err)
+	}
+	for field, want := range map[string]string{"type": "Ready", "status": "Unknown", "reason": "Pending"} {
+		if is := conditions[0].(map[string]any)[field]; is != want {
+			t.Errorf("%s is %v, want %s", field, is, want)
+		}
+	}
+	w.startOperator()
+	for _, condition := range w.awaitReady("pegasus", 1).Status.Conditions {
+		if condition.Reason == "Pending" || time.Since(condition.LastTransitionTime.Time) > time.Hour {
+			t.Errorf("condition %+v of an object that is ready", condition)
+		}
+	}
+}
+
 func TestAManifestOfTheFirstVersionWorks(t *testing.T) {
 	w := newWorldWithOperator(t)
 	old := w.hero("example-bellerophon-hero1", 7)

@@ -129,6 +129,20 @@ func TestManifestsOfTheFirstVersionApplyAsTheyAre(t *testing.T) {
 	}
 }
 
+func TestANewObjectSaysThatItWaitsForTheOperator(t *testing.T) {
+	want := parse(t, `{replicas: 0, readyReplicas: 0, conditions: [{type: Ready, status: Unknown, reason: Pending, message: waiting for the operator,
+		lastTransitionTime: "1970-01-01T00:00:00Z"}]}`)
+	for _, version := range []string{"v1", "v444beta989"} {
+		object, problems := apply(t, version, `{metadata: {name: example}}`)
+		if len(problems) > 0 {
+			t.Errorf("%s: refused: %s", version, problems)
+		}
+		if !reflect.DeepEqual(object["status"], want) {
+			t.Errorf("%s: status %v, want %v", version, object["status"], want)
+		}
+	}
+}
+
 func TestEachLimitSaysWhatIsAllowed(t *testing.T) {
 	const label = "metadata.name must consist of a-z, 0-9 and '-', start with a letter"
 	for name, test := range map[string]struct{ manifest, field, want string }{

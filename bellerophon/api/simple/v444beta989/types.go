@@ -32,8 +32,10 @@ type BellerophonSimple struct {
 	// +kubebuilder:default={}
 	Spec v1.BellerophonSimpleSpec `json:"spec,omitzero"`
 
-	// The state that the operator observed. Only the operator writes it.
+	// The state that the operator observed. Only the operator writes it. Until it first does, no server
+	// counts, and the condition Ready is Unknown with the reason Pending.
 	// +optional
+	// +kubebuilder:default={replicas: 0, readyReplicas: 0, conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "waiting for the operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status v1.BellerophonSimpleStatus `json:"status,omitzero"`
 }
 
