@@ -124,7 +124,9 @@ func (h *history) check() error {
 			}
 		}
 		before[string(hero.UID)] = hero
-		statuses += len(hero.Status.Conditions)
+		if hero.Status.ObservedGeneration > 0 { // Otherwise it has the default of its definition.
+			statuses++
+		}
 	}
 	if statuses == 0 {
 		return errors.New("no version has a status")

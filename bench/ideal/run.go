@@ -35,7 +35,7 @@ func Run(ctx context.Context, config *rest.Config, inFlight int, progress time.D
 	}
 	c.done = func(_ types.NamespacedName, err error) { failed(err) }
 	err = errors.Join(c.followServers(ctx), c.followHeroes(ctx, func(kind watch.EventType, hero *v1.BellerophonSimple) {
-		if kind != watch.Added || len(hero.Status.Conditions) > 0 || hero.DeletionTimestamp != nil {
+		if kind != watch.Added || hero.Status.ObservedGeneration > 0 || hero.DeletionTimestamp != nil {
 			return
 		}
 		c.group.Go("children", func(ctx context.Context) error {
