@@ -13,8 +13,8 @@ const (
 	// API server as much as a child does.
 	progressEvery = time.Second
 	// mostHeld bounds how long the interim status of a new object is held back while the API server is the
-	// bottleneck. Then these writes delay the work that they report. Until then the definition of the kind
-	// sets its status, which says that it is pending.
+	// bottleneck. Then these writes delay the work that they report. Until its first status, the object has
+	// the default of its definition, which says that it is pending.
 	mostHeld = 30 * time.Second
 )
 
