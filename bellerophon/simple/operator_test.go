@@ -56,14 +56,14 @@ func TestANewObjectIsPendingUntilTheOperatorReportsIt(t *testing.T) {
 	if err != nil || len(conditions) != 1 {
 		t.Fatalf("conditions %v, want one: %v", conditions, err)
 	}
-	for field, want := range map[string]string{"type": "Ready", "status": "Unknown", "reason": "Pending"} {
+	for field, want := range map[string]string{"type": "Ready", "status": "Unknown", "reason": v1.ReasonPending} {
 		if is := conditions[0].(map[string]any)[field]; is != want {
 			t.Errorf("%s is %v, want %s", field, is, want)
 		}
 	}
 	w.startOperator()
 	for _, condition := range w.awaitReady("pegasus", 1).Status.Conditions {
-		if condition.Reason == "Pending" || time.Since(condition.LastTransitionTime.Time) > time.Hour {
+		if condition.Reason == v1.ReasonPending || time.Since(condition.LastTransitionTime.Time) > time.Hour {
 			t.Errorf("condition %+v of an object that is ready", condition)
 		}
 	}

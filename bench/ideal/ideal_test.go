@@ -137,8 +137,7 @@ func TestAnObjectThatIsNotFinishedInTimeSaysSoOnceAndThenThatItIsFinished(t *tes
 			t.Fatalf("the object told %q", told)
 		}
 	}
-	// The definition of the kind sets the first reason.
-	if want := []string{"Pending", v1.ReasonReplicasNotReady, v1.ReasonAllReplicasReady}; !slices.Equal(told, want) {
+	if want := []string{v1.ReasonPending, v1.ReasonReplicasNotReady, v1.ReasonAllReplicasReady}; !slices.Equal(told, want) {
 		t.Errorf("the object told %q, want %q", told, want)
 	}
 }

@@ -13,6 +13,8 @@ const (
 
 // The reasons of the conditions.
 const (
+	// ReasonPending means: the operator has not reported the object yet. The resource definition sets it.
+	ReasonPending = "Pending"
 	// ReasonAllReplicasReady means: as many servers are ready as desired, at the desired revision.
 	ReasonAllReplicasReady = "AllReplicasReady"
 	// ReasonRollingOut means: servers are being created, replaced or removed.
