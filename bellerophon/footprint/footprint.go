@@ -1,5 +1,6 @@
-// Package footprint releases the pages of the program file that a program no longer uses, and the
-// garbage of a small heap.
+// Package footprint balances the memory of an operator and the CPU time that it takes. Under load it lets
+// garbage take some more memory. When the program is idle, it releases garbage, and the pages of
+// the program file that are no longer used.
 //
 // The kernel maps pages of the program file when code runs or constants are read, and keeps them
 // while memory is plentiful. Most pages of an operator are needed at its start alone: they register
@@ -21,35 +22,44 @@ import (
 // the program has grown by growth since it settled after the last one. Each waits until the program is
 // idle.
 const (
-	lookEvery = time.Second
+	lookEvery = 500 * time.Millisecond
 	idle      = 0.05 // share of one processor
 	worth     = 150 * time.Millisecond
 	growth    = 1 << 20
-	settling  = 2 // looks after a release at which the program needs its pages again
+	settling  = 4 // looks after a release at which the program needs its pages again
 )
 
-// Trim calls run. Meanwhile Trim releases unused pages of the program file. It does so as soon as the
-// program is idle after its start, and after each burst of work. Only the main function of a program
-// should call it, because it concerns the whole process. On systems other than Linux, Trim only
-// calls run.
+// Trim calls run. Meanwhile Trim lets garbage take up to 32 MB while the program works. It releases memory as soon as
+// the program is idle after its start, and after each burst of work. It also keeps garbage within the
+// memory limit of a container. The environment variables GOGC and GOMEMLIMIT take precedence. Only the
+// main function of a program should call Trim, because it concerns the whole process. Systems other than
+// Linux keep the pages of the program file. On a system that does not report the CPU time of the process, Trim only calls
+// run.
 func Trim(ctx context.Context, run func(ctx context.Context) error) error {
-	if _, known := cputime.Used(); !known || !releases {
+	if _, known := cputime.Used(); !known {
 		return run(ctx)
 	}
+	limitMemory()
+	heap := newCollector()
 	trimming := lifecycle.New(ctx)
-	trimming.Go("footprint", trimmer{cputime.Used, resident, release}.run)
+	trimming.Go("footprint", trimmer{cputime.Used, resident, heap.work, func(worked time.Duration) {
+		heap.rest(worked) // First, because it reads tables of the program file.
+		releasePages()
+	}}.run)
 	defer func() {
 		trimming.Stop()
 		_ = trimming.Wait() // trimmer.run fails only with the error of its context.
+		heap.set(usual)
 	}()
 	return run(ctx)
 }
 
-// trimmer decides when pages are released.
+// trimmer decides when garbage may take more memory, and when memory is released.
 type trimmer struct {
 	used     func() (cpu time.Duration, known bool)
-	resident func() (bytes uint64) // 0 if it is not known
-	release  func()
+	resident func() (bytes uint64)      // 0 if it is not known
+	work     func()                     // called at each look at which the program is not idle
+	release  func(worked time.Duration) // worked is the CPU time since the last release
 }
 
 func (t trimmer) run(ctx context.Context) error {
@@ -71,6 +81,7 @@ func (t trimmer) run(ctx context.Context) error {
 		isIdle := float64(now-before) <= idle*float64(lookEvery)
 		before = now
 		if !isIdle {
+			t.work()
 			continue
 		}
 		bytes := t.resident()
@@ -78,7 +89,7 @@ func (t trimmer) run(ctx context.Context) error {
 			settled = bytes
 		}
 		if now-released >= worth || settled > 0 && bytes >= settled+growth {
-			t.release()
+			t.release(now - released)
 			released, _ = t.used()
 			looks, settled = 0, 0
 		}

@@ -27,14 +27,14 @@ func TestPagesAreReleasedAfterWorkAndNeverDuringIt(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		loads []load
-		want  []int // seconds of the releases
+		want  []float64 // seconds of the releases
 	}{
-		{"a start, then idle", []load{{3, 0.5}, {100, 0.01}}, []int{4, 19, 34, 49, 64, 79, 94}},
-		{"a start that hardly works", []load{{1, 0.2}, {100, 0.001}}, []int{2}},
-		{"nothing to do for long", []load{{1, 1}, {600, 0}}, []int{2}},
+		{"a start, then idle", []load{{3, 0.5}, {100, 0.01}}, []float64{3.5, 18.5, 33.5, 48.5, 63.5, 78.5, 93.5}},
+		{"a start that hardly works", []load{{1, 0.2}, {100, 0.001}}, []float64{1.5}},
+		{"nothing to do for long", []load{{1, 1}, {600, 0}}, []float64{1.5}},
 		{"busy for ever", []load{{100, 0.3}}, nil},
-		{"a little to do for ever", []load{{20, 0.04}}, []int{1, 5, 9, 13, 17}},
-		{"bursts", []load{{2, 1}, {18, 0}, {2, 1}, {18, 0}}, []int{3, 23}},
+		{"a little to do for ever", []load{{20, 0.04}}, []float64{0.5, 4.5, 8.5, 12.5, 16.5}},
+		{"bursts", []load{{2, 1}, {18, 0}, {2, 1}, {18, 0}}, []float64{2.5, 22.5}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if at := releasesUnder(t, test.loads...); !slices.Equal(at, test.want) {
@@ -45,7 +45,7 @@ func TestPagesAreReleasedAfterWorkAndNeverDuringIt(t *testing.T) {
 }
 
 // releasesUnder returns the seconds after which pages are released under successive loads.
-func releasesUnder(t *testing.T, loads ...load) (at []int) {
+func releasesUnder(t *testing.T, loads ...load) (at []float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -59,7 +59,7 @@ func releasesUnder(t *testing.T, loads ...load) (at []int) {
 			return cpu, true
 		}
 		trimming := lifecycle.New(t.Context())
-		trimming.Go("footprint", trimmer{used, func() uint64 { return 0 }, func() { at = append(at, int(time.Since(began)/time.Second)) }}.run)
+		trimming.Go("footprint", trimmer{used, func() uint64 { return 0 }, func() {}, func(time.Duration) { at = append(at, time.Since(began).Seconds()) }}.run)
 		total := 0
 		for _, load := range loads {
 			total += load.seconds
@@ -75,7 +75,7 @@ func releasesUnder(t *testing.T, loads ...load) (at []int) {
 
 func TestAnIdleProgramThatGrowsIsTrimmedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var at []int
+		var at []float64
 		began, memory := time.Now(), uint64(10<<20)
 		used := func() (time.Duration, bool) { return 0, true }
 		// It needs 8 MB of its pages again within 2 s of a release, and then grows by 256 KB a second.
@@ -85,14 +85,14 @@ func TestAnIdleProgramThatGrowsIsTrimmedAgain(t *testing.T) {
 			return memory + uint64(min(since, 2)*4)<<20 + uint64(max(0, since-2))<<18
 		}
 		trimming := lifecycle.New(t.Context())
-		trimming.Go("footprint", trimmer{used, resident, func() {
+		trimming.Go("footprint", trimmer{used, resident, func() {}, func(time.Duration) {
 			last = time.Now()
-			at = append(at, int(time.Since(began)/time.Second))
+			at = append(at, time.Since(began).Seconds())
 		}}.run)
 		<-time.After(20*time.Second + lookEvery/2)
 		trimming.Stop()
 		_ = trimming.Wait()
-		if want := []int{1, 7, 13, 19}; !slices.Equal(at, want) {
+		if want := []float64{0.5, 6.5, 12.5, 18.5}; !slices.Equal(at, want) {
 			t.Errorf("pages are released after %v seconds, want %v", at, want)
 		}
 	})

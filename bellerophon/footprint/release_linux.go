@@ -7,14 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releases reports whether release does something on this system.
-const releases = true
-
-// release returns garbage, and removes the program file's pages from the memory of the process. It takes
-// only mappings that are private to the process and cannot be written. A page that is read again
-// therefore has the content of the file. An error leaves the pages where they are, which costs nothing but memory.
-func release() {
-	collect() // First, because it reads tables of the program file.
+// releasePages removes the program file's pages from the memory of the process. It takes only mappings
+// that are private to the process and cannot be written. A page that is read again therefore has the
+// content of the file. An error leaves the pages where they are, which costs nothing but memory.
+func releasePages() {
 	self, err := procfs.Self()
 	if err != nil {
 		return

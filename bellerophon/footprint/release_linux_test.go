@@ -33,7 +33,7 @@ func TestReleasedPagesAreNoLongerResidentAndTheProgramGoesOn(t *testing.T) {
 	}
 	sum := sha256.Sum256(program)
 	before := filePages(t)
-	release()
+	releasePages()
 	if after := filePages(t); after >= before*9/10 {
 		t.Errorf("%d bytes of files are resident after the release, %d before", after, before)
 	}

@@ -2,9 +2,6 @@
 
 package footprint
 
-// releases reports whether release does something on this system.
-const releases = false
-
-func release() {}
+func releasePages() {}
 
 func resident() uint64 { return 0 }
