@@ -25,7 +25,7 @@ func (l *leader) fenced(config *rest.Config, client *http.Client) (*http.Client,
 		}
 		own := rest.CopyConfig(config)
 		own.Dial = nil
-		epochs, err := writesFor(own, holders(utilnet.DialFunc(l.elector.Dial(raw, wrap))))
+		epochs, err := writesFor(own, newLines(utilnet.DialFunc(l.elector.Dial(raw, wrap))))
 		if err != nil {
 			return nil, err
 		}

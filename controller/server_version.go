@@ -40,7 +40,7 @@ func (m *Manager) checkServer(ctx context.Context) error {
 		return err
 	}
 	for pause := firstVersionPause; ; pause = min(2*pause, lastVersionPause) {
-		answer, err := client.Get().AbsPath("/version").Do(ctx).Raw()
+		answer, err := client.Get().AbsPath("/version").Do(opening(ctx)).Raw()
 		var refused apierrors.APIStatus
 		switch {
 		case ctx.Err() != nil:

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -13,28 +11,12 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-const (
-	// writeConnections is the number of connections for writes. docs/decisions.md has the numbers for 1 and 4.
-	writeConnections = 4
-
-	// idleFor is how long a connection for writes is kept without a write.
-	idleFor = 10 * time.Second
-)
-
-// dialing is the dial holder of the process for reads, and dialingWrites has its holders for writes. client-go shares a
+// dialing is the dial holder of the process for reads, and writeLines are its lines for writes. client-go shares a
 // transport, and so its connections, among the clients that have the same holder.
 var (
-	dialing       = &transport.DialHolder{Dial: dial}
-	dialingWrites = holders(dial)
+	dialing    = &transport.DialHolder{Dial: dial}
+	writeLines = newLines(dial)
 )
-
-// holders returns a dial holder for each connection for writes.
-func holders(dial utilnet.DialFunc) (made [writeConnections]*transport.DialHolder) {
-	for i := range made {
-		made[i] = &transport.DialHolder{Dial: dial}
-	}
-	return made
-}
 
 // clientFor returns client-go's HTTP client for an API server. Reads share an HTTP/2 connection, and writes have
 // [writeConnections] others. All of them are a [connection]. A configuration with a dialer or transport of its own
@@ -47,7 +29,7 @@ func clientFor(config *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	writes, err := writesFor(config, dialingWrites)
+	writes, err := writesFor(config, writeLines)
 	if err != nil {
 		return nil, err
 	}
@@ -74,27 +56,6 @@ func transportFor(config *rest.Config, holder *transport.DialHolder) (http.Round
 	return transport.New(settings)
 }
 
-// configuring is held while a limit of a transport is read or set: client-go may give it to several managers.
-var configuring sync.Mutex
-
-// writesFor returns a transport for the writes to an API server.
-func writesFor(config *rest.Config, dialers [writeConnections]*transport.DialHolder) (http.RoundTripper, error) {
-	made := &leastBusy{}
-	configuring.Lock()
-	defer configuring.Unlock()
-	for i, holder := range dialers {
-		one, err := transportFor(config, holder)
-		if err != nil {
-			return nil, err
-		}
-		if of := innermost(one); of != nil && of.IdleConnTimeout != idleFor { // Otherwise it may be in use.
-			of.IdleConnTimeout = idleFor
-		}
-		made.over[i] = one
-	}
-	return made, nil
-}
-
 // innermost returns the transport that others wrap, or nil if it is of another type.
 func innermost(of http.RoundTripper) *http.Transport {
 	for {
@@ -110,9 +71,17 @@ func innermost(of http.RoundTripper) *http.Transport {
 // byVerb sends reads over one transport and writes over another one.
 type byVerb struct{ reads, writes http.RoundTripper }
 
+// openingKey marks the context of a read that is sent over a connection for writes.
+type openingKey struct{}
+
+// opening returns a context whose read opens a connection for writes. The first write then need not wait for one, which
+// takes 0.1 s while the machine or the API server is busy. A burst begins with many writes.
+func opening(ctx context.Context) context.Context { return context.WithValue(ctx, openingKey{}, true) }
+
 // RoundTrip sends a request.
 func (b byVerb) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method == http.MethodGet || request.Method == http.MethodHead {
+	reads := request.Method == http.MethodGet || request.Method == http.MethodHead
+	if reads && request.Context().Value(openingKey{}) == nil {
 		return b.reads.RoundTrip(request)
 	}
 	return b.writes.RoundTrip(request)
@@ -125,33 +94,6 @@ func (b byVerb) WrappedRoundTripper() http.RoundTripper { return b.reads }
 func (b byVerb) CloseIdleConnections() {
 	utilnet.CloseIdleConnectionsFor(b.reads)
 	utilnet.CloseIdleConnectionsFor(b.writes)
-}
-
-// leastBusy sends each request over the transport that waits for the fewest answers: the first one of several. So while
-// writes are rare, one connection is enough.
-type leastBusy struct {
-	over [writeConnections]http.RoundTripper
-	busy [writeConnections]atomic.Int32 // the requests that wait for an answer; concurrent choices may differ by a few
-}
-
-// RoundTrip sends a request.
-func (l *leastBusy) RoundTrip(request *http.Request) (*http.Response, error) {
-	least := 0
-	for i := range l.busy {
-		if l.busy[i].Load() < l.busy[least].Load() {
-			least = i
-		}
-	}
-	l.busy[least].Add(1)
-	defer l.busy[least].Add(-1)
-	return l.over[least].RoundTrip(request)
-}
-
-// CloseIdleConnections closes the idle connections.
-func (l *leastBusy) CloseIdleConnections() {
-	for _, over := range l.over {
-		utilnet.CloseIdleConnectionsFor(over)
-	}
 }
 
 // dial dials a connection that sends successive writes together.

@@ -5,10 +5,12 @@ import (
 	"io"
 	"log"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 type gathering struct {
 	*httptest.Server
 	wanted int
+	dialed atomic.Int32 // connections
 
 	mu      sync.Mutex
 	seen    []string // the protocol and the address of each request
@@ -46,6 +49,11 @@ func newGathering(t *testing.T) *gathering {
 	}))
 	g.EnableHTTP2 = true
 	g.Config.ErrorLog = log.New(io.Discard, "", 0)
+	g.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			g.dialed.Add(1)
+		}
+	}
 	g.StartTLS()
 	t.Cleanup(g.Close)
 	return g
@@ -54,19 +62,29 @@ func newGathering(t *testing.T) *gathering {
 // at sends requests at once. It returns how many came with each protocol, and the connections.
 func (g *gathering) at(t *testing.T, client *http.Client, method string, n int) (protocols map[string]int, connections map[string]bool) {
 	t.Helper()
-	g.mu.Lock()
-	g.seen, g.wanted, g.waiting = nil, n, make(chan struct{})
-	g.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	group := lifecycle.New(ctx)
+	var requests []*http.Request
 	for range n {
-		group.Go("request", func(ctx context.Context) error {
-			request, err := http.NewRequestWithContext(ctx, method, g.URL, strings.NewReader("a body"))
-			if err != nil {
-				return err
-			}
-			answer, err := client.Do(request)
+		request, err := http.NewRequestWithContext(t.Context(), method, g.URL, strings.NewReader("a body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests = append(requests, request)
+	}
+	return g.each(t, client, requests...)
+}
+
+// each sends given requests at once.
+func (g *gathering) each(t *testing.T, client *http.Client, requests ...*http.Request) (protocols map[string]int, connections map[string]bool) {
+	t.Helper()
+	g.mu.Lock()
+	g.seen, g.wanted, g.waiting = nil, len(requests), make(chan struct{})
+	g.mu.Unlock()
+	group := lifecycle.New(t.Context())
+	for _, request := range requests {
+		group.Go("request", func(context.Context) error {
+			ctx, cancel := context.WithTimeout(request.Context(), 20*time.Second)
+			defer cancel()
+			answer, err := client.Do(request.WithContext(ctx))
 			if err != nil {
 				return err
 			}
@@ -124,14 +142,49 @@ func TestReadsShareAConnectionAndWritesHaveOthers(t *testing.T) {
 	}
 }
 
-func TestIdleConnectionsOfWritesEndSoon(t *testing.T) {
+func TestIdleConnectionsOfWritesEndSoonExceptOne(t *testing.T) {
 	client, err := clientFor(&rest.Config{Host: "https://127.0.0.1:1", UserAgent: "limited", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, over := range client.Transport.(byVerb).writes.(*leastBusy).over {
-		if of := innermost(over); of == nil || of.IdleConnTimeout != idleFor {
-			t.Errorf("the transport for writes has the limits of %+v", of)
+	for i, over := range client.Transport.(byVerb).writes.(*leastBusy).over {
+		want := idleFor
+		if i == 0 {
+			want = 0 // It stays for ever.
 		}
+		if of := innermost(over); of == nil || of.IdleConnTimeout != want {
+			t.Errorf("transport %d for writes has the limits of %+v, want %v", i, of, want)
+		}
+	}
+}
+
+func TestABurstOfWritesDialsEachConnectionOnce(t *testing.T) {
+	server := newGathering(t)
+	client, err := clientFor(&rest.Config{Host: server.URL, UserAgent: "bursts", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	ready, err := http.NewRequestWithContext(opening(t.Context()), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, opened := server.each(t, client, ready)
+	if len(opened) != 1 || server.dialed.Load() != 1 {
+		t.Fatalf("a read that opens a connection came over %v, %d were dialed", opened, server.dialed.Load())
+	}
+	_, first := server.at(t, client, http.MethodPost, 1)
+	if !maps.Equal(first, opened) {
+		t.Errorf("the first write came over %v, want the connection that is open, %v", first, opened)
+	}
+	_, all := server.at(t, client, http.MethodPost, many)
+	if dialed := server.dialed.Load(); len(all) != writeConnections || dialed != writeConnections {
+		t.Errorf("%d writes came over %d connections, and %d were dialed, want %d", many, len(all), dialed, writeConnections)
+	}
+	server.CloseClientConnections()
+	server.at(t, client, http.MethodPost, 1) // It opens a line again.
+	before := server.dialed.Load()
+	if _, all = server.at(t, client, http.MethodPost, many); len(all) != writeConnections || server.dialed.Load()-before != writeConnections-1 {
+		t.Errorf("after all connections were closed, writes came over %d and %d were dialed, want %d and %d", len(all), server.dialed.Load()-before, writeConnections, writeConnections-1)
 	}
 }
