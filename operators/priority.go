@@ -94,7 +94,19 @@ func (q *taskQueue) pop() *task {
 	} else if q.passed++; q.passed == oldestTurn {
 		q.passed, first = 0, oldest
 	}
-	next := q.lines[first].pop().task
+	return q.take(first)
+}
+
+// hasAsked reports whether an object that a client added or changed is queued. Its line has no stale entries, because
+// no other one is more urgent.
+func (q *taskQueue) hasAsked() bool { return q.lines[asked].len() > 0 }
+
+// popAsked takes the first object that a client added or changed. There must be one.
+func (q *taskQueue) popAsked() *task { return q.take(int(asked)) }
+
+// take takes the first task of a line.
+func (q *taskQueue) take(line int) *task {
+	next := q.lines[line].pop().task
 	if q.queued--; q.queued == 0 {
 		for i := range q.lines { // Stale entries may be left.
 			q.lines[i].clear()

@@ -165,6 +165,8 @@ func (o ReconcileOptions) Validate() error {
 //     a retry, a timer or a request of a stream follow. Then come objects that only a list has shown, and
 //     last objects with a Routine request. While less urgent objects wait, every fourth turn goes to the
 //     object that has waited the longest.
+//   - While attempts for SpecChanged requests of a controller are in flight, as many workers stay free for
+//     further ones, up to a quarter. Less urgent objects have a quarter in any case.
 //   - One attempt at a time is in flight for each object. Requests that come meanwhile cause
 //     exactly one more. Requests that wait are coalesced into one, with all their causes.
 //   - An attempt that fails is repeated after a backoff of its object. Requests that come before

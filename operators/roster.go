@@ -29,6 +29,7 @@ func (s *schedule) setRoster(now *roster) {
 		s.dropTasks(known)
 		known.controller, known.unknown = controller, false
 		known.gate = gate{open: !now.shut[name]}
+		known.asked = 0
 		s.setRunning(known, 0, 0) // Attempts of the former controller may hang, and do not count for this one.
 		s.dropIfUnused(known)
 	}

@@ -50,6 +50,7 @@ type controllerQueue struct {
 	gate       gate // for this controller alone: see Controller.Held
 	running    int  // attempts of this controller, without attempts of a former one of the name
 	stuck      int  // of these
+	asked      int  // of running, the attempts for objects that a client added or changed
 	held       int  // tasks that wait for a gate
 	backingOff int  // tasks that back off, or are due again soon
 }
@@ -74,7 +75,7 @@ type task struct {
 	counted    bool      // in backingOff
 	gate       *gate     // the gate that it waits for
 	ticket     int       // of its last wait for a gate or for a worker
-	urgency    urgency   // while it is queued
+	urgency    urgency   // of its last wait for a worker
 	sequence   int       // number of this delay: of two that are due at once, the older goes first
 	position   int       // in delays or attempts
 	stuck      bool      // while it runs: see stuckAfter
@@ -254,7 +255,11 @@ func (s *schedule) isEcho(to target, causes []streams.Cause) bool {
 // start takes the task whose turn it is. It may be called only if ready returns true.
 func (s *schedule) start() *task {
 	queue := s.next()
-	next := queue.queued.pop()
+	pop := queue.queued.pop
+	if !s.mayFollowUp(queue) {
+		pop = queue.queued.popAsked
+	}
+	next := pop()
 	if queue.queued.len() > 0 {
 		s.turns.push(queue)
 	}

@@ -64,7 +64,19 @@ func (s *schedule) mayStart(waiting *controllerQueue) bool {
 	if most := waiting.controller.MaxConcurrent; most > 0 && waiting.running >= most {
 		return false
 	}
-	return s.shares.allow(waiting.running, waiting.stuck, s.running-s.stuck)
+	return s.shares.allow(waiting.running, waiting.stuck, s.running-s.stuck) && (waiting.queued.hasAsked() || s.mayFollowUp(waiting))
+}
+
+// mayFollowUp reports whether a controller may start an attempt that no client asked for: a follow-up, an object of a list
+// or a routine check. Clients that add or change objects often go on, so as many workers stay free as work
+// on such objects now, up to a quarter. Another quarter is for follow-ups, whatever clients do.
+func (s *schedule) mayFollowUp(of *controllerQueue) bool {
+	workers := s.shares.workers - s.shares.kept
+	if most := of.controller.MaxConcurrent; most > 0 {
+		workers = min(workers, most)
+	}
+	quarter := workers / 4
+	return of.running+min(of.asked, quarter) < workers || of.running-of.asked < quarter
 }
 
 // next takes the queue whose turn it is. Queues that may not start an attempt now keep their place.

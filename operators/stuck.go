@@ -24,6 +24,9 @@ func (s *schedule) begin(next *task) {
 	}
 	s.running++
 	s.setRunning(next.queue, next.queue.running+1, next.queue.stuck)
+	if next.urgency == asked {
+		next.queue.asked++
+	}
 	if next.slow && s.stuck < s.shares.stuck { // Otherwise each retry would hold a worker for a while.
 		s.setStuck(next)
 	}
@@ -42,6 +45,9 @@ func (s *schedule) end(ended *task, now time.Time) {
 	}
 	if ended.controller == ended.queue.controller {
 		s.setRunning(ended.queue, ended.queue.running-1, ended.queue.stuck-stuck)
+		if ended.urgency == asked {
+			ended.queue.asked--
+		}
 	}
 	ended.stuck, ended.slow = false, !now.Before(ended.due)
 }

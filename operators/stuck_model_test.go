@@ -13,7 +13,7 @@ import (
 // checkCounts compares what the schedule counts with its tasks.
 func checkCounts(s *schedule) error {
 	stuck, running, used := 0, map[*controllerQueue]int{}, 0
-	stuckOf := map[*controllerQueue]int{}
+	stuckOf, askedOf := map[*controllerQueue]int{}, map[*controllerQueue]int{}
 	live := 0
 	for i, task := range s.attempts {
 		if task == nil {
@@ -31,12 +31,18 @@ func checkCounts(s *schedule) error {
 			if task.stuck {
 				stuckOf[task.queue]++
 			}
+			if task.urgency == asked {
+				askedOf[task.queue]++
+			}
 		}
 	}
 	for _, queue := range s.queues {
 		if queue.running != running[queue] || queue.stuck != stuckOf[queue] {
 			return fmt.Errorf("of %s %d run and %d are stuck; counted are %d and %d",
 				queue.name, running[queue], stuckOf[queue], queue.running, queue.stuck)
+		}
+		if queue.asked != askedOf[queue] {
+			return fmt.Errorf("of %s %d run because clients asked; counted are %d", queue.name, askedOf[queue], queue.asked)
 		}
 		used += min(queue.running-queue.stuck, s.shares.each)
 	}
