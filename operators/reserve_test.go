@@ -2,6 +2,7 @@ package operators
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,15 +58,13 @@ func (c *crowd) count() (ofClients, followUps int) {
 
 // end ends the attempts of one kind.
 func (c *crowd) end(ofClients bool) {
-	var others []*task
-	for _, next := range c.running {
-		if next.request.SpecChanged != ofClients {
-			others = append(others, next)
-			continue
+	c.running = slices.DeleteFunc(c.running, func(next *task) bool {
+		ends := next.request.SpecChanged == ofClients
+		if ends {
+			c.finish(next, &Result{Request: next.request, Outcome: Succeeded}, c.now)
 		}
-		c.finish(next, &Result{Request: next.request, Outcome: Succeeded}, c.now)
-	}
-	c.running = others
+		return ends
+	})
 }
 
 func TestFollowUpsLeaveWorkersForObjectsThatClientsAdd(t *testing.T) {
@@ -134,7 +133,7 @@ func TestNoReserveKeepsATaskWaitingForEver(t *testing.T) {
 				if len(c.running) > 0 {
 					i := rapid.IntRange(0, len(c.running)-1).Draw(t, "ended")
 					ended := c.running[i]
-					c.running = append(c.running[:i], c.running[i+1:]...)
+					c.running = slices.Delete(c.running, i, i+1)
 					c.finish(ended, &Result{Request: ended.request, Outcome: Succeeded}, c.now)
 				}
 			}
