@@ -160,11 +160,13 @@ func TestIdleConnectionsOfWritesEndSoonExceptOne(t *testing.T) {
 
 func TestABurstOfWritesDialsEachConnectionOnce(t *testing.T) {
 	server := newGathering(t)
-	client, err := clientFor(&rest.Config{Host: server.URL, UserAgent: "bursts", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	config := &rest.Config{Host: server.URL, UserAgent: "bursts", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	writes, err := writesFor(config, newLines(dial)) // The lines of the process know connections of other tests.
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	client := &http.Client{Transport: byVerb{http.DefaultTransport, writes}}
+	defer utilnet.CloseIdleConnectionsFor(writes)
 	ready, err := http.NewRequestWithContext(opening(t.Context()), http.MethodGet, server.URL, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -181,10 +183,18 @@ func TestABurstOfWritesDialsEachConnectionOnce(t *testing.T) {
 	if dialed := server.dialed.Load(); len(all) != writeConnections || dialed != writeConnections {
 		t.Errorf("%d writes came over %d connections, and %d were dialed, want %d", many, len(all), dialed, writeConnections)
 	}
-	server.CloseClientConnections()
-	server.at(t, client, http.MethodPost, 1) // It opens a line again.
-	before := server.dialed.Load()
-	if _, all = server.at(t, client, http.MethodPost, many); len(all) != writeConnections || server.dialed.Load()-before != writeConnections-1 {
-		t.Errorf("after all connections were closed, writes came over %d and %d were dialed, want %d and %d", len(all), server.dialed.Load()-before, writeConnections, writeConnections-1)
+}
+
+func TestALineWhoseConnectionIsClosedIsNotOpen(t *testing.T) {
+	near, far := net.Pipe()
+	defer func() { _ = far.Close() }()
+	line := newLines(func(context.Context, string, string) (net.Conn, error) { return near, nil })[0]
+	dialed, err := line.holder.Dial(t.Context(), "tcp", "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line.open.Store(true)
+	if err := dialed.Close(); err != nil || line.open.Load() {
+		t.Errorf("after closing its connection, %v, the line is open: %t", err, line.open.Load())
 	}
 }
