@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheCommandsOfThePageAreUnderstood(t *testing.T) {
-	page, err := os.ReadFile("../../docs/benchmarks.md")
+	page, err := os.ReadFile("../../docs/measuring.md")
 	if err != nil {
 		t.Fatal(err)
 	}
