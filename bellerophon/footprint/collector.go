@@ -11,8 +11,9 @@ import (
 )
 
 // By default, Go collects garbage when the heap has doubled. An operator allocates much for each event
-// and keeps little. So a small heap doubles many times a second under load. While the program works,
-// garbage may therefore take more than what lives, up to a bound.
+// and keeps little. So its heap doubles many times a second under load. While the program works,
+// garbage may therefore take more than what lives, up to a bound. A small heap is collected as usual: that
+// is cheap, and with more garbage what lives is spread over more pages, which a release cannot return.
 const (
 	usual    = 100                   // Go's default of GOGC: garbage in percent of what lives
 	most     = 300                   // the largest GOGC that a collector sets
@@ -21,9 +22,9 @@ const (
 	liveHeap = "/gc/heap/live:bytes" // marked by the last collection
 )
 
-// smallHeap is always collected at a release. A larger heap is collected if that takes a twentieth of the
-// CPU time that the program has worked: a release takes two collections, and each takes 0.5 ms for a
-// live megabyte.
+// smallHeap is always collected at a release, and as usual at work. A larger heap is collected at a release
+// if that takes a twentieth of the CPU time that the program has worked: a release takes two collections,
+// and each takes 0.5 ms for a live megabyte.
 const (
 	smallHeap = 8 << 20
 	share     = 0.05
@@ -71,7 +72,10 @@ func (c *collector) set(percent int) {
 
 // percentFor returns the GOGC of a program that works while so many bytes live.
 func percentFor(live uint64) int {
-	return max(usual, int(min(most, 100*garbage/max(live, 1)))/step*step)
+	if live <= smallHeap {
+		return usual
+	}
+	return max(usual, int(min(most, 100*garbage/live))/step*step)
 }
 
 func live() uint64 {

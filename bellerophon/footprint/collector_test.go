@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
@@ -20,11 +21,11 @@ func setting() int {
 	return int(sample[0].Value.Uint64())
 }
 
-func TestGarbageOfASmallHeapMayTakeMoreThanWhatLives(t *testing.T) {
+func TestGarbageMayTakeMoreThanWhatLivesUnlessTheHeapIsSmallOrLarge(t *testing.T) {
 	for _, test := range []struct {
 		live    uint64
 		percent int
-	}{{0, 300}, {4 << 20, 300}, {10 << 20, 300}, {12 << 20, 250}, {16 << 20, 200}, {31 << 20, 100}, {32 << 20, 100}, {1 << 30, 100}, {math.MaxUint64, 100}} {
+	}{{0, 100}, {smallHeap, 100}, {smallHeap + 1, 300}, {10 << 20, 300}, {12 << 20, 250}, {16 << 20, 200}, {31 << 20, 100}, {32 << 20, 100}, {1 << 30, 100}, {math.MaxUint64, 100}} {
 		if got := percentFor(test.live); got != test.percent {
 			t.Errorf("GOGC is %d while %d bytes live, want %d", got, test.live, test.percent)
 		}
@@ -55,7 +56,13 @@ func TestAProgramAtRestHasTheUsualSetting(t *testing.T) {
 		t.Fatalf("GOGC is %d at the start, want %d", setting(), usual)
 	}
 	c := newCollector()
+	if c.work(); setting() != usual {
+		t.Errorf("with a small heap GOGC is %d at work, want %d", setting(), usual)
+	}
+	lives := make([]byte, 2*smallHeap)
+	runtime.GC() // The live heap is what the last collection marked.
 	c.work()
+	runtime.KeepAlive(lives)
 	if got := setting(); got <= usual {
 		t.Errorf("GOGC is %d at work, want more than %d", got, usual)
 	}
