@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,9 +19,10 @@ func Commands() []*cobra.Command {
 
 func reportCommand() *cobra.Command {
 	var asJSON bool
+	var out string
 	command := &cobra.Command{
-		Use:   "report DIR",
-		Short: "Write report.md, report.html and pictures into the folder of a run",
+		Use:   "report DIR...",
+		Short: "Write report.md, report.html and pictures into the folder of a run, or one page of several runs",
 		Long: `Writes into the folder of a run:
 
   report.md       goals and medians, with their spread and their ratio to Bellerophon; rounds
@@ -33,10 +35,24 @@ func reportCommand() *cobra.Command {
   dashboard.json  the panels of report.html for Grafana, if there are time series. Its source is
                   the Prometheus that inspect starts
   pictures/       the charts as PNG, with the time series of the default settings, if Chromium
-                  is installed`,
-		Args: cobra.ExactArgs(1),
+                  is installed
+
+With --out, it writes one Markdown page of several runs instead: who wins at a glance, the goals, and
+links to the report.md of each run. Several folders count as one run, as for goals.`,
+		Example: `  go run ./bench report bin/bench/bursts
+  go run ./bench report --out all.md bin/bench/bursts bin/bench/storms`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
-			written, err := Write(command.Context(), arguments[0])
+			if out == "" && len(arguments) > 1 {
+				return errors.New("write a report: several folders make one page; name its file with --out, or give one folder")
+			}
+			var written Written
+			var err error
+			if out != "" {
+				written, err = WriteTogether(out, arguments)
+			} else {
+				written, err = Write(command.Context(), arguments[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -56,6 +72,7 @@ func reportCommand() *cobra.Command {
 		},
 	}
 	addJSON(command, &asJSON)
+	command.Flags().StringVar(&out, "out", "", "the Markdown file for one page of all folders")
 	return command
 }
 

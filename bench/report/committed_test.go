@@ -1,7 +1,9 @@
 package report
 
 import (
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -31,6 +33,40 @@ func TestCommittedReportsAreWhatTheirRoundsGive(t *testing.T) {
 			if _, err := readSeries(dir, groupsOf(described, rounds)); err != nil {
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// TestCommittedPagesAreWhatTheirRunsGive makes each page of several runs again, from the runs that it links to.
+func TestCommittedPagesAreWhatTheirRunsGive(t *testing.T) {
+	pages, err := filepath.Glob("../results/program-*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("there are no pages: %v", err)
+	}
+	link := regexp.MustCompile(`\]\(([^/)]+)/report\.md\)`)
+	for _, file := range pages {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			old, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var dirs []string
+			for _, found := range link.FindAllStringSubmatch(string(old), -1) {
+				dirs = append(dirs, filepath.Join("../results", found[1]))
+			}
+			if len(dirs) == 0 {
+				t.Fatal("the page links to no run")
+			}
+			made, err := severalOf(file, dirs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text strings.Builder
+			if err := made.write(&text); err != nil {
+				t.Fatal(err)
+			}
+			golden.Compare(t, file, text.String())
 		})
 	}
 }

@@ -1,12 +1,14 @@
 package report
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
+	"github.com/bellerophon-io/bellerophon/internal/golden"
 )
 
 // folder writes a run with one storm a turn of Bellerophon and of a peer, with the given times of Bellerophon. The
@@ -69,5 +71,51 @@ func TestFoldersOfDifferentProgramsAreNotJudgedTogether(t *testing.T) {
 	}
 	if _, _, err := run(t, "goals", one, filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("goals of a folder that does not exist: no error")
+	}
+}
+
+func TestSeveralRunsMakeOnePage(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // Pictures would take long.
+	in := t.TempDir()
+	dirs := []string{filepath.Join(in, "one"), filepath.Join(in, "two")}
+	for i, peer := range []string{"kube-rs-equal", "controller-runtime-equal"} {
+		made := folder(t, "b", peer, 8, 8, 8, 8, 8, 8)
+		if err := os.Rename(made, dirs[i]); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := run(t, "report", dirs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := filesOf(t, dirs[0]) + filesOf(t, dirs[1])
+	page := filepath.Join(in, "page.md")
+	out, _, err := run(t, "report", "--out", page, dirs[0], dirs[1])
+	if want := page + "\n24 of 24 rounds are complete; Bellerophon is worse in 0 comparisons and better in 2\n"; err != nil || out != want {
+		t.Fatalf("it prints\n%s\nnot\n%s: %v", out, want, err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, "testdata/several.md", string(text))
+	if after := filesOf(t, dirs[0]) + filesOf(t, dirs[1]); after != before {
+		t.Errorf("the folders have changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+func TestAPageOfSeveralRunsNeedsAFileAndTheirReports(t *testing.T) {
+	one, two := folder(t, "b", "kube-rs-equal", 8), folder(t, "b", "kube-rs-equal", 8)
+	if _, _, err := run(t, "report", one, two); err == nil || !strings.Contains(err.Error(), "--out") {
+		t.Errorf("without a file: %v", err)
+	}
+	page := filepath.Join(t.TempDir(), "page.md")
+	if _, _, err := run(t, "report", "--out", page, one, two); err == nil || !strings.Contains(err.Error(), "go run ./bench report "+one) {
+		t.Errorf("without the report of a run: %v", err)
+	}
+	if _, _, err := run(t, "report", "--out", page, one, folder(t, "another", "kube-rs-equal", 8)); err == nil || !strings.Contains(err.Error(), "another program") {
+		t.Errorf("of two programs: %v", err)
+	}
+	if _, err := os.Stat(page); err == nil {
+		t.Error("there is a page in spite of the errors")
 	}
 }
