@@ -20,7 +20,8 @@ import (
 // the kernel's page cache. All of them cost about 2 ms of CPU time, and a collection of a small heap
 // takes 5 ms. So a further release waits until the program has used worth of CPU time. Or it waits until
 // the program has grown by growth since it settled after the last one. Each waits until the program is
-// idle.
+// idle. The program settles during the first looks after a release. If it works before they end, it has
+// settled at the last look before that work. Otherwise a burst of work that makes a short pause would keep its memory.
 const (
 	lookEvery = 500 * time.Millisecond
 	idle      = 0.05 // share of one processor
@@ -66,8 +67,8 @@ func (t trimmer) run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	before, _ := t.used()
-	released := -worth             // the CPU time at the last release; the first one takes place after any start
-	looks, settled := 0, uint64(0) // settled is 0 while it is not known
+	released := -worth                    // the CPU time at the last release; the first one takes place after any start
+	looks, settled := settling, uint64(0) // the idle looks since the last release, and what was resident when the program settled
 	for {
 		select {
 		case <-ctx.Done():
@@ -82,16 +83,17 @@ func (t trimmer) run(ctx context.Context) error {
 		before = now
 		if !isIdle {
 			t.work()
+			looks = settling
 			continue
 		}
 		bytes := t.resident()
-		if looks++; looks == settling {
-			settled = bytes
+		if looks < settling {
+			looks, settled = looks+1, bytes
 		}
-		if now-released >= worth || settled > 0 && bytes >= settled+growth {
+		if now-released >= worth || bytes >= settled+growth {
 			t.release(now - released)
 			released, _ = t.used()
-			looks, settled = 0, 0
+			looks, settled = 0, t.resident()
 		}
 	}
 }

@@ -98,6 +98,66 @@ func TestAnIdleProgramThatGrowsIsTrimmedAgain(t *testing.T) {
 	})
 }
 
+// A burst may pause long enough for a release. What it does afterwards may take little CPU time, and keep much memory.
+func TestABurstThatPausesKeepsNoMemory(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		pause time.Duration // after the release within the burst
+		want  []float64     // seconds of the releases
+	}{
+		{"it works again before the program has settled", time.Second, []float64{0.5, 4}},
+		{"it works again at once", 0, []float64{0.5, 3}},
+		{"the program had settled", 10 * time.Second, []float64{0.5, 13}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const work = 2 * time.Second // in which it takes 110 ms of CPU time, which is less than worth
+				var at []float64
+				began := time.Now()
+				worked := func() time.Duration { // the part of the work after the pause that is done
+					return max(0, min(work, time.Since(began)-500*time.Millisecond-test.pause))
+				}
+				memory := uint64(34 << 20)
+				used := func() (time.Duration, bool) { return worked() * 55 / 1000, true }
+				resident := func() uint64 {
+					if worked() > 0 && len(at) < 2 {
+						return 31 << 20 // also when the burst has ended
+					}
+					return memory
+				}
+				trimming := lifecycle.New(t.Context())
+				trimming.Go("footprint", trimmer{used, resident, func() {}, func(time.Duration) {
+					at = append(at, time.Since(began).Seconds())
+					memory = 16 << 20
+				}}.run)
+				<-time.After(time.Minute + lookEvery/2)
+				trimming.Stop()
+				_ = trimming.Wait()
+				if !slices.Equal(at, test.want) {
+					t.Errorf("memory is released after %v seconds, want %v", at, test.want)
+				}
+			})
+		})
+	}
+}
+
+// A large program has settled at its size. It is not released again until it works and grows.
+func TestAProgramThatStaysLargeIsReleasedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		releases := 0
+		began := time.Now()
+		used := func() (time.Duration, bool) { return min(time.Since(began), time.Second) / 10, true }
+		trimming := lifecycle.New(t.Context())
+		trimming.Go("footprint", trimmer{used, func() uint64 { return 400 << 20 }, func() {}, func(time.Duration) { releases++ }}.run)
+		<-time.After(time.Minute)
+		trimming.Stop()
+		_ = trimming.Wait()
+		if releases != 1 {
+			t.Errorf("memory is released %d times, want once", releases)
+		}
+	})
+}
+
 func TestTrimReturnsWhatItRunsReturns(t *testing.T) {
 	failure := errors.New("it fails")
 	if err := Trim(t.Context(), func(context.Context) error { return failure }); !errors.Is(err, failure) {
