@@ -85,6 +85,17 @@ const (
 	Equal             // with everything that its public API offers of what Bellerophon does
 )
 
+func (f Form) String() string {
+	switch f {
+	case Tuned:
+		return "tuned: the options that its documentation recommends"
+	case Equal:
+		return "equal: set up like Bellerophon, as far as it offers that"
+	default:
+		return "its defaults"
+	}
+}
+
 // recipe describes how the programs of one toolchain are built and run.
 type recipe interface {
 	// tools returns the programs that are needed to build and run the contender.

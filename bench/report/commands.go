@@ -123,7 +123,7 @@ that is open or not measured is no failure.`,
 				fmt.Fprintln(command.OutOrStdout(), summary.Verdicts())
 			}
 			if missed := verdicts(summary.Goals)[Missed]; check && missed > 0 {
-				return fmt.Errorf("check goals of %s: %d are missed; the lines above name them", strings.Join(arguments, ", "), missed)
+				return fmt.Errorf("check goals of %s: %d missed; the lines above name them", strings.Join(arguments, ", "), missed)
 			}
 			return nil
 		},

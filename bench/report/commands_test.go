@@ -37,7 +37,7 @@ func TestGoalsPrintsALineForEach(t *testing.T) {
 }
 
 func TestGoalsFailsOnRequestIfOneIsMissed(t *testing.T) {
-	if _, _, err := run(t, "goals", "--check", "testdata/run"); err == nil || !strings.Contains(err.Error(), "1 are missed") {
+	if _, _, err := run(t, "goals", "--check", "testdata/run"); err == nil || !strings.Contains(err.Error(), ": 1 missed") {
 		t.Errorf("goals --check of a run with missed goals: %v", err)
 	}
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func TestGoalsFailsOnRequestIfOneIsMissed(t *testing.T) {
 	}
 	out, _, err := run(t, "goals", "--check", dir)
 	all := Summarize(rundir.Run{}, nil)
-	if err != nil || !strings.HasPrefix(all.Verdicts(), "0 of ") || !strings.HasSuffix(out, "\n"+all.Verdicts()+"\n") {
+	if err != nil || !strings.HasPrefix(all.Verdicts(), "Goals of its scenarios: 0 of ") || !strings.HasSuffix(out, "\n"+all.Verdicts()+"\n") {
 		t.Errorf("goals --check of a run without rounds: %v, after\n%s", err, out)
 	}
 }

@@ -51,10 +51,10 @@ func verdicts(goals []Goal) map[Verdict]int {
 	return counts
 }
 
-// Verdicts returns how many goals have each verdict, as a sentence.
+// Verdicts returns how many goals have each verdict, as a line of text.
 func (s Summary) Verdicts() string {
 	counts := verdicts(s.Goals)
-	return fmt.Sprintf("%d of the %d goals of its scenarios are met, %d are open, %d are missed, %d are not measured.",
+	return fmt.Sprintf("Goals of its scenarios: %d of %d met, %d open, %d missed, %d not measured.",
 		counts[Met], len(s.Goals), counts[Open], counts[Missed], counts[NotMeasured])
 }
 

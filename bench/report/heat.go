@@ -14,7 +14,8 @@ import (
 // Heat compares Bellerophon with the other contenders at a glance: default settings, the measures that
 // people ask for first, and no ideal client.
 type Heat struct {
-	Contenders []string  `json:"contenders"` // the columns, with "(warm)" if they were
+	Contenders []string  `json:"contenders"` // the columns, with "(warm)" if they were, and "(cold JVM)" if that was not
+	Totals     []Total   `json:"totals"`     // one for each contender
 	Rows       []HeatRow `json:"rows"`
 	Wins       []string  `json:"wins"`   // three large decided ones
 	Losses     []string  `json:"losses"` // three large decided ones
@@ -24,11 +25,22 @@ type Heat struct {
 	Few        int       `json:"few"` // undecided ones with too few turns
 }
 
+// Total counts the cells of one contender.
+type Total struct {
+	Better    int `json:"better"`
+	Worse     int `json:"worse"`
+	Undecided int `json:"undecided"`
+}
+
+// Words returns the three numbers.
+func (t Total) Words() string { return fmt.Sprintf("%d, %d, %d", t.Better, t.Worse, t.Undecided) }
+
 // HeatRow has one measure in one scenario.
 type HeatRow struct {
 	Table   string     `json:"table"`
 	Measure string     `json:"measure"`
-	Cells   []HeatCell `json:"cells"` // one for each contender
+	Ours    string     `json:"bellerophon"` // its median with its unit
+	Cells   []HeatCell `json:"cells"`       // one for each contender
 }
 
 // HeatCell is a ratio within turns, the contender's value divided by Bellerophon's. Above 1, Bellerophon is
@@ -61,11 +73,11 @@ func (c HeatCell) Mark() string {
 	return map[string]string{"better": "▲ ", "worse": "▼ "}[c.Class()]
 }
 
-// Words returns the ratio with its interval, and the turns if they are too few.
+// Words returns the ratio with its interval, and the turns if they are too few. Without a ratio it returns a dash.
 func (c HeatCell) Words() string {
 	switch {
 	case c.Turns == 0:
-		return ""
+		return "–"
 	case c.Turns < enough:
 		return fmt.Sprintf("%s (%s)", short(c.Ratio), interval{turns: c.Turns}.count())
 	}
@@ -103,13 +115,20 @@ func firstAsked() []string {
 		names = append(names, tail.name)
 	}
 	return append(names, string(rundir.FirstWrite), string(rundir.ExecReadyMedian), string(rundir.ExecReadyLast), string(rundir.Recovery),
-		"contender_cpu_seconds_per_1000", "server_cpu_seconds_per_object", string(rundir.PeakMemory), "writes_per_object")
+		"contender_cpu_seconds_per_1000", "server_cpu_seconds_per_object", string(rundir.PeakMemory), string(rundir.SettledMemory), "writes_per_object")
 }
 
 // column is a contender of the heat map, cold or warm.
 type column struct {
 	contender string
 	warm      bool
+}
+
+func (c column) String() string {
+	if contender.Facts(c.contender).JVM && !c.warm {
+		return c.contender + " (cold JVM)"
+	}
+	return label(c.contender, "", c.warm)
 }
 
 // compared returns the complete rounds of operators with their default settings.
@@ -136,9 +155,9 @@ func columnsOf(rounds []rundir.Round) []column {
 func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 	complete := compared(rounds)
 	columns := columnsOf(complete)
-	heat := Heat{}
+	heat := Heat{Totals: make([]Total, len(columns))}
 	for _, column := range columns {
-		heat.Contenders = append(heat.Contenders, label(column.contender, "", column.warm))
+		heat.Contenders = append(heat.Contenders, column.String())
 	}
 	var decided []finding
 	for _, kind := range kindsOf(run, complete) {
@@ -148,17 +167,17 @@ func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 			if by.shown != nil && !by.shown(of) {
 				continue
 			}
-			row := HeatRow{Table: kind.String(), Measure: by.title}
-			for _, column := range columns {
-				cell := by.cell(turnsOf(by, of, column.contender, column.warm), turnsOf(by, of, Ours, column.warm))
+			row := HeatRow{Table: kind.String(), Measure: by.title, Ours: by.written(of, column{Ours, false})}
+			for i, column := range columns {
+				cell, total := by.cell(turnsOf(by, of, column), turnsOf(by, of, column.ours())), &heat.Totals[i]
 				row.Cells = append(row.Cells, cell)
 				switch cell.Class() {
 				case "better":
-					heat.Better++
+					total.Better++
 				case "worse":
-					heat.Worse++
+					total.Worse++
 				case "undecided":
-					heat.Undecided++
+					total.Undecided++
 					if cell.Turns < enough {
 						heat.Few++
 					}
@@ -166,13 +185,18 @@ func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 				default:
 					continue
 				}
-				name := label(column.contender, "", column.warm)
-				decided = append(decided, finding{fmt.Sprintf("%s, %s: %s has %s times Bellerophon's value", kind, by.title, name, cell.Words()), name, cell.Ratio})
+				values := fmt.Sprintf("Bellerophon %s, %s %s", by.written(of, column.ours()), column, by.written(of, column))
+				decided = append(decided, finding{fmt.Sprintf("%s, %s: %s, which is %s times as much", kind, by.title, values, cell.Words()), column.contender, cell.Ratio})
 			}
 			if slices.ContainsFunc(row.Cells, func(cell HeatCell) bool { return cell.Turns > 0 }) {
 				heat.Rows = append(heat.Rows, row)
 			}
 		}
+	}
+	for _, total := range heat.Totals {
+		heat.Better += total.Better
+		heat.Worse += total.Worse
+		heat.Undecided += total.Undecided
 	}
 	heat.choose(decided)
 	return heat
@@ -206,11 +230,14 @@ func (h *Heat) choose(decided []finding) {
 	h.Wins, h.Losses = pick(true), pick(false)
 }
 
+// ours returns Bellerophon's rounds that a column is compared with.
+func (c column) ours() column { return column{Ours, c.warm} }
+
 // turnsOf returns the rounds of one contender that have a value.
-func turnsOf(by measure, rounds []rundir.Round, contender string, warm bool) turns {
+func turnsOf(by measure, rounds []rundir.Round, of column) turns {
 	its := turns{}
 	for _, round := range rounds {
-		if _, has := by.of(round); has && round.Contender == contender && round.Warm == warm {
+		if _, has := by.of(round); has && round.Contender == of.contender && round.Warm == of.warm {
 			its[round.Turn] = round
 		}
 	}
@@ -223,4 +250,17 @@ func (m measure) cell(theirs, ours turns) HeatCell {
 		return HeatCell{}
 	}
 	return HeatCell{is.median, is.low, is.high, is.turns}
+}
+
+// written returns the median of a contender with its unit, or "" if it has none.
+func (m measure) written(rounds []rundir.Round, of column) string {
+	its := slices.Collect(maps.Values(turnsOf(m, rounds, of)))
+	if len(its) == 0 {
+		return ""
+	}
+	median, is := m.statistic(its)
+	if !is {
+		return ""
+	}
+	return m.unit.write(median.Median)
 }

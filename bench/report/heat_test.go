@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -41,22 +42,44 @@ func TestTheHeatMapDecidesByIntervalsAndShowsLossesBesideWins(t *testing.T) {
 	}
 	var said []string
 	for _, row := range heat.Rows {
+		said = append(said, row.Ours)
 		for _, cell := range row.Cells {
 			said = append(said, cell.Mark()+cell.Words()+" "+cell.Class())
 		}
 	}
-	want := []string{"▲ 2.00 (2.00 to 2.00) better", "▼ 0.50 (0.50 to 0.50) worse", "9.00 (only 2 turns) undecided", "1.00 (0.90 to 1.10) undecided"}
+	want := []string{"35.0 s", "▲ 2.00 (2.00 to 2.00) better", "▼ 0.50 (0.50 to 0.50) worse", "10.0 B", "9.00 (only 2 turns) undecided", "1.00 (0.90 to 1.10) undecided"}
 	if got := strings.Join(said, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("the cells are\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
 	if got, want := heat.Sentence(), "Of 4 comparisons, Bellerophon is better in 1 and worse in 1; 2 are undecided, 1 of them for lack of turns."; got != want {
 		t.Errorf("the sentence is %q, want %q", got, want)
 	}
-	if len(heat.Wins) != 1 || len(heat.Losses) != 1 || !strings.Contains(heat.Losses[0], "kube-rs has 0.50 (0.50 to 0.50) times") {
+	if got, want := fmt.Sprint(heat.Totals), "[{1 0 1} {0 1 1}]"; got != want {
+		t.Errorf("the totals are %s, want %s", got, want)
+	}
+	if len(heat.Wins) != 1 || len(heat.Losses) != 1 || !strings.Contains(heat.Losses[0], "Bellerophon 35.0 s, kube-rs 17.5 s, which is 0.50 (0.50 to 0.50) times") {
 		t.Errorf("the wins are %q and the losses %q", heat.Wins, heat.Losses)
 	}
 	if none := heatOf(rundir.Run{}, nil); none.Sentence() != "No other contender has a value beside Bellerophon's." {
 		t.Errorf("without rounds: %q", none.Sentence())
+	}
+}
+
+func TestTheHeatMapSaysThatAJVMWasCold(t *testing.T) {
+	var rounds []rundir.Round
+	for turn, value := range []float64{1, 2} {
+		for _, name := range []string{Ours, "quarkus"} {
+			for _, isWarm := range []bool{false, true} {
+				rounds = append(rounds, with(func(round *rundir.Round) { round.Warm, round.Turn = isWarm, turn }, of("burst", "n=100", name, rundir.Converge, value))...)
+			}
+		}
+	}
+	heat := heatOf(rundir.Run{}, append(rounds, of("storm", "n=100,m=10", Ours, rundir.Converge, 3)...))
+	if got, want := strings.Join(heat.Contenders, ", "), "quarkus (cold JVM), quarkus (warm)"; got != want {
+		t.Errorf("the columns are %q, want %q", got, want)
+	}
+	if len(heat.Rows) != 1 {
+		t.Errorf("there are %d rows, want the one that has a ratio: %+v", len(heat.Rows), heat.Rows)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestTheHeatMapHasTheEqualFormOfAFrameworkFirst(t *testing.T) {
 		rounds = append(rounds, of("burst", "n=5", name, rundir.Converge, 1)...)
 	}
 	got := strings.Join(heatOf(rundir.Run{}, rounds).Contenders, " ")
-	if want := "controller-runtime-equal controller-runtime-tuned controller-runtime kube-rs-equal kube-rs quarkus somebody-else"; got != want {
+	if want := "controller-runtime-equal controller-runtime-tuned controller-runtime kube-rs-equal kube-rs quarkus (cold JVM) somebody-else"; got != want {
 		t.Errorf("the columns are %q, want %q", got, want)
 	}
 }

@@ -38,10 +38,11 @@ func readAll(dirs []string) (rundir.Run, []rundir.Round, error) {
 	return all, rounds, nil
 }
 
-// joined returns a run with the contenders and scenarios of two.
+// joined returns a run with the contenders and scenarios of two. Facts of a contender that both have are from the first.
 func joined(first, second rundir.Run) rundir.Run {
 	first.Skipped = union(first.Skipped, second.Skipped)
 	first.Builds = union(first.Builds, second.Builds)
+	first.Versions = union(second.Versions, first.Versions) // The commit of a program that did not change may differ.
 	first.Settings = union(first.Settings, second.Settings)
 	first.Scenarios = slices.Concat(first.Scenarios, second.Scenarios)
 	return first

@@ -33,6 +33,7 @@ type part struct {
 	Report                  string // the address of its report, from the page
 	Run                     rundir.Run
 	Rounds, Complete, Noisy int
+	dir                     string
 	taking                  []string // the contenders with rounds
 }
 
@@ -41,6 +42,25 @@ func (p part) Scenarios() string { return strings.Join(p.Run.Scenarios, "; ") }
 
 // Contenders returns the contenders with rounds as a list.
 func (p part) Contenders() string { return strings.Join(p.taking, ", ") }
+
+// member is a contender that took part in one of the runs.
+type member struct {
+	Name, Version, Form string
+	Settings            rundir.Settings
+}
+
+// Members returns the contenders with rounds, in the order of the reports.
+func (s several) Members() (members []member) {
+	var names []string
+	for _, part := range s.Parts {
+		names = append(names, part.taking...)
+	}
+	slices.SortFunc(names, contender.Compare)
+	for _, name := range slices.Compact(names) {
+		members = append(members, member{name, s.Run.Versions[name], contender.Facts(name).Form.String(), settingsOf(s.Run, name, "")})
+	}
+	return members
+}
 
 // WriteTogether writes the heat map and the goals of several runs into a Markdown file. The runs count as one, as for the
 // goals command. The page links to the report.md of each run, which must exist.
@@ -52,13 +72,9 @@ func WriteTogether(file string, dirs []string) (Written, error) {
 	return Written{Files: []string{file}, Summary: &made.Summary}, save(file, made.write)
 }
 
-// severalOf reads several runs, for a page in a file.
+// severalOf reads several runs, for a page in a file. The order of the folders does not matter.
 func severalOf(file string, dirs []string) (several, error) {
-	run, rounds, err := readAll(dirs)
-	if err != nil {
-		return several{}, err
-	}
-	made := several{Summary: Summarize(run, rounds)}
+	made := several{}
 	for _, dir := range dirs {
 		one, err := partOf(file, dir)
 		if err != nil {
@@ -66,6 +82,16 @@ func severalOf(file string, dirs []string) (several, error) {
 		}
 		made.Parts = append(made.Parts, one)
 	}
+	slices.SortStableFunc(made.Parts, func(a, b part) int { return a.Run.Started.Compare(b.Run.Started) })
+	var sorted []string
+	for _, part := range made.Parts {
+		sorted = append(sorted, part.dir)
+	}
+	run, rounds, err := readAll(sorted)
+	if err != nil {
+		return several{}, err
+	}
+	made.Summary = Summarize(run, rounds)
 	return made, nil
 }
 
@@ -83,7 +109,7 @@ func partOf(file, dir string) (part, error) {
 	if err != nil {
 		return part{}, fmt.Errorf("link to %s: %w", report, err)
 	}
-	made := part{Name: filepath.Base(dir), Report: address, Run: run, Rounds: len(rounds), Complete: counting(rounds)}
+	made := part{dir: dir, Name: filepath.Base(dir), Report: address, Run: run, Rounds: len(rounds), Complete: counting(rounds)}
 	for _, round := range rounds {
 		if round.IsComplete() && round.Noise() != "" {
 			made.Noisy++

@@ -3,9 +3,11 @@ package report
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 	"github.com/bellerophon-io/bellerophon/internal/golden"
@@ -112,10 +114,48 @@ func TestAPageOfSeveralRunsNeedsAFileAndTheirReports(t *testing.T) {
 	if _, _, err := run(t, "report", "--out", page, one, two); err == nil || !strings.Contains(err.Error(), "go run ./bench report "+one) {
 		t.Errorf("without the report of a run: %v", err)
 	}
-	if _, _, err := run(t, "report", "--out", page, one, folder(t, "another", "kube-rs-equal", 8)); err == nil || !strings.Contains(err.Error(), "another program") {
+	another := folder(t, "another", "kube-rs-equal", 8)
+	for _, dir := range []string{one, another} {
+		if err := os.WriteFile(filepath.Join(dir, "report.md"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := run(t, "report", "--out", page, one, another); err == nil || !strings.Contains(err.Error(), "another program") {
 		t.Errorf("of two programs: %v", err)
 	}
 	if _, err := os.Stat(page); err == nil {
 		t.Error("there is a page in spite of the errors")
+	}
+}
+
+func TestThePageOfSeveralRunsDoesNotDependOnTheirOrder(t *testing.T) {
+	dirs := []string{folder(t, "b", "kube-rs-equal", 8), folder(t, "b", "controller-runtime-equal", 8)}
+	var pages []string
+	for i, dir := range dirs {
+		if err := os.WriteFile(filepath.Join(dir, "report.md"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		its, _, err := read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		its.Started = time.Date(2026, 1, 2, 3+i, 0, 0, 0, time.UTC)
+		if err := rundir.WriteRun(dir, its); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, order := range [][]string{{dirs[0], dirs[1]}, {dirs[1], dirs[0]}} {
+		page := filepath.Join(t.TempDir(), "page.md")
+		if _, _, err := run(t, append([]string{"report", "--out", page}, order...)...); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, regexp.MustCompile(`\]\([^)]*\)`).ReplaceAllString(string(text), "")) // The addresses of the runs depend on the folder.
+	}
+	if pages[0] != pages[1] {
+		t.Errorf("in the one order, the page is\n%s\nand in the other one\n%s", pages[0], pages[1])
 	}
 }

@@ -141,7 +141,7 @@ func TestAPooledP99IsAsTheSortedLatenciesHaveIt(t *testing.T) {
 
 func TestTheIntervalOfARatioOfP99sIsWideIfOneRoundDecidesIt(t *testing.T) {
 	by := measureNamed("reaction_p99_seconds")
-	turnsOf := func(rounds []rundir.Round) turns { return turnsOf(by, rounds, rounds[0].Contender, false) }
+	turnsOf := func(rounds []rundir.Round) turns { return turnsOf(by, rounds, column{rounds[0].Contender, false}) }
 	steady := turnsOf(sampled("kube-rs", repeated(8, evenly(200, time.Second))...))
 	uneven := turnsOf(sampled(Ours, append(repeated(7, evenly(200, time.Second)), evenly(200, 20*time.Second))...))
 	is, has := by.ratio(uneven, steady)

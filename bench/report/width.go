@@ -21,7 +21,7 @@ func Width(name string, rounds []rundir.Round) (widest float64, turns int, has b
 	by := measureNamed(name)
 	complete := compared(rounds)
 	for _, column := range columnsOf(complete) {
-		is, compares := by.ratio(turnsOf(by, complete, column.contender, column.warm), turnsOf(by, complete, Ours, column.warm))
+		is, compares := by.ratio(turnsOf(by, complete, column), turnsOf(by, complete, column.ours()))
 		if !compares {
 			continue
 		}
