@@ -19,13 +19,11 @@ type Heat struct {
 	Rows       []HeatRow `json:"rows"`
 	Wins       []string  `json:"wins"`   // three large decided ones
 	Losses     []string  `json:"losses"` // three large decided ones
-	Better     int       `json:"better"` // decided cells
-	Worse      int       `json:"worse"`
-	Undecided  int       `json:"undecided"`
+	Total                // of all contenders
 	Few        int       `json:"few"` // undecided ones with too few turns
 }
 
-// Total counts the cells of one contender.
+// Total counts cells. Better and Worse are the decided ones.
 type Total struct {
 	Better    int `json:"better"`
 	Worse     int `json:"worse"`
@@ -34,6 +32,17 @@ type Total struct {
 
 // Words returns the three numbers.
 func (t Total) Words() string { return fmt.Sprintf("%d, %d, %d", t.Better, t.Worse, t.Undecided) }
+
+func (t *Total) count(cell HeatCell) {
+	switch cell.Class() {
+	case "better":
+		t.Better++
+	case "worse":
+		t.Worse++
+	case "undecided":
+		t.Undecided++
+	}
+}
 
 // HeatRow has one measure in one scenario.
 type HeatRow struct {
@@ -169,20 +178,17 @@ func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 			}
 			row := HeatRow{Table: kind.String(), Measure: by.title, Ours: by.written(of, column{Ours, false})}
 			for i, column := range columns {
-				cell, total := by.cell(turnsOf(by, of, column), turnsOf(by, of, column.ours())), &heat.Totals[i]
+				cell := by.cell(turnsOf(by, of, column), turnsOf(by, of, column.ours()))
 				row.Cells = append(row.Cells, cell)
+				heat.Totals[i].count(cell)
+				heat.count(cell)
 				switch cell.Class() {
-				case "better":
-					total.Better++
-				case "worse":
-					total.Worse++
+				case "":
+					continue
 				case "undecided":
-					total.Undecided++
 					if cell.Turns < enough {
 						heat.Few++
 					}
-					continue
-				default:
 					continue
 				}
 				values := fmt.Sprintf("Bellerophon %s, %s %s", by.written(of, column.ours()), column, by.written(of, column))
@@ -192,11 +198,6 @@ func heatOf(run rundir.Run, rounds []rundir.Round) Heat {
 				heat.Rows = append(heat.Rows, row)
 			}
 		}
-	}
-	for _, total := range heat.Totals {
-		heat.Better += total.Better
-		heat.Worse += total.Worse
-		heat.Undecided += total.Undecided
 	}
 	heat.choose(decided)
 	return heat
