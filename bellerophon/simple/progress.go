@@ -15,7 +15,7 @@ const (
 	// mostHeld bounds how long the interim status of a new object is held back while the API server is the
 	// bottleneck. Then these writes delay the work that they report. Until its first status, the object has
 	// the default of its definition, which says that it is pending.
-	mostHeld = 30 * time.Second
+	mostHeld = 2 * time.Minute
 )
 
 // progress limits how often interim statuses are written. Its methods may be called from any

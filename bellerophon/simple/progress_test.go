@@ -71,7 +71,8 @@ func TestTheFirstStatusOfANewObjectIsHeldBackWhileTheStatefulSetControllerIsBehi
 	}{
 		{"an idle API server", 50 * time.Millisecond, time.Second},
 		{"a busy one", 5 * time.Second, 10 * time.Second},
-		{"a StatefulSet controller that was down", time.Hour, 30 * time.Second},
+		{"a burst of thousands", 40 * time.Second, 80 * time.Second},
+		{"a StatefulSet controller that was down", time.Hour, 2 * time.Minute},
 	} {
 		throttle, began := newThrottle(), time.Now()
 		fresh, later := of("arion", 1), began.Add(step.took)

@@ -4,7 +4,7 @@ import "time"
 
 // The bounds of the contract for the first status of a new object.
 const (
-	mostHeld = 30 * time.Second
+	mostHeld = 2 * time.Minute
 	memory   = time.Minute
 )
 

@@ -33,5 +33,5 @@ func (p *pace) held(hero *v1.BellerophonSimple, now time.Time) time.Duration {
 	if hero.Status.ObservedGeneration > 0 || now.Sub(p.ended) > time.Minute {
 		return progressEvery
 	}
-	return min(max(2*p.typical, progressEvery), 30*time.Second)
+	return min(max(2*p.typical, progressEvery), 2*time.Minute)
 }

@@ -22,7 +22,7 @@ func TestTheFirstStatusOfANewObjectIsHeldBackTwiceAsLongAsTheStatefulSetControll
 		{name: "without a pace", took: 5 * time.Second, want: time.Second},
 		{name: "an idle API server", pace: &pace{}, took: 50 * time.Millisecond, want: time.Second},
 		{name: "a busy one", pace: &pace{}, took: 5 * time.Second, want: 10 * time.Second},
-		{name: "an hour", pace: &pace{}, took: time.Hour, want: 30 * time.Second},
+		{name: "an hour", pace: &pace{}, took: time.Hour, want: 2 * time.Minute},
 		{name: "an object with a status", pace: &pace{}, took: 5 * time.Second, already: 1, want: time.Second},
 	} {
 		t.Run(step.name, func(t *testing.T) {

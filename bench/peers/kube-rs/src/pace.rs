@@ -11,7 +11,7 @@ use tokio::time::Instant;
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// The longest time for which the first status of a new object is held back.
-const MOST_HELD: Duration = Duration::from_secs(30);
+const MOST_HELD: Duration = Duration::from_secs(120);
 
 /// How long a pace is known after the latest measurement.
 const MEMORY: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn the_first_status_is_held_back_twice_as_long_as_the_controller_takes() {
-        for (took, want) in [(0, 1), (5, 10), (3600, 30)] {
+        for (took, want) in [(0, 1), (5, 10), (3600, 120)] {
             let (pace, now) = (Pace::default(), Instant::now());
             assert_eq!(pace.held(now), PROGRESS_EVERY);
             pace.took(Duration::from_secs(took), now);
