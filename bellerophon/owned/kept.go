@@ -21,7 +21,10 @@ type Sum uint64
 // generation, owners and the deletion timestamp.
 type Child struct {
 	metav1.ObjectMeta
-	sum Sum
+	// OwnedFields changes with the fields that the controller owns. It is exported to be in the JSON:
+	// the runtime compares the JSON of versions, and so finds a fight over these fields.
+	OwnedFields Sum `json:"ownedFields"`
+
 	app uint64 // the hash of the app whose labels the child has
 }
 
@@ -29,12 +32,12 @@ type Child struct {
 func (*Child) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 // Sum returns the sum of the owned fields. It is 0 for a child with the label of an unknown app.
-func (c *Child) Sum() Sum { return c.sum }
+func (c *Child) Sum() Sum { return c.OwnedFields }
 
 // IsLabelled reports whether the whole child had the labels of an app's child: see [IsLabelled].
 func (c *Child) IsLabelled(app string) bool { return c.app == hashOf(app) }
 
-func (c *Child) copy() Child { return Child{*c.DeepCopy(), c.sum, c.app} }
+func (c *Child) copy() Child { return Child{*c.DeepCopy(), c.OwnedFields, c.app} }
 
 // ConfigMap is the projection of a ConfigMap.
 type ConfigMap struct{ Child }
@@ -75,7 +78,7 @@ func (s *StatefulSet) DeepCopyObject() runtime.Object {
 
 // childOf projects the fields that the runtime does not keep on its own.
 func childOf(whole metav1.Object, sum Sum) Child {
-	kept := Child{sum: sum, app: hashOf(appOf(whole))}
+	kept := Child{OwnedFields: sum, app: hashOf(appOf(whole))}
 	kept.Generation = whole.GetGeneration()
 	kept.DeletionTimestamp = whole.GetDeletionTimestamp().DeepCopy()
 	return kept

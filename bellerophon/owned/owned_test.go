@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/history"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,29 @@ func TestTheLabelOfAChildSelectsTheFieldsOfItsController(t *testing.T) {
 	}
 	if kinds.configMap(&corev1.ConfigMap{ObjectMeta: labelled("one", "arion")}).IsLabelled("one") {
 		t.Error("a child with the label of another instance counts as labelled")
+	}
+}
+
+// The history finds a fight over fields that both sides change, and compares the JSON of what the cache keeps.
+func TestAChangeOfTheOwnedFieldsIsInTheJSONOfAProjection(t *testing.T) {
+	sum := Sum(1)
+	kinds := KindsOf(Fields{
+		App: "one", ConfigMap: func(*corev1.ConfigMap) Sum { return sum }, Service: func(*corev1.Service) Sum { return sum },
+		StatefulSet: func(*appsv1.StatefulSet) Sum { return sum },
+	})
+	meta := labelled("one", "pegasus")
+	kept := func() []any {
+		return []any{kinds.configMap(&corev1.ConfigMap{ObjectMeta: meta}), kinds.service(&corev1.Service{ObjectMeta: meta}), kinds.statefulSet(&appsv1.StatefulSet{ObjectMeta: meta})}
+	}
+	before, same := kept(), kept()
+	sum = 2
+	for i, after := range kept() {
+		if fields, err := history.Fields(before[i], same[i]); err != nil || len(fields) > 0 {
+			t.Errorf("of a %T that is the same, %v differ: %v", after, fields, err)
+		}
+		if fields, err := history.Fields(before[i], after); err != nil || !slices.Equal(fields, []string{"ownedFields"}) {
+			t.Errorf("of a %T, %v differ: %v", after, fields, err)
+		}
 	}
 }
 

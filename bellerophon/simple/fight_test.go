@@ -2,6 +2,7 @@ package simple_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
@@ -30,8 +31,10 @@ func TestAFightOverAChildIsAConditionOfTheObject(t *testing.T) {
 	configs := w.core.CoreV1().ConfigMaps(w.namespace)
 	watch := must(configs.Watch(w.ctx, metav1.ListOptions{FieldSelector: "metadata.name=pegasus"}))(t)
 	opponent := lifecycle.New(w.ctx)
+	var patches atomic.Int64
 	opponent.Go("opponent", func(ctx context.Context) error {
 		for {
+			patches.Add(1)
 			if _, err := configs.Patch(ctx, "pegasus", apitypes.MergePatchType, []byte(`{"data":{"winged_horse_name":"hijack"}}`), metav1.PatchOptions{FieldManager: "opponent"}); err != nil && ctx.Err() == nil {
 				return err
 			}
@@ -43,6 +46,10 @@ func TestAFightOverAChildIsAConditionOfTheObject(t *testing.T) {
 		}
 	})
 	hero := w.awaitCondition("pegasus", controller.ConditionStalled, func(_ *v1.BellerophonSimple, found *metav1.Condition) bool { return found.Reason == "Fight" })
+	// Five rounds are enough. A round is up to three patches, one for each event and some that change nothing.
+	if made := patches.Load(); made > 40 {
+		t.Errorf("the fight was found after %d patches of the opponent", made)
+	}
 	if len(hero.Status.Conditions) != 4 {
 		t.Errorf("the conditions are %v", hero.Status.Conditions)
 	}
