@@ -2,6 +2,8 @@ package simple_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/controller/replaytest"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
@@ -69,5 +72,30 @@ func TestAFightOverAChildIsAConditionOfTheObject(t *testing.T) {
 	})
 	if len(replayed.Differences) > 0 || replayed.Attempts < 10 {
 		t.Errorf("of %d attempts in the replay, these differ: %v", replayed.Attempts, replayed.Differences)
+	}
+}
+
+// The cache keeps one hash of all owned fields, which each of these changes gives another value.
+func TestAUserWhoChangesOneFieldAfterTheOtherIsNoOpponent(t *testing.T) {
+	w := newWorld(t)
+	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(t).Config(t.Context(), w.config))(t)
+	w.operator = w.startOperatorWith(config, func(options *controller.Options) { options.MetricsAddress = "127.0.0.1:0" })
+	w.create(w.hero("pegasus", 1))
+	w.awaitReady("pegasus", 1)
+	configs := w.core.CoreV1().ConfigMaps(w.namespace)
+	own := must(configs.Get(w.ctx, "pegasus", metav1.GetOptions{}))(t).Data
+	for key := range own {
+		for _, value := range []string{"null", `"theirs"`, `""`} {
+			patch := fmt.Sprintf(`{"data":{%q:%s}}`, key, value)
+			must(configs.Patch(w.ctx, "pegasus", apitypes.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "user"}))(t)
+			w.await(configMaps, "pegasus", "repaired", func(found *unstructured.Unstructured) bool {
+				data, _, err := unstructured.NestedStringMap(found.Object, "data")
+				return err == nil && maps.Equal(data, own)
+			})
+		}
+	}
+	w.change("pegasus", `{"spec":{"replicas":2}}`)
+	if hero := w.awaitReady("pegasus", 2); len(own) != 3 || len(hero.Status.Conditions) != 3 {
+		t.Errorf("after changes of %v, the conditions are %v", own, hero.Status.Conditions)
 	}
 }

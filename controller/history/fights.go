@@ -106,10 +106,15 @@ func (h *History) fightOver(known *suspect, rounds map[streams.Key]round, now ti
 
 // fought reports whether both sides change the same fields in each round that is known. One change of the cache may have
 // both sides in it: then the fields are back where they were, and the round counts for all fields.
+//
+// Where the cache keeps a part of the object, a field of the part may stand for many, as a hash of them does. Then the other
+// side must also set the same value in each round: a user who changes one field after the other is no opponent.
 func (h *History) fought(rounds []round) (fields, managers []string, isFight bool) {
 	changes := changesOf{}
 	h.copyChanges(changes, rounds[0].answer.key)
-	counted, named := 0, false
+	isPartial := h.options.IsPartial(rounds[0].answer.key.GroupKind)
+	var first *change // of the other side, with fields
+	counted := 0
 	for _, made := range rounds {
 		theirs, ours := changes.updateTo(made.theirs), changes.updateTo(made.answer)
 		if theirs == nil || ours == nil {
@@ -123,10 +128,16 @@ func (h *History) fought(rounds []round) (fields, managers []string, isFight boo
 		if len(changed) == 0 && len(theirs.of.Causes) > 1 || len(restored) == 0 && len(ours.of.Causes) > 1 {
 			continue
 		}
-		both := slices.DeleteFunc(changed, func(path string) bool {
-			return isGeneration(path) || !slices.Contains(restored, path) || named && !slices.Contains(fields, path)
+		var other []string // fields that had another value in the first round
+		if first == nil {
+			first = theirs
+		} else if isPartial {
+			other = fieldsOf(&streams.Change{Old: first.of.New, New: theirs.of.New})
+		}
+		fields = slices.DeleteFunc(changed, func(path string) bool {
+			return isGeneration(path) || !slices.Contains(restored, path) || first != theirs && !slices.Contains(fields, path) || slices.Contains(other, path)
 		})
-		if fields, named = both, true; len(fields) == 0 {
+		if len(fields) == 0 {
 			return nil, nil, false
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // arena is a world with a controller that reconciles pegasus, and writes to objects for it.
@@ -24,9 +25,16 @@ type arena struct {
 // inArena runs a test in virtual time.
 func inArena(t *testing.T, test func(a *arena)) {
 	t.Helper()
+	inArenaOf(t, history.Options{}, test)
+}
+
+// inArenaOf does the same with options for the history.
+func inArenaOf(t *testing.T, options history.Options, test func(a *arena)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		a := &arena{}
-		a.world = newWorld(t, history.Options{Found: func(finding history.Finding) { a.found = append(a.found, finding) }})
+		options.Found = func(finding history.Finding) { a.found = append(a.found, finding) }
+		a.world = newWorld(t, options)
 		test(a)
 	})
 }
@@ -124,6 +132,36 @@ func TestAFightWhoseAnswersAreHiddenIsFound(t *testing.T) {
 			t.Errorf("it found %+v", a.found)
 		}
 	})
+}
+
+// A field of a part may be a hash of many fields. One value of it tells an opponent from a user who changes field after field.
+func TestAFightOverAnObjectThatIsKeptInPartNeedsTheSameValueEachTime(t *testing.T) {
+	partial := history.Options{IsPartial: func(schema.GroupKind) bool { return true }}
+	for name, row := range map[string]struct {
+		options history.Options
+		hash    func(round int) string
+		fights  int
+	}{
+		"one value":                     {partial, func(int) string { return "theirs" }, 1},
+		"a value for each round":        {partial, func(round int) string { return fmt.Sprint(round) }, 0},
+		"another value once in a while": {partial, func(round int) string { return fmt.Sprint(round / 3) }, 0},
+		"values of a whole object":      {history.Options{}, func(round int) string { return fmt.Sprint(round) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inArenaOf(t, row.options, func(a *arena) {
+				for round := range 20 {
+					// The observed state is a part that changes all the time, and that no side restores.
+					observed := fmt.Sprint(round)
+					foreign := a.changes("child", map[string]string{"hash": row.hash(round), "observed": observed})
+					a.attempts("child", map[string]string{"hash": "ours", "observed": observed}, foreign)
+					pass(100 * time.Millisecond)
+				}
+				if len(a.found) != row.fights || row.fights == 1 && !slices.Equal(a.found[0].Fields, []string{"data.hash"}) {
+					t.Errorf("it found %+v", a.found)
+				}
+			})
+		})
+	}
 }
 
 func TestTwoControllersOfOneManagerFightToo(t *testing.T) {
