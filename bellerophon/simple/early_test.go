@@ -8,7 +8,6 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,7 +36,7 @@ func (s slowLists) RoundTrip(request *http.Request) (*http.Response, error) {
 func (w *world) startBeforeLists(resources ...string) (letGo func()) {
 	w.t.Helper()
 	until := make(chan struct{})
-	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(w.t).Config(w.t.Context(), w.config))(w.t)
+	config := w.operatorConfig()
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
 		return slowLists{inner, resources, until}
 	})

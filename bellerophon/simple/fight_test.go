@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/bellerophon/owned"
 	"github.com/bellerophon-io/bellerophon/bellerophon/simple"
 	"github.com/bellerophon-io/bellerophon/controller"
@@ -24,7 +23,7 @@ import (
 // The opponent changes the ConfigMap of an object as often as the operator repairs it.
 func TestAFightOverAChildIsAConditionOfTheObject(t *testing.T) {
 	w := newWorld(t)
-	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(t).Config(t.Context(), w.config))(t)
+	config := w.operatorConfig()
 	dir := t.TempDir()
 	w.operator = w.startOperatorWith(config, func(options *controller.Options) {
 		options.MetricsAddress, options.Recording = "127.0.0.1:0", &recording.Options{Dir: dir}
@@ -78,7 +77,7 @@ func TestAFightOverAChildIsAConditionOfTheObject(t *testing.T) {
 // The cache keeps one hash of all owned fields, which each of these changes gives another value.
 func TestAUserWhoChangesOneFieldAfterTheOtherIsNoOpponent(t *testing.T) {
 	w := newWorld(t)
-	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(t).Config(t.Context(), w.config))(t)
+	config := w.operatorConfig()
 	w.operator = w.startOperatorWith(config, func(options *controller.Options) { options.MetricsAddress = "127.0.0.1:0" })
 	w.create(w.hero("pegasus", 1))
 	w.awaitReady("pegasus", 1)

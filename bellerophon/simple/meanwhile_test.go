@@ -10,7 +10,6 @@ import (
 	"time"
 
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
-	"github.com/bellerophon-io/bellerophon/bellerophon/install"
 	"github.com/bellerophon-io/bellerophon/cache"
 	"github.com/bellerophon-io/bellerophon/controller"
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +69,7 @@ func (m *meanwhile) conflicted() []string {
 func newWorldWithMeanwhile(t *testing.T, path string) (*world, *meanwhile) {
 	t.Helper()
 	w, m := newWorld(t), &meanwhile{path: path}
-	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(t).Config(t.Context(), w.config))(t)
+	config := w.operatorConfig()
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
 		m.RoundTripper = inner
 		return m
@@ -148,7 +147,7 @@ func (u undoing) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func TestARepairThatIsUndoneIsNotCalledOne(t *testing.T) {
 	w := newWorld(t)
-	config := must(must(install.Operator(w.ctx, w.config, install.Options{}))(t).Config(t.Context(), w.config))(t)
+	config := w.operatorConfig()
 	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return undoing{inner} })
 	w.operator = w.startOperatorAs(config)
 	w.create(w.hero("pegasus", 1))

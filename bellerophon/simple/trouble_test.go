@@ -201,8 +201,7 @@ func TestTheOperatorWaitsForItsResourceDefinition(t *testing.T) {
 	w := newWorld(t)
 	const name = "sheroes.stable.simple-bellerophon.io"
 	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	installed := must(install.Operator(w.ctx, w.config, install.Options{}))(t)
-	account := must(installed.Config(w.ctx, w.config))(t)
+	account := w.operatorConfig()
 	watcher := must(w.any.Resource(definitions).Watch(w.ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name}))(t)
 	defer watcher.Stop()
 	if err := w.any.Resource(definitions).Delete(w.ctx, name, metav1.DeleteOptions{}); err != nil {

@@ -115,8 +115,14 @@ type operator struct {
 // startOperator starts an operator for the namespace, as its ServiceAccount.
 func (w *world) startOperator() *operator {
 	w.t.Helper()
+	return w.startOperatorAs(w.operatorConfig())
+}
+
+// operatorConfig installs what an operator needs, and returns the config of its ServiceAccount.
+func (w *world) operatorConfig() *rest.Config {
+	w.t.Helper()
 	installed := must(install.Operator(w.ctx, w.config, install.Options{}))(w.t)
-	return w.startOperatorAs(must(installed.Config(w.t.Context(), w.config))(w.t))
+	return must(installed.Config(w.t.Context(), w.config))(w.t)
 }
 
 func (w *world) startOperatorAs(config *rest.Config) *operator {
