@@ -2,7 +2,6 @@ package controller
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,10 +33,7 @@ var errNotRecorded = errors.New("the request belongs to no attempt, and a replay
 // difference. A write of this kind is answered as by a server that accepts it.
 func (t replayTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet && aboutResources.MatchString(request.URL.Path) {
-		if known := t.replay.served[request.URL.Path]; known != nil {
-			return answered(request, http.StatusOK, cmp.Or(known.Type, runtime.ContentTypeJSON), known.Answer), nil
-		}
-		return notFoundAnswer(request), nil
+		return t.replay.answerAbout(request), nil
 	}
 	ctx := request.Context()
 	attempt, _ := ctx.Value(replayedKey{}).(*replayedAttempt)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -47,4 +48,60 @@ func TestCreationsOfOneAttemptMayComeInAnyOrder(t *testing.T) {
 	if !slices.Equal(attempt.differences, want) {
 		t.Errorf("the differences are %q, want %q", attempt.differences, want)
 	}
+}
+
+func TestAnAnswerAboutAllGroupsAlsoAnswersQuestionsAboutOne(t *testing.T) {
+	const allGroups = "application/json; as=APIGroupDiscoveryList; v=v2; g=apidiscovery.k8s.io"
+	version := func(name, kind, resource string) string {
+		return `{"version":"` + name + `","resources":[{"resource":"` + resource + `","responseKind":{"version":"` + name + `","kind":"` + kind + `"},"scope":"Namespaced"}]}`
+	}
+	r := newReplay(nil)
+	r.served["/apis"] = &recording.Served{Type: allGroups, Answer: []byte(`{"items":[{"metadata":{"name":"apps"},"versions":[` +
+		version("v2", "Horse", "horses") + `,` + version("v1", "Horse", "oldhorses") + `,{"version":"v0","freshness":"Stale"}]}]}`)}
+	r.served["/api"] = &recording.Served{Type: allGroups, Answer: []byte(`{"items":[{"versions":[` + version("v1", "Pod", "pods") + `]}]}`)}
+	r.served["/apis/apps/v1"] = &recording.Served{Type: "application/vnd.horse", Answer: []byte("as recorded")}
+	for path, want := range map[string]string{
+		"/apis/apps/v2":  `"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v2","resources":[{"name":"horses"`,
+		"/apis/apps":     `"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"apps/v2","version":"v2"},{"groupVersion":"apps/v1"`,
+		"/api/v1":        `"groupVersion":"v1","resources":[{"name":"pods"`,
+		"/apis/apps/v1":  "as recorded", // An answer of the recording comes first.
+		"/apis/apps/v0":  `"code":404`,  // The API server did not know it either.
+		"/apis/apps/v3":  `"code":404`,
+		"/apis/horse/v1": `"code":404`,
+		"/apis/horse":    `"code":404`,
+		"/api/v2":        `"code":404`,
+	} {
+		if got := askedAbout(t, r, path); !strings.Contains(got, want) {
+			t.Errorf("the answer about %s is %s, want %s", path, got, want)
+		}
+	}
+	for _, broken := range []recording.Served{
+		{Type: allGroups, Answer: []byte(`{"items":[`)},
+		{Type: allGroups},
+		{Type: ";", Answer: r.served["/api"].Answer},
+		{Type: "application/json", Answer: []byte(`{"kind":"APIVersions","versions":["v1"]}`)}, // the form of older clients
+	} {
+		r.served["/api"] = &broken
+		if got := askedAbout(t, r, "/api/v1"); !strings.Contains(got, `"code":404`) {
+			t.Errorf("after the answer %q of type %q, the answer about /api/v1 is %s", broken.Answer, broken.Type, got)
+		}
+	}
+}
+
+// askedAbout returns the answer of a replay to a question about resources.
+func askedAbout(t *testing.T, r *replay, path string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://recording"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := replayTransport{r}.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/bellerophon-io/bellerophon/sources/sourcestest"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -211,4 +213,38 @@ func equal(t *testing.T, of *recording.Recording, setup controller.Setup) {
 	if different := replayed.Differences; len(different) > 0 {
 		t.Errorf("%d of %d attempts differ, the first one so: %v", len(different), replayed.Attempts, different[0])
 	}
+}
+
+// aggregated is the answer of an API server about its group of Pegasi, in the form that has all groups at once.
+const aggregated = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{"name":"myth.example"},
+"versions":[{"version":"v1","resources":[{"resource":"pegasi","responseKind":{"group":"myth.example","version":"v1","kind":"Pegasus"},
+"scope":"Cluster","singularResource":"pegasus","verbs":["get"]}]}]}]}`
+
+// A REST mapper that does not know a kind asks for the version of its group, and forgets the group if the answer is
+// 404. Two attempts that ask at the same time do the same as the question about an unknown kind here.
+func TestAReplayKnowsTheVersionsOfAGroupFromTheAnswerAboutAllGroups(t *testing.T) {
+	const allGroups = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	of := &recording.Recording{Records: []*recording.Record{
+		{At: 1, Served: &recording.Served{Path: "/api", Type: allGroups, Answer: []byte(`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2"}`)}},
+		{At: 2, Served: &recording.Served{Path: "/apis", Type: allGroups, Answer: []byte(aggregated)}},
+	}}
+	replaytest.Replay(t, of, compat.Setup(func(config *rest.Config, options controller.Options) (*compat.Manager, error) {
+		manager, err := compat.NewManager(config, ctrl.Options{Scheme: scheme.Scheme}, options)
+		if err != nil {
+			return nil, err
+		}
+		for _, kind := range []string{"Pegasus", "Chimera", "Pegasus"} {
+			mapping, err := manager.GetRESTMapper().RESTMapping(schema.GroupKind{Group: "myth.example", Kind: kind}, "v1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[string]string{"Pegasus": "pegasi", "Chimera": "chimeras"}[kind]; mapping.Resource.Resource != want {
+				t.Errorf("the plural of %s is %s, want %s", kind, mapping.Resource.Resource, want)
+			}
+			if isRoot := mapping.Scope == meta.RESTScopeRoot; isRoot != (kind == "Pegasus") {
+				t.Errorf("%s has the scope %s", kind, mapping.Scope.Name())
+			}
+		}
+		return manager, ctrl.NewControllerManagedBy(manager).For(&corev1.ConfigMap{}).Complete(&ported{Client: manager.GetClient()})
+	}))
 }
