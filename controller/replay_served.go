@@ -15,8 +15,8 @@ import (
 )
 
 // answerAbout answers a question about resources. The recorded program may have asked for all groups at once, in the
-// aggregated form of discovery. The answers about one group and one version then are a part of that answer: with
-// concurrent attempts, chance decides whether a REST mapper asks for the part after it has asked for the whole.
+// aggregated form of discovery. The answers about one group and one version then are a part of that answer. The sources of
+// controller-runtime start at the same time, so chance decides whether its REST mapper also asks for the part.
 func (r *replay) answerAbout(request *http.Request) *http.Response {
 	path := request.URL.Path
 	if known := r.served[path]; known != nil {

@@ -221,7 +221,7 @@ const aggregated = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k
 "scope":"Cluster","singularResource":"pegasus","verbs":["get"]}]}]}]}`
 
 // A REST mapper that does not know a kind asks for the version of its group, and forgets the group if the answer is
-// 404. Two attempts that ask at the same time do the same as the question about an unknown kind here.
+// 404. Two sources that start at the same time make it do what the question about an unknown kind does here.
 func TestAReplayKnowsTheVersionsOfAGroupFromTheAnswerAboutAllGroups(t *testing.T) {
 	const allGroups = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	of := &recording.Recording{Records: []*recording.Record{
