@@ -236,7 +236,7 @@ func TestAReplayKnowsTheVersionsOfAGroupFromTheAnswerAboutAllGroups(t *testing.T
 		for _, kind := range []string{"Pegasus", "Chimera", "Pegasus"} {
 			mapping, err := manager.GetRESTMapper().RESTMapping(schema.GroupKind{Group: "myth.example", Kind: kind}, "v1")
 			if err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 			if want := map[string]string{"Pegasus": "pegasi", "Chimera": "chimeras"}[kind]; mapping.Resource.Resource != want {
 				t.Errorf("the plural of %s is %s, want %s", kind, mapping.Resource.Resource, want)
