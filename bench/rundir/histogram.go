@@ -19,6 +19,7 @@ const (
 // compressed form, which other implementations read too. Its unit is 1 µs. The zero Histogram has no latencies.
 type Histogram struct {
 	latencies *hdrhistogram.Histogram
+	bars      []Bar // of latencies; a report asks for them many times
 }
 
 // HistogramOf returns the histogram of latencies. Longer latencies than an hour count as an hour.
@@ -28,7 +29,18 @@ func HistogramOf(latencies []time.Duration) Histogram {
 		// The latency is in the range, so it is recorded.
 		_ = h.RecordValue(min(max(latency, shortest), longest).Microseconds())
 	}
-	return Histogram{h}
+	return histogram(h)
+}
+
+// histogram wraps latencies that do not change any more.
+func histogram(latencies *hdrhistogram.Histogram) Histogram {
+	h := Histogram{latencies: latencies}
+	for _, bar := range latencies.Distribution() {
+		if bar.Count > 0 {
+			h.bars = append(h.bars, Bar{time.Duration(bar.To) * time.Microsecond, bar.Count})
+		}
+	}
+	return h
 }
 
 // Bar is a number of latencies that are equal in their first three digits.
@@ -37,19 +49,8 @@ type Bar struct {
 	Count   int64
 }
 
-// Bars returns the latencies from the shortest to the longest.
-func (h Histogram) Bars() []Bar {
-	if h.latencies == nil {
-		return nil
-	}
-	var bars []Bar
-	for _, bar := range h.latencies.Distribution() {
-		if bar.Count > 0 {
-			bars = append(bars, Bar{time.Duration(bar.To) * time.Microsecond, bar.Count})
-		}
-	}
-	return bars
-}
+// Bars returns the latencies from the shortest to the longest. The caller does not change them.
+func (h Histogram) Bars() []Bar { return h.bars }
 
 // MarshalJSON implements json.Marshaler.
 func (h Histogram) MarshalJSON() ([]byte, error) {
@@ -70,6 +71,6 @@ func (h *Histogram) UnmarshalJSON(encoded []byte) error {
 	if err != nil {
 		return fmt.Errorf("decode a histogram: %w", err)
 	}
-	h.latencies = latencies
+	*h = histogram(latencies)
 	return nil
 }
