@@ -97,19 +97,23 @@ between these, and with fewer than 6 turns. It is not measured without a value, 
 setting or the warmth of a JVM differs from what the goal names, and where a p99 has fewer than
 1,000 latencies.
 
-Several folders are judged as one run, if each contender had the same program and settings in all of
+Several folders are judged as one run, if Bellerophon had the same program and settings in all of
 them. Rounds of the same scenario and size are then further turns. So a long run can be made in parts.
+Of a peer, the newest program and settings count; stderr names the rounds that are left out.
 
 The exit code is 0, whatever the verdicts are. With --check it is 1 if a goal is missed; a goal
 that is open or not measured is no failure.`,
 		Example: "  go run ./bench goals bin/bench/bursts bin/bench/storms",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
-			run, rounds, err := readAll(arguments)
+			all, err := readAll(arguments)
 			if err != nil {
 				return err
 			}
-			summary := Summarize(run, rounds)
+			for _, left := range all.older {
+				fmt.Fprintln(command.ErrOrStderr(), "left out:", left)
+			}
+			summary := Summarize(all.run, all.rounds)
 			if asJSON {
 				if err := printJSON(command.OutOrStdout(), summary.Goals); err != nil {
 					return err

@@ -121,6 +121,11 @@ func counting(rounds []rundir.Round) (count int) {
 	return count
 }
 
+// isGauged reports whether an ideal client ran before one of the rounds, as a gauge of the machine's speed.
+func isGauged(rounds []rundir.Round) bool {
+	return slices.ContainsFunc(rounds, func(round rundir.Round) bool { return round.Measured[rundir.IdealConverge] > 0 })
+}
+
 // save replaces a file atomically: a kept file of time series may be their only copy.
 func save(file string, write func(io.Writer) error) error {
 	out, err := os.Create(file + ".new")

@@ -8,34 +8,109 @@ import (
 	"github.com/bellerophon-io/bellerophon/bench/rundir"
 )
 
-// readAll reads the folders of one or of several runs. Several runs become one, which has the scenarios and the
-// rounds of all. So no run is chosen for a goal: rounds of the same scenario and size count together, as further
-// turns, and a goal that names no size takes the largest one. It is an error if a contender had another program
-// or other settings in one of the runs.
-func readAll(dirs []string) (rundir.Run, []rundir.Round, error) {
-	all, rounds, err := read(dirs[0])
-	if err != nil {
-		return all, nil, err
-	}
-	for _, dir := range dirs[1:] {
-		run, more, err := read(dir)
+// together is one or several runs as one. It has the scenarios and the rounds of all.
+type together struct {
+	run    rundir.Run
+	rounds []rundir.Round
+	older  []older
+}
+
+// older is a contender of a run that has another program, or other settings, in a newer one. Its rounds do not count.
+type older struct {
+	Dir, Contender string
+	Rounds         int
+}
+
+// String returns what is left out, and why.
+func (o older) String() string {
+	return fmt.Sprintf("%s of %s (%d rounds): a newer run has another program or other settings of it", o.Contender, o.Dir, o.Rounds)
+}
+
+// readAll reads the folders of one or of several runs. No run is chosen for a goal: rounds of the same scenario and size
+// count together, as further turns, and a goal that names no size takes the largest one. It is an error if Bellerophon had
+// another program or other settings in one of the runs. Of a peer the newest program counts, in all runs that have it.
+func readAll(dirs []string) (together, error) {
+	runs := make([]oneRun, len(dirs))
+	for i, dir := range dirs {
+		run, rounds, err := read(dir)
 		if err != nil {
-			return all, nil, err
+			return together{}, err
 		}
-		for contender, build := range run.Builds {
-			before, known := all.Builds[contender]
-			if known && (before != build || all.Settings[contender] != run.Settings[contender]) {
-				return all, nil, fmt.Errorf("combine the runs: %s has another program or other settings of %s than the folders before it; "+
-					"give the folders of one version, or one at a time", dir, contender)
+		runs[i] = oneRun{dir, run, rounds}
+	}
+	newest := map[string]oneRun{}
+	for _, f := range runs {
+		for contender := range f.run.Builds {
+			before, known := newest[contender]
+			if contender == Ours && known && !f.hasSame(contender, before) {
+				return together{}, fmt.Errorf("combine the runs: %s has another program or other settings of %s than the folders before it; "+
+					"give the folders of one version, or one at a time", f.dir, contender)
+			}
+			if f.count(contender) > 0 && (!known || f.run.Started.After(before.run.Started)) {
+				newest[contender] = f
 			}
 		}
-		all = joined(all, run)
-		rounds = append(rounds, after(rounds, more)...)
-		for _, round := range rounds { // Left out of one run, a contender may have taken part in another.
-			delete(all.Skipped, round.Contender)
+	}
+	var all together
+	for i, f := range runs {
+		left := f.without(newest)
+		all.older = append(all.older, left...)
+		if i == 0 {
+			all.run, all.rounds = f.run, f.counting(left)
+			continue
+		}
+		all.run = joined(all.run, f.run)
+		all.rounds = append(all.rounds, after(all.rounds, f.counting(left))...)
+	}
+	if len(runs) > 1 {
+		for _, round := range all.rounds { // Left out of one run, a contender may have taken part in another.
+			delete(all.run.Skipped, round.Contender)
 		}
 	}
-	return all, rounds, nil
+	return all, nil
+}
+
+// oneRun is a run as it was read.
+type oneRun struct {
+	dir    string
+	run    rundir.Run
+	rounds []rundir.Round
+}
+
+// hasSame reports whether a contender has the same program and the same settings in another run.
+func (f oneRun) hasSame(contender string, other oneRun) bool {
+	return f.run.Builds[contender] == other.run.Builds[contender] && f.run.Settings[contender] == other.run.Settings[contender]
+}
+
+// count returns the number of rounds of a contender.
+func (f oneRun) count(contender string) (count int) {
+	for _, round := range f.rounds {
+		if round.Contender == contender {
+			count++
+		}
+	}
+	return count
+}
+
+// without forgets the facts about contenders whose newest run has another program, and returns these contenders.
+func (f oneRun) without(newest map[string]oneRun) (left []older) {
+	for _, contender := range slices.Sorted(maps.Keys(f.run.Builds)) {
+		if last, known := newest[contender]; known && !f.hasSame(contender, last) {
+			left = append(left, older{f.dir, contender, f.count(contender)})
+			for _, facts := range []map[string]string{f.run.Builds, f.run.Versions} {
+				delete(facts, contender)
+			}
+			delete(f.run.Settings, contender)
+		}
+	}
+	return left
+}
+
+// counting returns the rounds, without the rounds of contenders that are left out.
+func (f oneRun) counting(left []older) []rundir.Round {
+	return slices.DeleteFunc(slices.Clone(f.rounds), func(round rundir.Round) bool {
+		return slices.ContainsFunc(left, func(o older) bool { return o.Contender == round.Contender })
+	})
 }
 
 // joined returns a run with the contenders and scenarios of two. Facts of a contender that both have are from the first.

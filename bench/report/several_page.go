@@ -25,6 +25,7 @@ var severalPage = template.Must(template.Must(markdown.Clone()).New("several.md"
 type several struct {
 	Summary
 	Parts []part
+	Older []older
 }
 
 // part is one of these runs.
@@ -33,6 +34,7 @@ type part struct {
 	Report                  string // the address of its report, from the page
 	Run                     rundir.Run
 	Rounds, Complete, Noisy int
+	Gauged                  bool // an ideal client ran before rounds; otherwise none can be marked as noisy
 	dir                     string
 	taking                  []string // the contenders with rounds
 }
@@ -87,11 +89,15 @@ func severalOf(file string, dirs []string) (several, error) {
 	for _, part := range made.Parts {
 		sorted = append(sorted, part.dir)
 	}
-	run, rounds, err := readAll(sorted)
+	all, err := readAll(sorted)
 	if err != nil {
 		return several{}, err
 	}
-	made.Summary = Summarize(run, rounds)
+	made.Summary = Summarize(all.run, all.rounds)
+	for _, left := range all.older {
+		left.Dir = filepath.Base(left.Dir)
+		made.Older = append(made.Older, left)
+	}
 	return made, nil
 }
 
@@ -109,7 +115,7 @@ func partOf(file, dir string) (part, error) {
 	if err != nil {
 		return part{}, fmt.Errorf("link to %s: %w", report, err)
 	}
-	made := part{dir: dir, Name: filepath.Base(dir), Report: address, Run: run, Rounds: len(rounds), Complete: counting(rounds)}
+	made := part{dir: dir, Name: filepath.Base(dir), Report: address, Run: run, Rounds: len(rounds), Complete: counting(rounds), Gauged: isGauged(rounds)}
 	for _, round := range rounds {
 		if round.IsComplete() && round.Noise() != "" {
 			made.Noisy++

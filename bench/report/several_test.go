@@ -76,6 +76,62 @@ func TestFoldersOfDifferentProgramsAreNotJudgedTogether(t *testing.T) {
 	}
 }
 
+// started moves the start of the run in a folder by hours.
+func started(t *testing.T, dir string, hours int) string {
+	t.Helper()
+	its, _, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	its.Started = time.Date(2026, 1, 2, 3+hours, 0, 0, 0, time.UTC)
+	if err := rundir.WriteRun(dir, its); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestOfAPeerTheNewestProgramCounts(t *testing.T) {
+	const goal, peer = "time-of-a-storm", "kube-rs-equal"
+	newer := started(t, folder(t, "b", peer, 5, 5, 5, 5, 5, 5), 1)
+	older := started(t, folder(t, "b", peer, 20, 20, 20, 20, 20, 20), 0)
+	its, _, err := read(older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	its.Builds[peer] = "an earlier one"
+	if err := rundir.WriteRun(older, its); err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range [][]string{{older, newer}, {newer, older}} {
+		out, notes, err := run(t, append([]string{"goals"}, order...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := lineOf(t, out, goal, peer), "0.5 (storm n=100,m=10, 6 turns)\t<= 1\tmet"; !strings.HasSuffix(got, want) {
+			t.Errorf("the goal is %s, want %s", got, want)
+		}
+		if want := "left out: " + peer + " of " + older + " (6 rounds)"; !strings.Contains(notes, want) {
+			t.Errorf("it says %q, want %q in it", notes, want)
+		}
+		for _, dir := range order {
+			if err := os.WriteFile(filepath.Join(dir, "report.md"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		page := filepath.Join(t.TempDir(), "page.md")
+		if _, _, err := run(t, append([]string{"report", "--out", page}, order...)...); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "- " + peer + " of " + filepath.Base(older) + " (6 rounds): a newer run has another program"; !strings.Contains(string(text), want) {
+			t.Errorf("the page does not say what it leaves out:\n%s", text)
+		}
+	}
+}
+
 func TestSeveralRunsMakeOnePage(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // Pictures would take long.
 	in := t.TempDir()
@@ -132,15 +188,7 @@ func TestThePageOfSeveralRunsDoesNotDependOnTheirOrder(t *testing.T) {
 	dirs := []string{folder(t, "b", "kube-rs-equal", 8), folder(t, "b", "controller-runtime-equal", 8)}
 	var pages []string
 	for i, dir := range dirs {
-		if err := os.WriteFile(filepath.Join(dir, "report.md"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		its, _, err := read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		its.Started = time.Date(2026, 1, 2, 3+i, 0, 0, 0, time.UTC)
-		if err := rundir.WriteRun(dir, its); err != nil {
+		if err := os.WriteFile(filepath.Join(started(t, dir, i), "report.md"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,7 +30,8 @@ type Summary struct {
 	Limits []Limits   `json:"limits,omitempty"` // one per scenario with memory limits
 	Tables []Table    `json:"tables"`           // in the requested order of the scenarios
 	Left   []Left     `json:"leftOut"`
-	Noisy  []Left     `json:"noisy"` // complete rounds during which the machine may have been busy
+	Noisy  []Left     `json:"noisy"`  // complete rounds during which the machine may have been busy
+	Gauged bool       `json:"gauged"` // an ideal client ran before rounds; otherwise none can be marked as noisy
 }
 
 // Table is one scenario in one variant.
@@ -124,7 +125,7 @@ func Summarize(run rundir.Run, rounds []rundir.Round) Summary {
 			counting = append(counting, round)
 		}
 	}
-	summary.Counts = len(counting)
+	summary.Counts, summary.Gauged = len(counting), isGauged(counting)
 	summary.Limits = limitsOf(run, rounds)
 	summary.Ended, summary.Reads, summary.Tails = howScenariosEnded(run, rounds), whatReadsAre(rounds), whatTailsAre(rounds)
 	for _, kind := range kindsOf(run, counting) {
