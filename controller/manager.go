@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -143,8 +144,12 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	if m.tape != nil {
+		server, _, err := rest.DefaultServerUrlFor(config)
+		if err != nil {
+			return nil, fmt.Errorf("manager: reading the address of the API server: %w", err)
+		}
 		m.http = over(m.http, func(next http.RoundTripper) http.RoundTripper {
-			return exchanges{next, m.tape, serializer.NewCodecFactory(scheme).UniversalDeserializer()}
+			return exchanges{next, m.tape, serializer.NewCodecFactory(scheme).UniversalDeserializer(), strings.TrimSuffix(server.Path, "/")}
 		})
 	}
 	if err := m.leader.connect(); err != nil {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -116,7 +117,9 @@ func (r *replay) within(ctx context.Context, setup Setup, play func() error) err
 // playAll plays records, each at its time.
 func (r *replay) playAll(records []*recording.Record) error {
 	for _, record := range records {
-		r.until(record.Time())
+		if record.Served == nil { // Otherwise it was needed from the start, and sorting has put it there: see collect.
+			r.until(record.Time())
+		}
 		if err := r.play(record); err != nil {
 			return err
 		}
@@ -173,8 +176,8 @@ type replayedKey struct{}
 // collect sorts records by their attempts, and collects what is needed before its position.
 func (r *replay) collect(records []*recording.Record) {
 	for _, record := range records {
-		if record.Served != nil {
-			r.served[record.Served.Path] = record.Served
+		if of := record.Served; of != nil && (isAggregated(of) || !isAggregated(r.served[of.Path])) { // The aggregated form says more.
+			r.served[of.Path] = of
 		}
 		number := record.Attempt()
 		if number == 0 {
@@ -324,6 +327,7 @@ func (r *replay) begin(attempt *replayedAttempt) {
 	}
 	attempt.begun = true
 	controller := member.controller
+	controller.Timeout = cmp.Or(controller.Timeout, r.manager.options.Timeout)
 	controller.Reconcile = func(ctx context.Context, request operators.Request) (time.Duration, error) {
 		ctx = context.WithValue(ctx, replayedKey{}, attempt)
 		if attempt.start.Stalled != nil {

@@ -59,13 +59,23 @@ func (t replayTransport) RoundTrip(request *http.Request) (*http.Response, error
 		}
 		return nil, errors.New(of.Err)
 	}
-	t.replay.learn(request.URL.Path, of.Exchange)
 	made := answered(request, of.Code, of.AnswerType, of.Answer)
+	if of.Err == "" {
+		t.replay.learn(request.URL.Path, of.Exchange)
+	} else { // The answer broke off.
+		made.ContentLength = -1
+		made.Body = io.NopCloser(io.MultiReader(bytes.NewReader(of.Answer), failing{errors.New(of.Err)}))
+	}
 	if of.RetryAfter != "" {
 		made.Header.Set("Retry-After", of.RetryAfter)
 	}
 	return made, nil
 }
+
+// failing is a reader that fails at once.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func answered(request *http.Request, code int, contentType string, body []byte) *http.Response {
 	return &http.Response{
@@ -140,13 +150,22 @@ func describeRequest(method, url string, body []byte) string {
 	return text
 }
 
-// learn remembers the object of an answer.
+// learn remembers the object of an answer, or that it is deleted.
 func (r *replay) learn(path string, of *recording.Exchange) {
-	if of.Code >= 200 && of.Code <= 299 {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.latest[objectPath(path)] = latest{of.Answer, of.AnswerType}
+	if of.Code < 200 || of.Code > 299 || strings.HasSuffix(path, "/scale") { // A Scale is not the object.
+		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	path = objectPath(path)
+	if of.Method == http.MethodDelete {
+		delete(r.latest, path)
+		return
+	}
+	if name := r.nameIn(of.Answer, of.AnswerType); of.Method == http.MethodPost && name != "" {
+		path += "/" + name
+	}
+	r.latest[path] = latest{of.Answer, of.AnswerType}
 }
 
 // latest is the last answer with an object.

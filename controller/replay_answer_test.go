@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"slices"
@@ -84,6 +85,67 @@ func TestAnAnswerAboutAllGroupsAlsoAnswersQuestionsAboutOne(t *testing.T) {
 		r.served["/api"] = &broken
 		if got := askedAbout(t, r, "/api/v1"); !strings.Contains(got, `"code":404`) {
 			t.Errorf("after the answer %q of type %q, the answer about /api/v1 is %s", broken.Answer, broken.Type, got)
+		}
+	}
+}
+
+func TestTheOlderFormOfAnAnswerDoesNotReplaceTheAggregatedOne(t *testing.T) {
+	aggregated := &recording.Served{Path: "/apis", Type: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", Answer: []byte(
+		`{"items":[{"metadata":{"name":"g"},"versions":[{"version":"v1","resources":[{"resource":"pegasi","responseKind":{"version":"v1","kind":"Pegasus"}}]}]}]}`)}
+	older := &recording.Served{Path: "/apis", Type: "application/json", Answer: []byte(`{"kind":"APIGroupList","groups":[{"name":"g"}]}`)}
+	for _, records := range [][]*recording.Record{{{Served: aggregated}, {Served: older}}, {{Served: older}, {Served: aggregated}}} {
+		r := newReplay(nil)
+		r.collect(records)
+		if got := askedAbout(t, r, "/apis/g/v1"); !strings.Contains(got, `"pegasi"`) {
+			t.Errorf("the answer is %s", got)
+		}
+	}
+}
+
+func TestAnAnswerThatBrokeOffBreaksOffAgain(t *testing.T) {
+	due := make(chan struct{})
+	close(due)
+	attempt := &replayedAttempt{exchanges: []*replayedExchange{{Exchange: &recording.Exchange{
+		Method: http.MethodGet, URL: "/api/v1/pods", Code: http.StatusOK, AnswerType: "application/json", Answer: []byte(`{"ki`), Err: "unexpected EOF",
+	}, due: due}}}
+	request, err := http.NewRequestWithContext(context.WithValue(t.Context(), replayedKey{}, attempt), http.MethodGet, "http://recording/api/v1/pods", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := replayTransport{newReplay(nil)}.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(answer.Body); err == nil || err.Error() != "unexpected EOF" || string(body) != `{"ki` {
+		t.Errorf("the body is %q, and ends with %v", body, err)
+	}
+}
+
+// A reconciler that decides otherwise may ask for what the recorded attempts wrote.
+func TestAReadThatIsNotInTheRecordingFindsWhatItsWritesLeft(t *testing.T) {
+	const all, one = "/api/v1/namespaces/a/configmaps", "/api/v1/namespaces/a/configmaps/x"
+	made := []byte(`{"metadata":{"name":"x"},"data":{"horse":"pegasus"}}`)
+	r := newReplay(nil)
+	for _, step := range []struct {
+		of   recording.Exchange
+		path string
+		want string
+	}{
+		{recording.Exchange{Method: http.MethodPost, Code: http.StatusConflict, Answer: []byte(`{}`)}, all, `"code":404`},
+		{recording.Exchange{Method: http.MethodPost, Code: http.StatusCreated, Answer: made}, all, "pegasus"},
+		{recording.Exchange{Method: http.MethodPut, Code: http.StatusOK, Answer: []byte(`{"kind":"Scale"}`)}, one + "/scale", "pegasus"},
+		{recording.Exchange{Method: http.MethodPut, Code: http.StatusOK, Answer: []byte(`{"data":{"horse":"arion"}}`)}, one + "/status", "arion"},
+		{recording.Exchange{Method: http.MethodDelete, Code: http.StatusOK, Answer: []byte(`{"kind":"Status","status":"Success"}`)}, one, `"code":404`},
+	} {
+		step.of.AnswerType = "application/json"
+		r.learn(step.path, &step.of)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://recording"+one, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(r.invent(request, nil).Body)
+		if err != nil || !strings.Contains(string(body), step.want) {
+			t.Errorf("after %s of %s, it is %s: %v", step.of.Method, step.path, body, err)
 		}
 	}
 }

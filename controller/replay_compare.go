@@ -113,16 +113,26 @@ func differOutcome(recorded *recording.End, now *operators.Result) (lines []stri
 	if timedOut := errors.Is(now.Err, operators.ErrTimeout) && strings.HasSuffix(is, strings.TrimPrefix(was, "failed: ")); was != is && !timedOut {
 		lines = append(lines, "- "+was, "+ "+is)
 	}
+	if recorded.Err != "" && now.Err != nil && recorded.Terminal != operators.IsTerminal(now.Err) {
+		lines = append(lines, "- "+whetherRetried(recorded.Terminal), "+ "+whetherRetried(!recorded.Terminal))
+	}
 	if recorded.Err == "" && now.Err == nil && !recorded.Panicked && !isSameWait(recorded.Again, now.RequeueAfter) {
 		lines = append(lines, fmt.Sprintf("- another attempt after %v", recorded.Again), fmt.Sprintf("+ another attempt after %v", now.RequeueAfter))
 	}
 	return lines
 }
 
-// host matches the host in the URL of an error, which is another one in a replay.
-var host = regexp.MustCompile(`https?://[^/" ]+`)
+func whetherRetried(isTerminal bool) string {
+	if isTerminal {
+		return "no attempt after the failure: the error is terminal"
+	}
+	return "another attempt after the failure: the error is not terminal"
+}
 
-func withoutHost(text string) string { return host.ReplaceAllString(text, "") }
+// host matches the host in the URL of an error, which is another one in a replay. A path of a proxy may follow it.
+var host = regexp.MustCompile(`https?://[^/" ]+((?:/[^/" ]+)*?(/apis?/))?`)
+
+func withoutHost(text string) string { return host.ReplaceAllString(text, "$2") }
 
 // isSameWait reports whether two waits are the same decision. Reconcilers compute waits from the time. Code takes no time
 // in a replay, and on a busy machine it was paused between any two records: for 150 ms in bursts of 300 objects.
@@ -148,7 +158,7 @@ func differ(recorded, now []byte, secret bool) []string {
 func differFields(path string, was, is any, secret bool, lines *[]string) {
 	wasMap, isMap := nodesOf(was), nodesOf(is)
 	if wasMap == nil || isMap == nil {
-		if secret && isHidden(was) || isSameTime(was, is) {
+		if _, isText := is.(string); secret && isText && isHidden(was) || isSameTime(was, is) {
 			return
 		}
 		if before, after := encoded(was), encoded(is); before != after {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/bellerophon-io/bellerophon/controller/recording"
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,15 +31,21 @@ func (r *replay) answerAbout(request *http.Request) *http.Response {
 	return notFoundAnswer(request)
 }
 
+// isAggregated reports whether an answer is about groups with all their resources. of may be nil.
+func isAggregated(of *recording.Served) bool {
+	if of == nil {
+		return false
+	}
+	_, parameters, err := mime.ParseMediaType(of.Type)
+	return err == nil && parameters["as"] == "APIGroupDiscoveryList"
+}
+
 // partOf returns what an aggregated answer of the recording says about the group or the version at a path. Otherwise it
 // returns nil.
 func (r *replay) partOf(path string) any {
 	root, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	whole := r.served["/"+root]
-	if whole == nil {
-		return nil
-	}
-	if _, parameters, err := mime.ParseMediaType(whole.Type); err != nil || parameters["as"] != "APIGroupDiscoveryList" {
+	if !isAggregated(whole) {
 		return nil
 	}
 	var aggregated apidiscovery.APIGroupDiscoveryList

@@ -21,6 +21,7 @@ type exchanges struct {
 	next  http.RoundTripper
 	tape  *tape
 	codec runtime.Decoder
+	base  string // the path of an API server that is behind a proxy; the recorded paths begin after it
 }
 
 var _ utilnet.RoundTripperWrapper = exchanges{}
@@ -34,11 +35,12 @@ var aboutResources = regexp.MustCompile(`^/(api(/[^/]+)?|apis(/[^/]+){0,2})$`)
 // RoundTrip sends a request. It is recorded when its answer was read.
 func (e exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
 	of := tapedOf(request.Context())
-	isAboutResources := request.Method == http.MethodGet && aboutResources.MatchString(request.URL.Path)
+	path := strings.TrimPrefix(request.URL.Path, e.base)
+	isAboutResources := request.Method == http.MethodGet && aboutResources.MatchString(path)
 	if of == nil && !isAboutResources || isWatch(request.URL) {
 		return e.next.RoundTrip(request)
 	}
-	made := &recording.Exchange{Method: request.Method, URL: request.URL.RequestURI(), ContentType: request.Header.Get("Content-Type"), Sent: time.Now().UnixNano()}
+	made := &recording.Exchange{Method: request.Method, URL: strings.TrimPrefix(request.URL.RequestURI(), e.base), ContentType: request.Header.Get("Content-Type"), Sent: time.Now().UnixNano()}
 	if of != nil {
 		made.Attempt = of.number
 	}
@@ -58,7 +60,7 @@ func (e exchanges) RoundTrip(request *http.Request) (*http.Response, error) {
 			made.Err = err.Error()
 		}
 		if of == nil || isAboutResources {
-			e.served(request.URL.Path, made)
+			e.served(path, made)
 			return
 		}
 		e.record(of, made)
@@ -152,10 +154,12 @@ func (b *answerBody) Close() error {
 	return err
 }
 
-// concernsSecrets reports whether a request may carry values that are hidden: of a Secret, or a token.
+// concernsSecrets reports whether a request may carry values that are hidden: of a Secret, or a token. Anything may be
+// before the path of the resource, as with a proxy.
 func concernsSecrets(url string) bool {
 	path, _, _ := strings.Cut(url, "?")
-	return strings.HasPrefix(path, "/api/v1/") && (strings.Contains(path+"/", "/secrets/") || strings.HasSuffix(path, "/token"))
+	_, resource, is := strings.Cut(path, "/api/v1/")
+	return is && (strings.Contains("/"+resource+"/", "/secrets/") || strings.HasSuffix(resource, "/token"))
 }
 
 // hideSecrets replaces the values of Secrets in an exchange.

@@ -116,10 +116,18 @@ func Run(ctx context.Context, options Options, to *screen.Screen) error {
 	} else {
 		report.print(to)
 	}
-	if err == nil && len(report.Differences) > 0 {
-		err = ErrDiffers{len(report.Differences)}
+	return errors.Join(err, report.verdict())
+}
+
+// verdict returns an error if an attempt decided otherwise, or if none was compared.
+func (r *Report) verdict() error {
+	switch {
+	case len(r.Differences) > 0:
+		return ErrDiffers{len(r.Differences)}
+	case r.Attempts == 0 && r.Skipped > 0:
+		return fmt.Errorf("none of the %d attempts could be compared, so this shows nothing; give a recording of this operator, and a longer one", r.Skipped)
 	}
-	return err
+	return nil
 }
 
 // parseObject parses NAME or NAMESPACE/NAME.
@@ -180,12 +188,15 @@ func (r *Report) print(to *screen.Screen) {
 		difference.print(to)
 	}
 	verdict := to.Paint(screen.Green, "all decided as in the recording")
-	if len(r.Differences) > 0 {
+	switch {
+	case len(r.Differences) > 0:
 		verdict = to.Paint(screen.Red, fmt.Sprintf("%d decided otherwise", len(r.Differences)))
+	case r.Attempts == 0:
+		verdict = to.Paint(screen.Yellow, "nothing was compared")
 	}
 	to.Println(fmt.Sprintf("%d attempts in %.2f s: %s", r.Attempts, r.Seconds, verdict))
 	if r.Skipped > 0 {
-		to.Println(fmt.Sprintf("  %d attempts are cut off, and were not compared", r.Skipped))
+		to.Println(fmt.Sprintf("  %d attempts were not compared: they are cut off, or this operator lacks their controller", r.Skipped))
 	}
 	if r.Test != "" {
 		to.Println("  " + r.Incident)

@@ -2,6 +2,7 @@ package replaytest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,15 +93,28 @@ func (i Incident) happens(replayed *controller.Replayed) string {
 	return ""
 }
 
-// DoesNotHappen replays a recording, and fails the test if the incident happens.
+// check returns an error if the incident happens in a replay, or if its attempt was not made.
+func (i Incident) check(replayed *controller.Replayed) error {
+	if !slices.ContainsFunc(replayed.Made, func(made controller.Made) bool { return made.ID == i.ID }) {
+		return fmt.Errorf("the attempt %s was not made, so this shows nothing (%d were skipped): has setup a controller with the name %q?",
+			i.ID, replayed.Skipped, i.Controller)
+	}
+	if how := i.happens(replayed); how != "" {
+		return fmt.Errorf("%v: %s", i, how)
+	}
+	return nil
+}
+
+// DoesNotHappen replays a recording, and fails the test if the incident happens, or if its attempt is not made: setup may
+// lack the controller.
 func DoesNotHappen(t *testing.T, path string, setup controller.Setup, incident Incident) {
 	t.Helper()
 	of, err := recording.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if how := Happens(t, of, setup, incident); how != "" {
-		t.Errorf("%v: %s", incident, how)
+	if err := incident.check(Replay(t, of, setup)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -57,6 +57,7 @@ func TestAReplayOfAChangedReconcilerShowsEachDifference(t *testing.T) {
 		"no write":              {variant{horse: "!", neverWrites: true}, []string{"- PATCH /api/v1/namespaces/default/configmaps/hero-"}},
 		"a deletion":            {variant{horse: "!", deletes: true}, []string{"+ DELETE /api/v1/namespaces/default/configmaps/hero-"}},
 		"no failure":            {variant{horse: "!", forgivesAll: true}, []string{"- failed: " + errUnlucky.Error(), "+ succeeded"}},
+		"a terminal error":      {variant{horse: "!", givesUp: true}, []string{"- another attempt after the failure", "+ no attempt after the failure"}},
 		"a further read":        {variant{horse: "!", readsLive: true}, []string{"+ GET /api/v1/namespaces/default/configmaps/hero-"}},
 	} {
 		t.Run(name, func(t *testing.T) {

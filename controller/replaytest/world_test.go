@@ -31,7 +31,7 @@ type variant struct {
 	once                                             bool // it asks for no other attempt
 	again                                            time.Duration
 	fails, panics, neverWrites, deletes, forgivesAll bool
-	readsLive                                        bool
+	readsLive, givesUp                               bool
 }
 
 // stable is a controller that copies ConfigMaps into Secrets, counts what it has seen, and sometimes fails.
@@ -56,10 +56,12 @@ func stableAs(of variant) controller.Setup {
 			if err != nil {
 				return 0, controller.IgnoreNotFound(err)
 			}
-			if object.Data["horse"] == "unlucky" && !of.forgivesAll {
-				return 0, errUnlucky
-			}
+			isUnlucky := object.Data["horse"] == "unlucky"
 			switch {
+			case isUnlucky && of.givesUp:
+				return 0, operators.Terminal(errUnlucky)
+			case isUnlucky && !of.forgivesAll:
+				return 0, errUnlucky
 			case of.fails:
 				return 0, errors.New("seeded")
 			case of.panics:
