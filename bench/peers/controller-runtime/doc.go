@@ -5,10 +5,10 @@
 //   - with --tuned: the options that the documentation offers for speed and memory, see
 //     tuned.go;
 //   - with --equal: in addition, all that the public API allows of what Bellerophon does by itself.
-//     The cache keeps only what a reconcile compares, new objects need not wait for the caches, and
-//     the program stays on one processor while that is enough. equal.go is what a user has to write
-//     for this. It also holds back the first status of a new object as Bellerophon's operator does,
-//     see pace.go.
+//     The cache keeps only what a reconcile compares, new objects need not wait for the caches,
+//     writes have several connections, and the program stays on one processor while that is enough.
+//     equal.go and the package connections are what a user has to write for this. It also holds back
+//     the first status of a new object as Bellerophon's operator does, see pace.go.
 //
 // All modes write children with controllerutil.CreateOrUpdate. It reads the cache, sets the
 // owned fields, and writes only if a field changed. The write is a PUT with the resource

@@ -11,6 +11,7 @@ import (
 	v1 "github.com/bellerophon-io/bellerophon/bellerophon/api/simple/v1"
 	"github.com/bellerophon-io/bellerophon/bellerophon/footprint"
 	"github.com/bellerophon-io/bellerophon/bellerophon/processors"
+	"github.com/bellerophon-io/bellerophon/bench/peers/controller-runtime/connections"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -66,6 +67,9 @@ func run(ctx context.Context, tuned, equal bool) error {
 	isElected := false
 	if equal {
 		equalize(&options)
+		if options.Client.HTTPClient, err = connections.Client(config); err != nil {
+			return err
+		}
 		if isElected, err = elect(&options); err != nil {
 			return err
 		}
@@ -79,7 +83,11 @@ func run(ctx context.Context, tuned, equal bool) error {
 	if err != nil {
 		return err
 	}
-	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: manager.GetRESTMapper(), HTTPClient: manager.GetHTTPClient()})
+	sender := options.Client.HTTPClient
+	if sender == nil {
+		sender = manager.GetHTTPClient()
+	}
+	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: manager.GetRESTMapper(), HTTPClient: sender})
 	if err != nil {
 		return err
 	}

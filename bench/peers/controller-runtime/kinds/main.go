@@ -12,6 +12,7 @@ import (
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/footprint"
 	"github.com/bellerophon-io/bellerophon/bellerophon/processors"
+	"github.com/bellerophon-io/bellerophon/bench/peers/controller-runtime/connections"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -73,6 +74,9 @@ func run(ctx context.Context) error {
 	}
 	config, err := ctrl.GetConfig() // It sets no client-side rate limit.
 	if err != nil {
+		return err
+	}
+	if options.Client.HTTPClient, err = connections.Client(config); err != nil {
 		return err
 	}
 	manager, err := ctrl.NewManager(config, options)
