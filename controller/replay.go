@@ -225,7 +225,7 @@ func (r *replay) play(record *recording.Record) error {
 	switch {
 	case attempt == nil:
 		return nil
-	case record.Start != nil:
+	case record.Start != nil && !attempt.begun: // A damaged recording may have it twice.
 		r.begin(attempt)
 	case !attempt.begun: // It began before the recording, or its controller is another one.
 		if record.End != nil {
@@ -233,7 +233,12 @@ func (r *replay) play(record *recording.Record) error {
 		}
 		return nil
 	case record.Read != nil:
-		close(attempt.gates[record.Read.Number])
+		gate := attempt.gates[record.Read.Number]
+		select {
+		case <-gate: // A damaged recording has the read twice.
+		default:
+			close(gate)
+		}
 	case record.Exchange != nil:
 		i := slices.IndexFunc(attempt.exchanges, func(known *replayedExchange) bool { return known.Exchange == record.Exchange })
 		close(attempt.exchanges[i].due)

@@ -121,6 +121,25 @@ func TestAnAnswerThatBrokeOffBreaksOffAgain(t *testing.T) {
 	}
 }
 
+// endless is a body without an end.
+type endless struct{}
+
+func (endless) Read(into []byte) (int, error) { return len(into), nil }
+
+func TestALongAnswerIsPassedOnAndNotKept(t *testing.T) {
+	const length = 2 * mostKept
+	var kept []byte
+	var why error
+	body := &answerBody{ReadCloser: io.NopCloser(io.LimitReader(endless{}, length)), ended: func(answer []byte, err error) { kept, why = answer, err }}
+	passed, err := io.Copy(io.Discard, body)
+	if err != nil || passed != length {
+		t.Errorf("%d bytes are passed on, then %v", passed, err)
+	}
+	if len(kept) > 0 || why == nil {
+		t.Errorf("%d bytes are kept, with the error %v", len(kept), why)
+	}
+}
+
 // A reconciler that decides otherwise may ask for what the recorded attempts wrote.
 func TestAReadThatIsNotInTheRecordingFindsWhatItsWritesLeft(t *testing.T) {
 	const all, one = "/api/v1/namespaces/a/configmaps", "/api/v1/namespaces/a/configmaps/x"

@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -125,33 +126,52 @@ func (e exchanges) served(path string, made *recording.Exchange) {
 	}
 }
 
+// mostKept bounds an answer that is recorded. A list of all objects, or a log that is followed, may be longer.
+const mostKept = 16 << 20
+
+var errTooLong = fmt.Errorf("the recording has no answers of more than %d MiB", mostKept>>20)
+
 // answerBody passes an answer on, and keeps it.
 type answerBody struct {
 	io.ReadCloser
-	read  bytes.Buffer
-	once  sync.Once
-	ended func(answer []byte, err error)
+	read    bytes.Buffer
+	tooLong bool
+	once    sync.Once
+	ended   func(answer []byte, err error)
 }
 
 func (b *answerBody) Read(into []byte) (int, error) {
 	n, err := b.ReadCloser.Read(into)
-	b.read.Write(into[:n])
-	if err != nil {
-		b.once.Do(func() {
-			if errors.Is(err, io.EOF) {
-				b.ended(b.read.Bytes(), nil)
-				return
-			}
-			b.ended(b.read.Bytes(), err)
-		})
+	switch {
+	case b.tooLong:
+	case b.read.Len()+n > mostKept:
+		b.tooLong, b.read = true, bytes.Buffer{}
+	default:
+		b.read.Write(into[:n])
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		b.end(nil)
+	case err != nil:
+		b.end(err)
 	}
 	return n, err
 }
 
 func (b *answerBody) Close() error {
 	err := b.ReadCloser.Close()
-	b.once.Do(func() { b.ended(b.read.Bytes(), nil) })
+	b.end(nil)
 	return err
+}
+
+// end hands over what was read. err is why it is not all.
+func (b *answerBody) end(err error) {
+	b.once.Do(func() {
+		if b.tooLong {
+			err = errTooLong
+		}
+		b.ended(b.read.Bytes(), err)
+	})
 }
 
 // concernsSecrets reports whether a request may carry values that are hidden: of a Secret, or a token. Anything may be

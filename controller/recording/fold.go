@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,7 +32,12 @@ type folding struct {
 type version struct {
 	version string
 	ordinal int
+	at      int64 // when it was recorded
 }
+
+// longestWaiting is how long a version may wait for the event that applies it, in nanoseconds. The debounce holds an event
+// for a minute at most. A stage of the program may drop the event: then none applies the version.
+const longestWaiting = int64(10 * time.Minute)
 
 // fold writes what the records of files leave behind: the answers about resources, and the objects.
 func fold(files []string, write func(*Record) error) error {
@@ -86,7 +92,7 @@ func (f *folding) take(record *Record) {
 	switch {
 	case record.Object != nil:
 		f.ordinal++
-		f.waiting[record.Object.Key] = append(f.waiting[record.Object.Key], version{record.Object.ResourceVersion, f.ordinal})
+		f.waiting[record.Object.Key] = append(f.waiting[record.Object.Key], version{record.Object.ResourceVersion, f.ordinal, record.At})
 	case record.Watch != nil && record.Watch.Ended:
 		delete(f.watched, record.Watch.Kind)
 		for scope := range f.live {
@@ -160,7 +166,7 @@ func (f *folding) find(event *Event) version {
 			return found
 		}
 	}
-	return version{event.ResourceVersion, 0}
+	return version{event.ResourceVersion, 0, event.Received}
 }
 
 // wanted returns the ordinals of the object records that are kept.
@@ -173,7 +179,9 @@ func (f *folding) wanted() map[int]bool {
 	}
 	for _, versions := range f.waiting {
 		for _, object := range versions {
-			wanted[object.ordinal] = true
+			if f.at-object.at <= longestWaiting {
+				wanted[object.ordinal] = true
+			}
 		}
 	}
 	return wanted

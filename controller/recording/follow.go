@@ -20,6 +20,9 @@ import (
 // positions, unless the machine is busy.
 const settled = time.Second
 
+// mostHeld bounds the bodies of the records that wait for an attempt to end.
+const mostHeld = 64 << 20
+
 // Batch is a part of a recording that is being written.
 type Batch struct {
 	Header  *Header
@@ -75,6 +78,7 @@ type following struct {
 
 	batch Batch
 	held  []*Record       // that arrived and were not ready
+	bytes int             // of the bodies in held
 	ended map[uint64]bool // attempts in held whose end has arrived
 }
 
@@ -88,7 +92,12 @@ func (f *following) read(path string) error {
 		return fmt.Errorf("following the recording: %w", err)
 	}
 	defer func() { _ = in.Close() }()
-	if _, err := read(path, bufio.NewReaderSize(growing{f, in}, 4096), f.take); err != nil {
+	from := &growing{of: f, in: in}
+	_, err = read(path, bufio.NewReaderSize(from, 4096), f.take)
+	if from.err != nil { // read takes it for the end of a file whose writer was killed.
+		return from.err
+	}
+	if err != nil {
 		return err
 	}
 	if filepath.Base(path) != baseName {
@@ -99,18 +108,19 @@ func (f *following) read(path string) error {
 
 // growing reads a file that grows. At its end, it hands over what is ready, and waits.
 type growing struct {
-	of *following
-	in *os.File
+	of  *following
+	in  *os.File
+	err error // of handing over
 }
 
-func (g growing) Read(into []byte) (int, error) {
+func (g *growing) Read(into []byte) (int, error) {
 	for {
 		n, err := g.in.Read(into)
 		if n > 0 || err != io.EOF {
 			return n, err
 		}
-		if err := g.of.flush(false); err != nil {
-			return 0, err
+		if g.err = g.of.flush(false); g.err != nil {
+			return 0, g.err
 		}
 		if !g.of.wait() {
 			return 0, io.EOF
@@ -181,6 +191,7 @@ func (f *following) take(record *Record) error {
 	}
 	f.batch.Arrived = append(f.batch.Arrived, record)
 	f.held = append(f.held, record)
+	f.bytes += bodiesOf(record)
 	return nil
 }
 
@@ -200,6 +211,7 @@ func (f *following) flush(all bool) error {
 	f.batch.Ready = slices.Clone(f.held[:ready])
 	f.held = slices.Delete(f.held, 0, ready)
 	for _, record := range f.batch.Ready {
+		f.bytes -= bodiesOf(record)
 		if record.End != nil {
 			delete(f.ended, record.End.Attempt)
 		}
@@ -209,5 +221,26 @@ func (f *following) flush(all bool) error {
 	}
 	made := f.batch
 	f.batch = Batch{Header: made.Header}
-	return f.each(made)
+	return errors.Join(f.each(made), f.tooMuch())
+}
+
+// tooMuch returns an error if much has arrived since an attempt began that does not end.
+func (f *following) tooMuch() error {
+	if f.bytes <= mostHeld || f.held[0].Start == nil {
+		return nil
+	}
+	of := f.held[0].Start
+	return fmt.Errorf("following the recording: the attempt %s of %s for %s has not ended, and %d MiB have arrived since it began; begin again once it has ended, or give the controller a timeout",
+		of.ID, of.Request.Controller, of.Name(), f.bytes>>20)
+}
+
+// bodiesOf returns the size of the bodies of a record.
+func bodiesOf(record *Record) (size int) {
+	if of := record.Object; of != nil {
+		size += len(of.Body)
+	}
+	if of := record.Exchange; of != nil {
+		size += len(of.Body) + len(of.Answer)
+	}
+	return size
 }

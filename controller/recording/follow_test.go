@@ -3,11 +3,13 @@ package recording
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
+	"github.com/bellerophon-io/bellerophon/operators"
 )
 
 func TestAFollowerGetsEachRecordOfARingThatGoesOn(t *testing.T) {
@@ -42,6 +44,43 @@ func TestAFollowerThatIsTooSlowSaysThatItLacksRecords(t *testing.T) {
 	})
 	if !errors.Is(err, errBehind) {
 		t.Errorf("Follow returned %v, want %v", err, errBehind)
+	}
+}
+
+func TestTheFirstErrorOfAFollowersFunctionEndsIt(t *testing.T) {
+	world, r := newCluster(1), newRing(t)
+	write(t, world, r, 1)
+	calls := 0
+	err := follow(t, r, func(Batch) error {
+		if calls++; calls == 1 {
+			return errAllArrived
+		}
+		return nil
+	})
+	if !errors.Is(err, errAllArrived) || calls != 1 {
+		t.Errorf("after %d calls, Follow returned %v", calls, err)
+	}
+}
+
+func TestAnAttemptThatDoesNotEndMakesAFollowerHoldNoMoreThanItsBound(t *testing.T) {
+	r, body := newRing(t), make([]byte, 1<<20)
+	r.options.Bytes = 1 << 30
+	begun := &Start{Attempt: 1, ID: "cafe", Request: operators.Request{Controller: "stable"}}
+	for i := range mostHeld>>20 + 2 {
+		record := &Record{At: int64(i), Position: uint64(i), Object: &Object{Body: body}}
+		if i == 0 {
+			record = &Record{Start: begun}
+		}
+		if err := r.add(record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.flush(); err != nil {
+		t.Fatal(err)
+	}
+	err := follow(t, r, func(Batch) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "the attempt cafe of stable") {
+		t.Errorf("Follow returned %v", err)
 	}
 }
 

@@ -143,6 +143,28 @@ func TestARingKeepsItsBoundAndTheObjectsFromBeforeIt(t *testing.T) {
 	}
 }
 
+// A stage of the program may drop events, so that no event applies what a watch has brought.
+func TestARingDropsVersionsThatNoEventApplies(t *testing.T) {
+	r, random := newRing(t), rand.New(rand.NewPCG(1, 2))
+	for i := range 3000 {
+		body := make([]byte, 200)
+		for j := range body {
+			body[j] = byte(random.IntN(256)) // It cannot be compressed.
+		}
+		key := streams.Key{GroupKind: horses, NamespacedName: types.NamespacedName{Name: "dropped"}}
+		err := r.add(&Record{At: int64(i) * int64(time.Minute), Position: uint64(i), Object: &Object{Key: key, ResourceVersion: fmt.Sprint(i), Body: body}})
+		if i%10 == 9 {
+			err = errors.Join(err, r.flush())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.size.Load() > r.options.Bytes {
+			t.Fatalf("after %d records the files have %d bytes, and %d are allowed", i, r.size.Load(), r.options.Bytes)
+		}
+	}
+}
+
 func TestARingDropsWhatIsTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // A slow disk makes no file older.
 		var size atomic.Int64
