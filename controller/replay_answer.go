@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -185,7 +187,8 @@ func (r *replay) invent(request *http.Request, body []byte) *http.Response {
 	defer r.mu.Unlock()
 	path := objectPath(request.URL.Path)
 	known, _ := asJSON(r.latest[path].body, r.latest[path].contentType, r.codec)
-	given, _ := asJSON(body, request.Header.Get("Content-Type"), r.codec)
+	media := request.Header.Get("Content-Type")
+	given, _ := asJSON(body, media, r.codec)
 	switch request.Method {
 	case http.MethodDelete:
 		delete(r.latest, path)
@@ -199,8 +202,8 @@ func (r *replay) invent(request *http.Request, body []byte) *http.Response {
 		if known == nil {
 			known = []byte(`{}`)
 		}
-		if merged, err := jsonpatch.MergePatch(known, given); err == nil {
-			given = merged
+		if patched, err := patched(known, given, media); err == nil {
+			given = patched
 		}
 	}
 	var object map[string]any
@@ -214,6 +217,9 @@ func (r *replay) invent(request *http.Request, body []byte) *http.Response {
 	}
 	if metadata["name"] == nil && request.Method != http.MethodPost {
 		metadata["name"] = path[strings.LastIndex(path, "/")+1:]
+	}
+	if prefix, has := metadata["generateName"].(string); has && metadata["name"] == nil {
+		metadata["name"] = prefix + "replay" + fmt.Sprint(len(r.latest))
 	}
 	metadata["resourceVersion"] = fmt.Sprint(nextVersion(metadata["resourceVersion"]))
 	if metadata["uid"] == nil {
@@ -232,6 +238,18 @@ func (r *replay) invent(request *http.Request, body []byte) *http.Response {
 		code = http.StatusCreated
 	}
 	return answered(request, code, runtime.ContentTypeJSON, encoded)
+}
+
+// patched applies a patch to an object. A strategic merge patch counts as a merge patch.
+func patched(object, patch []byte, contentType string) ([]byte, error) {
+	if media, _, _ := mime.ParseMediaType(contentType); media != string(types.JSONPatchType) {
+		return jsonpatch.MergePatch(object, patch)
+	}
+	decoded, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, err
+	}
+	return decoded.Apply(object)
 }
 
 // nextVersion returns the version after one.

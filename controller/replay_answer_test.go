@@ -169,6 +169,29 @@ func TestAReadThatIsNotInTheRecordingFindsWhatItsWritesLeft(t *testing.T) {
 	}
 }
 
+func TestWritesThatAreNotInTheRecordingAreAnsweredAsByAServer(t *testing.T) {
+	const all, one = "/api/v1/namespaces/a/configmaps", "/api/v1/namespaces/a/configmaps/x"
+	r := newReplay(nil)
+	for _, step := range []struct{ method, path, contentType, body, want string }{
+		{http.MethodPost, all, "application/json", `{"metadata":{"generateName":"x-"}}`, `"name":"x-replay0"`},
+		{http.MethodPut, one, "application/json", `{"data":{"horse":"pegasus"}}`, `"name":"x"`},
+		{http.MethodPatch, one, "application/json-patch+json", `[{"op":"replace","path":"/data/horse","value":"arion"}]`, `"data":{"horse":"arion"}`},
+		{http.MethodPatch, one, "application/json-patch+json", `[{"op":"remove","path":"/spec"}]`, `"code":404`},
+		{http.MethodPatch, one, "application/merge-patch+json", `{"data":{"other":"y"}}`, `"data":{"horse":"arion","other":"y"}`},
+		{http.MethodGet, one, "", ``, `"data":{"horse":"arion","other":"y"}`},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), step.method, "http://recording"+step.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", step.contentType)
+		body, err := io.ReadAll(r.invent(request, []byte(step.body)).Body)
+		if err != nil || !strings.Contains(string(body), step.want) {
+			t.Errorf("the answer to %s %s is %s: %v, want %s in it", step.method, step.body, body, err, step.want)
+		}
+	}
+}
+
 // askedAbout returns the answer of a replay to a question about resources.
 func askedAbout(t *testing.T, r *replay, path string) string {
 	t.Helper()
