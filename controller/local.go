@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -18,11 +19,15 @@ func namesMachine(request *http.Request) bool {
 	return host == "localhost" || err == nil
 }
 
-// onlyByAddress refuses requests that name the machine otherwise. It is for servers of a loopback interface without a guard.
+// onlyByAddress refuses requests that name the machine otherwise, and requests of a page of another site. It is for servers of a loopback interface without a guard.
 func onlyByAddress(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if !namesMachine(request) {
 			http.Error(w, "this server is for programs on its own machine; ask for an address, such as 127.0.0.1, or for localhost", http.StatusForbidden)
+			return
+		}
+		if !slices.Contains([]string{"", "none", "same-origin"}, request.Header.Get("Sec-Fetch-Site")) { // A browser says whose page asks.
+			http.Error(w, "a page of another site asks; this server is for programs on its own machine", http.StatusForbidden)
 			return
 		}
 		handler.ServeHTTP(w, request)

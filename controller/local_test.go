@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bellerophon-io/bellerophon/controller"
 	"k8s.io/client-go/rest"
@@ -42,5 +43,43 @@ func TestServersOfThisMachineDoNotAnswerPagesOfABrowser(t *testing.T) {
 				t.Errorf("the %s server answers a request for %q with %d %s", server, host, answer.StatusCode, content)
 			}
 		}
+	}
+}
+
+func TestServersOfThisMachineDoNotAnswerPagesOfOtherSites(t *testing.T) {
+	addresses := serve(t, &rest.Config{Host: "http://127.0.0.1:1"}, controller.Options{Protection: controller.Unprotected})
+	for site, want := range map[string]int{"cross-site": http.StatusForbidden, "same-site": http.StatusForbidden, "same-origin": http.StatusOK, "none": http.StatusOK} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addresses["profile"]+"/debug/manager", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Sec-Fetch-Site", site)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("a page that is %s gets %d, want %d", site, answer.StatusCode, want)
+		}
+	}
+}
+
+// net/http reads a body before it answers, also where a request needs none.
+func TestABodyThatNeverComesDoesNotHoldAConnection(t *testing.T) {
+	addresses := serve(t, &rest.Config{Host: "http://127.0.0.1:1"}, controller.Options{Protection: controller.Unprotected})
+	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", addresses["health"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	if _, err := io.WriteString(connection, "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := connection.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(connection); err != nil {
+		t.Errorf("the connection is still held: %v", err)
 	}
 }

@@ -27,9 +27,12 @@ func TestReadinessNamesAKeyThatFailsWithoutTheMessageOfItsError(t *testing.T) {
 		reconcile func() error
 		reason    string
 	}{
-		"a panic":            {func() error { panic(value) }, "a panic"},
-		"an error":           {func() error { return errors.New(value) }, "an error"},
-		"of the API server":  {func() error { return apierrors.NewBadRequest(value) }, "BadRequest"},
+		"a panic":           {func() error { panic(value) }, "a panic"},
+		"an error":          {func() error { return errors.New(value) }, "an error"},
+		"of the API server": {func() error { return apierrors.NewBadRequest(value) }, "BadRequest"},
+		"of a webhook": {func() error {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden, Reason: value}}
+		}, "Forbidden"},
 		"an exceeded budget": {func() error { return operators.ErrTimeout }, "its timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -160,10 +160,21 @@ func (m *Manager) needsNoKinds() bool {
 	return len(m.present.Load().members) > 0 && len(m.cache.Stores()) == 0
 }
 
+// bodiless bounds the time of a body, which no request here needs. net/http reads it before it answers, and it may never
+// come.
+func bodiless(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(5 * time.Second)) // All connections have one.
+		}
+		handler.ServeHTTP(w, request)
+	})
+}
+
 // run serves until ctx ends. Requests in flight may then take shutdownGrace.
 func (s *server) run(ctx context.Context) error {
 	serving := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		Handler: bodiless(s.handler), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // A port scan makes an error for each handshake.
 	}
 	serve := serving.Serve

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/bellerophon-io/bellerophon/bellerophon/logging"
@@ -46,7 +47,16 @@ func report(err error, inJSON bool) {
 		}
 	}
 	stderr := screen.New(os.Stderr)
-	fmt.Fprintln(os.Stderr, stderr.Paint(screen.Red, "error:"), err)
+	fmt.Fprintln(os.Stderr, stderr.Paint(screen.Red, "error:"), cleanLines(err.Error()))
+}
+
+// cleanLines cleans each line of a text. An error may quote what a server or a file says.
+func cleanLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = screen.Clean(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // asksForJSON reports whether a command has --log-format json. It looks at the arguments too, because the parser stops

@@ -55,6 +55,9 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 			if !command.Flags().Changed("metrics-address") {
 				options.MetricsAddress = metricsAddress(options.Protection, controller.InCluster(config))
 			}
+			if !command.Flags().Changed("health-address") {
+				options.HealthAddress = healthAddress(controller.InCluster(config))
+			}
 			if group != "" {
 				namespace, name, both := strings.Cut(group, "/")
 				if !both {
@@ -97,7 +100,7 @@ Several replicas need --lease: one of them works, and the others stand by.`,
 	flags.IntVar(&options.Workers, "workers", 0, "concurrent reconciles, 1 to 1024; default 32")
 	flags.DurationVar(&options.Window, "debounce-window", 0, "how long an event of a busy object waits for a newer one; negative means no wait; default 10ms")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", "", "where to serve /metrics; empty means nowhere; default :8080 in a cluster or with --protection, and 127.0.0.1:8080 elsewhere")
-	flags.StringVar(&options.HealthAddress, "health-address", ":8081", "where to serve /healthz and /readyz; empty means nowhere")
+	flags.StringVar(&options.HealthAddress, "health-address", "", "where to serve /healthz and /readyz; empty means nowhere; default :8081 in a cluster, and 127.0.0.1:8081 elsewhere")
 	flags.StringVar(&options.ProfileAddress, "profile-address", "", "where to serve /debug/pprof/ for `go tool pprof`; default nowhere")
 	flags.TextVar(&options.Protection, "protection", options.Protection, "which clients may read metrics and profiles: protected (TLS and a token whose user may get the URL), unprotected (plain HTTP, everyone), or auto (protected in a cluster)")
 	flags.StringVar(&options.Certificate.File, "tls-certificate", "", "file of the certificate of protected servers; default one that is signed by itself")
@@ -124,4 +127,12 @@ func metricsAddress(protection controller.Protection, inCluster bool) string {
 		return "127.0.0.1:8080"
 	}
 	return ":8080"
+}
+
+// healthAddress returns the default of --health-address. Only in a cluster does another machine ask, the node.
+func healthAddress(inCluster bool) string {
+	if inCluster {
+		return ":8081"
+	}
+	return "127.0.0.1:8081"
 }

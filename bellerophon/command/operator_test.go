@@ -22,3 +22,9 @@ func TestByDefaultOtherMachinesReachNoMetricsWithoutProtection(t *testing.T) {
 		}
 	}
 }
+
+func TestOutsideOfAClusterOtherMachinesDoNotReachHealth(t *testing.T) {
+	if in, out := healthAddress(true), healthAddress(false); in != ":8081" || out != "127.0.0.1:8081" {
+		t.Errorf("the address is %s in a cluster and %s elsewhere", in, out)
+	}
+}

@@ -159,21 +159,22 @@ func differenceOf(of *controller.Difference) Difference {
 }
 
 func (d Difference) print(to *screen.Screen) {
-	to.Println(fmt.Sprintf("%s  %s %s  %s", d.At.Local().Format("15:04:05.000"), d.Controller, to.Paint(screen.Bold, d.Object), to.Paint(screen.Dim, d.ID)))
+	to.Println(fmt.Sprintf("%s  %s %s  %s", d.At.Local().Format("15:04:05.000"), screen.Clean(d.Controller), to.Paint(screen.Bold, screen.Clean(d.Object)),
+		to.Paint(screen.Dim, screen.Clean(d.ID))))
 	for _, line := range d.Lines {
 		colour := screen.Bold
-		switch strings.TrimSpace(line)[0] {
-		case '-':
+		switch sign := strings.TrimSpace(line); {
+		case strings.HasPrefix(sign, "-"):
 			colour = screen.Red
-		case '+':
+		case strings.HasPrefix(sign, "+"):
 			colour = screen.Green
 		}
-		to.Println("  " + to.Paint(colour, line))
+		to.Println("  " + to.Paint(colour, screen.Clean(line)))
 	}
 }
 
 func head(to *screen.Screen, of *recording.Recording, report Report) {
-	to.Println(fmt.Sprintf("%s: %d records from %s to %s (%v)", of.Version, report.Records,
+	to.Println(fmt.Sprintf("%s: %d records from %s to %s (%v)", screen.Clean(of.Version), report.Records,
 		report.First.Local().Format(time.DateTime), report.Last.Local().Format(time.TimeOnly), report.Last.Sub(report.First).Round(time.Second)))
 	if of.IsCut {
 		to.Println("  it begins in the middle: reconcilers remember nothing from before, so the first attempts may differ")
@@ -199,7 +200,7 @@ func (r *Report) print(to *screen.Screen) {
 		to.Println(fmt.Sprintf("  %d attempts were not compared: they are cut off, or this operator lacks their controller", r.Skipped))
 	}
 	if r.Test != "" {
-		to.Println("  " + r.Incident)
+		to.Println("  " + screen.Clean(r.Incident))
 		to.Println("  a test that fails as long as this happens: go test " + filepath.Dir(r.Test))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"text/template"
 
+	"github.com/bellerophon-io/bellerophon/bellerophon/screen"
 	"github.com/bellerophon-io/bellerophon/controller/replaytest"
 )
 
@@ -21,7 +22,7 @@ type source struct {
 //go:embed incident_test.go.tmpl
 var sourceTemplate string
 
-var generated = template.Must(template.New("test").Parse(sourceTemplate))
+var generated = template.Must(template.New("test").Funcs(template.FuncMap{"clean": screen.Clean}).Parse(sourceTemplate))
 
 // writeSource writes the Go source of a test.
 func writeSource(to io.Writer, of source) error {

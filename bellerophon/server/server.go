@@ -93,7 +93,7 @@ func serve(ctx context.Context, options Options, secure *certificates, listener 
 			Member: opened, Client: peers, Log: options.Log, Quota: options.Quota, Metrics: measured.handler(),
 			Authenticated: secure != nil, Count: measured.count,
 		}),
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(options.Log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(options.Log.Handler(), slog.LevelDebug),
 	}
 	if secure != nil {
 		serving.TLSConfig = secure.server()

@@ -32,9 +32,10 @@ func folder(t *testing.T, build, peer string, times ...float64) string {
 	return dir
 }
 
-// lineOf returns the line of a goal in the output of goals.
-func lineOf(t *testing.T, out, goal, peer string) string {
+// lineOf returns the line of the goal of a storm beside a peer, in the output of goals.
+func lineOf(t *testing.T, out, peer string) string {
 	t.Helper()
+	const goal = "time-of-a-storm"
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "goal\t"+goal+"\t"+peer+"\t") {
 			return strings.TrimSpace(line)
@@ -45,7 +46,6 @@ func lineOf(t *testing.T, out, goal, peer string) string {
 }
 
 func TestSeveralFoldersAreJudgedAsOneRun(t *testing.T) {
-	const goal = "time-of-a-storm"
 	one := folder(t, "b", "kube-rs-equal", 8, 8, 8)
 	two := folder(t, "b", "kube-rs-equal", 12, 12, 12)
 	other := folder(t, "b", "controller-runtime-equal", 5, 5, 5, 5, 5, 5)
@@ -54,13 +54,13 @@ func TestSeveralFoldersAreJudgedAsOneRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	// No turn is left out, and none is paired with a turn of another folder.
-	if got, want := lineOf(t, out, goal, "kube-rs-equal"), "1 (0.8 to 1.2, storm n=100,m=10, 6 turns)\t<= 1\topen"; !strings.HasSuffix(got, want) {
+	if got, want := lineOf(t, out, "kube-rs-equal"), "1 (0.8 to 1.2, storm n=100,m=10, 6 turns)\t<= 1\topen"; !strings.HasSuffix(got, want) {
 		t.Errorf("of two folders with the peer: %s, want %s", got, want)
 	}
-	if got, want := lineOf(t, out, goal, "controller-runtime-equal"), "0.5 (storm n=100,m=10, 6 turns)\t<= 1\tmet"; !strings.HasSuffix(got, want) {
+	if got, want := lineOf(t, out, "controller-runtime-equal"), "0.5 (storm n=100,m=10, 6 turns)\t<= 1\tmet"; !strings.HasSuffix(got, want) {
 		t.Errorf("of the one folder with the peer: %s, want %s", got, want)
 	}
-	if got, want := lineOf(t, out, goal, "quarkus-container"), "quarkus-container did not take part"; !strings.Contains(got, want) {
+	if got, want := lineOf(t, out, "quarkus-container"), "quarkus-container did not take part"; !strings.Contains(got, want) {
 		t.Errorf("of no folder with the peer: %s, want %s", got, want)
 	}
 }
@@ -91,7 +91,7 @@ func started(t *testing.T, dir string, hours int) string {
 }
 
 func TestOfAPeerTheNewestProgramCounts(t *testing.T) {
-	const goal, peer = "time-of-a-storm", "kube-rs-equal"
+	const peer = "kube-rs-equal"
 	newer := started(t, folder(t, "b", peer, 5, 5, 5, 5, 5, 5), 1)
 	older := started(t, folder(t, "b", peer, 20, 20, 20, 20, 20, 20), 0)
 	its, _, err := read(older)
@@ -107,7 +107,7 @@ func TestOfAPeerTheNewestProgramCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := lineOf(t, out, goal, peer), "0.5 (storm n=100,m=10, 6 turns)\t<= 1\tmet"; !strings.HasSuffix(got, want) {
+		if got, want := lineOf(t, out, peer), "0.5 (storm n=100,m=10, 6 turns)\t<= 1\tmet"; !strings.HasSuffix(got, want) {
 			t.Errorf("the goal is %s, want %s", got, want)
 		}
 		if want := "left out: " + peer + " of " + older + " (6 rounds)"; !strings.Contains(notes, want) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/controller"
+	"github.com/bellerophon-io/bellerophon/controller/internal/secrets"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -100,7 +101,7 @@ func plain(err error) error {
 		return status
 	}
 	hiding := &apierrors.StatusError{ErrStatus: *status.ErrStatus.DeepCopy()}
-	hiding.ErrStatus.Message = text
+	hiding.ErrStatus.Message, hiding.ErrStatus.Reason = text, metav1.StatusReason(secrets.ReasonOf(status)) // A webhook may set any reason.
 	if details := hiding.ErrStatus.Details; details != nil {
 		for i := range details.Causes {
 			details.Causes[i].Message = ""

@@ -7,11 +7,10 @@ import (
 	"strings"
 
 	"github.com/bellerophon-io/bellerophon/cache"
+	"github.com/bellerophon-io/bellerophon/controller/internal/secrets"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -89,13 +88,13 @@ func (p *Pipeline) Failures(controller string, most int) (failures []Failure) {
 // reasonOf returns a short word for an error.
 func reasonOf(err error) string {
 	var panicked *lifecycle.PanicError
-	switch reason := apierrors.ReasonForError(err); {
+	switch reason := secrets.ReasonOf(err); {
 	case errors.As(err, &panicked):
 		return "a panic"
 	case errors.Is(err, operators.ErrTimeout):
 		return "its timeout"
-	case reason != metav1.StatusReasonUnknown:
-		return string(reason)
+	case reason != "":
+		return reason
 	}
 	return "an error"
 }

@@ -1,7 +1,9 @@
 package replaytest
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +31,9 @@ func (i Incident) String() string {
 	return fmt.Sprintf("the attempt %s of %s for %s fails", i.ID, i.Controller, i.Object)
 }
 
+// attemptID matches what [operators.AttemptID] returns.
+var attemptID = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
+
 // FindIncident returns what a recording has of an object: the last attempt that failed or, without one, the last write
 // of the last attempt that wrote. An empty controller stands for any.
 func FindIncident(of *recording.Recording, name string, object types.NamespacedName) (Incident, error) {
@@ -54,11 +59,11 @@ func FindIncident(of *recording.Recording, name string, object types.NamespacedN
 			wrote = &incident
 		}
 	}
-	switch {
-	case failed != nil:
-		return *failed, nil
-	case wrote != nil:
-		return *wrote, nil
+	switch found := cmp.Or(failed, wrote); {
+	case found != nil && !attemptID.MatchString(found.ID): // It becomes a part of names of files.
+		return Incident{}, fmt.Errorf("finding an incident: the recording has the ID %q of an attempt, which no operator makes", found.ID)
+	case found != nil:
+		return *found, nil
 	case attempts > 0:
 		return Incident{}, fmt.Errorf("finding an incident: the %d attempts for %s neither failed nor wrote anything", attempts, object)
 	}

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/internal/secrets"
 	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"github.com/bellerophon-io/bellerophon/operators"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The attributes of spans. A name that begins with k8s or error is of OpenTelemetry's conventions.
@@ -214,13 +213,13 @@ func (a *attempt) extend(until time.Time) { a.last = later(a.last, until) }
 // reasonOf returns a short word for an error, without its message.
 func reasonOf(err error) string {
 	var panicked *lifecycle.PanicError
-	switch reason := apierrors.ReasonForError(err); {
+	switch reason := secrets.ReasonOf(err); {
 	case errors.As(err, &panicked):
 		return "panic"
 	case errors.Is(err, operators.ErrTimeout):
 		return "timeout"
-	case reason != metav1.StatusReasonUnknown:
-		return string(reason)
+	case reason != "":
+		return reason
 	}
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)

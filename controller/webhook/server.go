@@ -237,7 +237,7 @@ func (s *Server) handler() http.Handler {
 	}
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := s.Ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			http.Error(w, "not ready: the log says why", http.StatusServiceUnavailable) // The error may quote answers to the operator.
 			return
 		}
 		fmt.Fprintln(w, "ok")

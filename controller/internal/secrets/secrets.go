@@ -3,6 +3,7 @@
 package secrets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -69,6 +70,20 @@ func knownReason(reason metav1.StatusReason) bool {
 func isQuotable(status metav1.Status) bool {
 	return slices.Contains(quotable, status.Reason) && (status.Details == nil || len(status.Details.Causes) == 0) &&
 		!strings.Contains(status.Message, "denied")
+}
+
+// ReasonOf returns the reason of an answer of the API server, or an empty text if it has none, or if err is another
+// error. A webhook may set any text as the reason, and quote the object in it. Then it is the text of the code.
+func ReasonOf(err error) string {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	status := answer.Status()
+	if status.Reason == metav1.StatusReasonUnknown || knownReason(status.Reason) {
+		return string(status.Reason)
+	}
+	return cmp.Or(http.StatusText(int(status.Code)), "an answer of the API server")
 }
 
 // failedFields returns the fields that the causes of a failure are about, each once.
