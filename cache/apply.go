@@ -67,6 +67,7 @@ func (s *Store) apply(event *streams.Event, to *batch) {
 		s.see(event)
 		switch {
 		case !s.applied.Has(event.Object):
+			s.leave(event, to)
 		case event.Type == streams.Applied:
 			s.update(event, to)
 		default:

@@ -9,7 +9,7 @@ import (
 )
 
 // Select restricts the kind to a selection: objects outside of it leave the store, and no longer enter it.
-// That an object leaves is no change, and no deletion. While the selection has grown and its source has not
+// That an object leaves is no change, and no deletion. An object that leaves because it was changed is removed. While the selection has grown and its source has not
 // emitted all of it, the level of the kind is [Listed] at best. A nil selection is no restriction. Select may
 // be called at any time, from any goroutine. Own writes of objects outside of it leave at once, because the
 // source will not report them; the objects leave with the next event of the kind.
@@ -70,6 +70,23 @@ func (s *Store) dropUnselected(to *batch) {
 	}
 	for _, list := range s.relists {
 		list.objects = slices.DeleteFunc(list.objects, func(object streams.Object) bool { return !s.applied.Has(object) })
+	}
+}
+
+// leave takes in an event of an object that the selection leaves out. If the object is held, the event has changed what
+// selects it, or has deleted it since: an object gets another owner, for example. Then it is removed, for its former owner
+// may have to act. The selection may get it back at the version of the event.
+func (s *Store) leave(event *streams.Event, to *batch) {
+	slot := s.find(event.Key.NamespacedName)
+	switch {
+	case slot == nil:
+	case event.Type == streams.Deleted:
+		s.deleted(event, to)
+	case !streams.IsOlderVersion(event.ResourceVersion, slot.get().GetResourceVersion()):
+		last := slot.get()
+		s.tombstones.Add(event.Key.NamespacedName, tombstone{last.GetUID(), last.GetResourceVersion(), event.Received})
+		s.drop(slot, event.Key.NamespacedName, to)
+		to.add(streams.Removed, event, last, nil)
 	}
 }
 

@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,31 @@ func TestObjectsOutsideOfTheSelectionLeaveWithoutAChangeAndMayComeBack(t *testin
 	if counts := anomalies(store); len(counts) != 0 {
 		t.Errorf("counted %v as odd", counts)
 	}
+}
+
+// An object may get another owner, and so a place in the selection of another replica.
+func TestAnObjectThatAChangeTakesOutOfTheSelectionIsRemovedAndMayComeBack(t *testing.T) {
+	c, store := newCache(t)
+	var mine atomic.Int64
+	mine.Store(1)
+	store.Select(&streams.Selection{Number: 1, Keeps: func(o streams.Object) (int64, bool) {
+		return mine.Load(), o.GetLabels()["app"] != "theirs" || mine.Load() > 1
+	}})
+	c.Apply(append(list("", "5", object("a/x1", "1@1", "ours"), object("a/x2", "2@2"), object("a/x3", "3@3")), event(streams.Selected, "1")))
+	changes := c.Apply([]streams.Event{
+		applied("a/x1", "1@6", "theirs"), applied("a/x2", "2@7", "theirs"), of(streams.Deleted, object("a/x3", "3@8", "theirs")), applied("a/x4", "4@9", "theirs"),
+	})
+	same(t, "changes", formatted(changes), []string{
+		"Removed a/x1 1@1 > - by Applied@6", "Removed a/x2 2@2 > - by Applied@7", "Removed a/x3 3@3 > - by Deleted@8",
+	})
+	same(t, "objects", held(store.List("")), nil)
+
+	c.Apply([]streams.Event{applied("a/x1", "1@1", "ours")}) // It is late.
+	same(t, "objects after a late event", held(store.List("")), nil)
+
+	mine.Store(2) // The selection gets its place, and the source reads it.
+	c.Apply([]streams.Event{applied("a/x1", "1@6", "theirs"), applied("a/x2", "2@10", "ours"), event(streams.Selected, "2")})
+	same(t, "objects that came back", held(store.List("")), []string{"a/x1 1@6", "a/x2 2@10"})
 }
 
 // A list that was requested before the selection has grown lacks the objects of the new part. They are neither
