@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"sync"
@@ -19,13 +17,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-)
-
-// The largest bodies of requests. An API server stores objects of up to 1.5 MB, and sends the old and the
-// new one. For a list it sends all objects of a page at once, and clients choose the size of pages.
-const (
-	maxAdmission  = 8 << 20
-	maxConversion = 256 << 20
 )
 
 // serve serves requests until stopping ends and requests in flight have finished. The requests have a
@@ -146,7 +137,8 @@ func (s *Server) reviews(path string, timeout time.Duration, most int64, review 
 			counted.code = code
 			http.Error(w, text, code)
 		}
-		body, err := read(w, request, most)
+		body, release, err := s.bodies.read(w, request, most)
+		defer release()
 		if err != nil {
 			fail(err.code, err.Error())
 			return
@@ -177,26 +169,6 @@ func (s *Server) reviews(path string, timeout time.Duration, most int64, review 
 			}
 		}
 	})
-}
-
-// read checks a request, and returns its body.
-func read(w http.ResponseWriter, request *http.Request, most int64) ([]byte, *refused) {
-	if request.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return nil, &refused{http.StatusMethodNotAllowed, "only POST is allowed"}
-	}
-	if media, _, err := mime.ParseMediaType(request.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, &refused{http.StatusUnsupportedMediaType, "the content type must be application/json"}
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, most))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, &refused{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", most)}
-	case err != nil:
-		return nil, &refused{http.StatusBadRequest, "the body cannot be read"}
-	}
-	return body, nil
 }
 
 // timeoutOf returns the timeout that the API server names in the URL, if it is shorter.

@@ -44,6 +44,7 @@ type Server struct {
 	trouble  atomic.Pointer[error]
 	ready    chan struct{} // closed when the server is ready for the first time
 	draining atomic.Bool
+	bodies   bodies
 	timings  timings
 }
 
