@@ -143,6 +143,9 @@ func NewManager(config *rest.Config, scheme *runtime.Scheme, options Options) (*
 	if m.limits, err = newLogLimits(m); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
+	if options.Shards != nil {
+		m.http = fenced(m.http) // Below the recording, which has the URLs of the reconciler.
+	}
 	if m.tape != nil {
 		server, _, err := rest.DefaultServerUrlFor(config)
 		if err != nil {

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/internal/election"
 	"github.com/bellerophon-io/bellerophon/controller/shards"
 	"github.com/bellerophon-io/bellerophon/streams"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +46,6 @@ type share struct {
 // newShare creates the share of a manager.
 func newShare(m *Manager, options shards.Options) (*share, error) {
 	made := &share{manager: m, byNamespace: options.ByNamespace, changed: make(chan struct{})}
-	m.http = fenced(m.http)
 	var err error
 	made.member, err = shards.New(m.config, m.http, options, made, m.log)
 	return made, err
@@ -281,7 +282,8 @@ func (s *share) joins(added *member) {
 	}
 }
 
-// fence is a transport that refuses the writes of a reconcile whose object another replica may reconcile.
+// fence is a transport that refuses the writes of a reconcile whose object another replica may reconcile. The API server
+// gives the others up before that.
 type fence struct{ next http.RoundTripper }
 
 var _ utilnet.RoundTripperWrapper = fence{}
@@ -303,6 +305,21 @@ func (f fence) RoundTrip(request *http.Request) (*http.Response, error) {
 			}
 			return nil, fmt.Errorf("the write was not sent: %w", err)
 		}
+		if server, whole := shards.Limits(request.Context()); whole > 0 {
+			return f.bounded(request, server, whole)
+		}
 	}
 	return f.next.RoundTrip(request)
+}
+
+// bounded sends a write with limits of its time: for the API server, and for the whole request.
+func (f fence) bounded(request *http.Request, server, whole time.Duration) (*http.Response, error) {
+	ctx, expire := context.WithTimeout(request.Context(), whole)
+	answer, err := f.next.RoundTrip(election.Within(request.WithContext(ctx), server))
+	if err != nil {
+		expire()
+		return nil, err
+	}
+	answer.Body = election.Ending(answer.Body, expire)
+	return answer, nil
 }

@@ -363,3 +363,21 @@ func scraped(t *testing.T, registry *prometheus.Registry) string {
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return recorder.Body.String()
 }
+
+func TestTheAPIServerGivesUpAWriteOfAShareBeforeTheLeaseEnds(t *testing.T) {
+	inShareWorld(t, func(w *shareWorld) {
+		first := w.replica(nil)
+		w.create(3)
+		w.wait(5 * time.Second)
+		first.wire.mu.Lock()
+		defer first.wire.mu.Unlock()
+		if len(first.wire.limits) == 0 {
+			t.Fatal("nothing was written")
+		}
+		for _, text := range first.wire.limits {
+			if limit, err := time.ParseDuration(text); err != nil || limit <= 0 || limit >= lease {
+				t.Errorf("the API server may work on a write for %q; without a limit, for a minute", text)
+			}
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"sync"
 	"testing"
@@ -58,6 +59,8 @@ type shareWire struct {
 	dead context.Context
 	cut  context.CancelFunc
 	sent map[string]int // requests by method and path
+
+	limits []string // of the API server's time for each creation of a secret
 }
 
 func newShareWire(next http.RoundTripper) *shareWire {
@@ -76,6 +79,9 @@ func (w *shareWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	dead := w.dead
 	w.sent[request.Method+" "+request.URL.Path]++
+	if request.Method == http.MethodPost && path.Base(request.URL.Path) == "secrets" {
+		w.limits = append(w.limits, request.URL.Query().Get("timeout"))
+	}
 	w.mu.Unlock()
 	if dead.Err() != nil {
 		return nil, io.ErrUnexpectedEOF

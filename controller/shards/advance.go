@@ -35,7 +35,7 @@ func (m *Member) advance(now time.Time, leaving bool, checked time.Time) (next s
 	}
 	m.counts.Members = 0
 	if m.term == nil {
-		return step{}
+		return step{wanted: m.draining(now)}
 	}
 	if next.joined, next.check = true, m.mayLag; m.view.listed {
 		at := now
@@ -49,8 +49,34 @@ func (m *Member) advance(now time.Time, leaving bool, checked time.Time) (next s
 			next.wanted.add(slot)
 		}
 	}
-	next.next = m.view.next(now)
+	if next.next = m.view.next(now); now.Before(m.held) && (next.next.IsZero() || m.held.Before(next.next)) {
+		next.next = m.held
+	}
 	return next
+}
+
+// isHeld reports whether a slot was lost, and its claim is kept until others could have taken it.
+func (m *Member) isHeld(slot int, at time.Time) bool { return m.lost.Has(slot) && at.Before(m.held) }
+
+// given returns the state of a slot in which no work has begun, and that is given away.
+func (m *Member) given(slot int, at time.Time) slotState {
+	if m.isHeld(slot, at) {
+		return draining
+	}
+	return free
+}
+
+// draining returns the slots of a lost term that are claimed until it could have ended for others. The caller holds the lock.
+func (m *Member) draining(now time.Time) (slots Set) {
+	for slot := range m.states {
+		if m.isHeld(slot, now) {
+			m.states[slot] = draining
+			slots.add(slot)
+		} else {
+			m.states[slot] = free
+		}
+	}
+	return slots
 }
 
 // advanceSlots moves each slot to its next state, by the members that are living now. The caller holds the
@@ -91,15 +117,17 @@ func (m *Member) advanceSlots(at time.Time, leaving, checked bool) (check bool) 
 		case state == free && mine && !taken.Has(slot):
 			m.states[slot] = claimed
 		case state == claimed && (!mine || stored && before.Has(slot)):
-			m.states[slot] = free
+			m.states[slot] = m.given(slot, at)
 		case state == claimed && stored && !taken.Has(slot) && checked:
 			m.states[slot] = confirmed
 		case state == claimed && stored && !taken.Has(slot):
 			check = true
 		case state == confirmed && !mine:
-			m.states[slot] = free
+			m.states[slot] = m.given(slot, at)
+		case state == draining && mine && m.term.busy[slot] == 0 && m.isHeld(slot, at): // No other member is to have it.
+			m.states[slot] = claimed
 		case state == owning && !mine, state == draining:
-			if m.states[slot] = draining; m.term.busy[slot] == 0 {
+			if m.states[slot] = draining; m.term.busy[slot] == 0 && !m.isHeld(slot, at) {
 				m.states[slot] = free
 				m.counts.Released++
 			}
@@ -108,16 +136,29 @@ func (m *Member) advanceSlots(at time.Time, leaving, checked bool) (check bool) 
 	return check
 }
 
-// lose gives all slots up: their claims are void once the Lease has expired. The caller holds the lock.
+// lose gives all slots up. A request that the API server has accepted may take effect until the Lease would have expired for
+// others. So the slots are claimed until then, also if the member is back before that. The caller holds the lock.
 func (m *Member) lose() {
 	m.log.Warn("the Lease of this replica was not renewed in time; giving all keys up", "identity", m.options.Identity)
-	m.term.end()
-	m.term = nil
+	var lost Set
 	for slot, state := range m.states {
-		if state >= owning {
+		switch {
+		case m.isHeld(slot, time.Now()): // It was lost before, and has not come back.
+			lost.add(slot)
+		case state >= owning:
+			lost.add(slot)
 			m.counts.Lost++
 		}
-		m.states[slot] = free
+	}
+	if m.lost = lost; m.held.Before(m.term.until()) {
+		m.held = m.term.until()
+	}
+	m.term.end()
+	m.term = nil
+	for slot := range m.states {
+		if m.states[slot] = free; lost.Has(slot) {
+			m.states[slot] = draining
+		}
 	}
 	m.published = Set{}
 }

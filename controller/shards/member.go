@@ -38,11 +38,14 @@ type Member struct {
 	kind    sources.Kind
 	client  *rest.RESTClient
 	wake    chan struct{} // has a token when something happened
+	written chan struct{} // has a token when the own Lease was written since the last sweep began
 
 	mu     sync.Mutex
 	view   view
 	term   *term // nil while the Lease is not held
 	states [Slots]slotState
+	lost   Set       // slots of a term that was lost; their claims are kept until held
+	held   time.Time // when others could have taken them
 	counts Counts
 
 	// The rest belongs to the goroutine of Run.
@@ -78,7 +81,7 @@ func New(config *rest.Config, client *http.Client, options Options, share Share,
 	if err != nil {
 		return nil, fmt.Errorf("shards: making a client for Leases: %w", err)
 	}
-	m := &Member{options: options, share: share, log: log, kind: kind, client: requests, wake: make(chan struct{}, 1)}
+	m := &Member{options: options, share: share, log: log, kind: kind, client: requests, wake: make(chan struct{}, 1), written: make(chan struct{}, 1)}
 	m.view = view{others: map[string]*seen{}, deleted: map[string]deletion{}, own: leaseName(options.Group, options.Identity)}
 	return m, nil
 }
@@ -91,6 +94,7 @@ func (m *Member) Identity() string { return m.options.Identity }
 func (m *Member) Run(ctx context.Context) error {
 	group := lifecycle.New(context.WithoutCancel(ctx))
 	group.Go("watch of the members", m.follow)
+	group.Go("sweep", m.sweep)
 	group.Go("member", func(running context.Context) error {
 		defer group.Stop()
 		m.loop(ctx, running)
@@ -144,7 +148,10 @@ func (m *Member) loop(leaving, ctx context.Context) {
 			return
 		case !now.Before(write):
 			m.write(ctx, next.wanted, leaves)
-			m.sweep(ctx)
+			select {
+			case m.written <- struct{}{}:
+			default:
+			}
 			continue
 		case next.check && !now.Before(checkAt):
 			if checkAt = now.Add(m.options.RetryPeriod / 4); m.check(ctx) {

@@ -195,11 +195,20 @@ func TestWorkEndsBeforeOthersMayTakeOver(t *testing.T) {
 		if !owned || shards.Allowed(ctx) != nil {
 			t.Fatal("the work is refused")
 		}
+		if server, whole := shards.Limits(ctx); whole > shards.DefaultLeaseDuration || whole < shards.DefaultLeaseDuration-shards.DefaultRetryPeriod || server >= whole {
+			t.Errorf("a write may take %v, and %v at the API server", whole, server)
+		}
+		if server, whole := shards.Limits(w.t.Context()); server != 0 || whole != 0 {
+			t.Errorf("a write outside of work may take %v, and %v at the API server", whole, server)
+		}
 		first.wire.partition()
 		started := time.Now()
 		<-ctx.Done()
 		if after := time.Since(started); after > shards.DefaultRenewDeadline || after < shards.DefaultRenewDeadline-shards.DefaultRetryPeriod {
 			t.Errorf("the context ended after %v", after)
+		}
+		if _, whole := shards.Limits(ctx); whole != shards.DefaultLeaseDuration-shards.DefaultRenewDeadline {
+			t.Errorf("at the end of the work, a write may take %v", whole)
 		}
 		if !errors.Is(context.Cause(ctx), shards.ErrLost) || !errors.Is(shards.Allowed(ctx), shards.ErrLost) {
 			t.Errorf("the cause is %v, a write fails with %v", context.Cause(ctx), shards.Allowed(ctx))
@@ -275,4 +284,54 @@ func TestOptionsOutOfTheirRangesAreNamed(t *testing.T) {
 			t.Errorf("%s: the error is %v", option, err)
 		}
 	}
+}
+
+// A write that the API server has accepted may take effect until the Lease would have expired.
+func TestAMemberThatIsBackGivesNoSlotAwayBeforeItsLeaseWouldHaveExpired(t *testing.T) {
+	inWorld(t, 1, sourcestest.Options{}, func(w *world) {
+		first := w.join(0)
+		w.pass(time.Second)
+		first.wire.partition()
+		w.pass(shards.DefaultRenewDeadline + 500*time.Millisecond) // The term ends.
+		first.wire.heal()
+		second := w.join(0)
+		w.pass(shards.DefaultLeaseDuration - shards.DefaultRenewDeadline - shards.DefaultRetryPeriod - time.Second)
+		if owned := second.member.Counts().Owned; owned > 0 {
+			t.Errorf("the second replica owns %d slots", owned)
+		}
+		w.pass(2 * w.lease())
+		one, other := first.member.Counts().Owned, second.member.Counts().Owned
+		if one+other != shards.Slots || other < shards.Slots/3 {
+			t.Errorf("after that, the replicas own %d and %d slots", one, other)
+		}
+	})
+}
+
+func TestManyDeathsDoNotCostTheSurvivorItsLease(t *testing.T) {
+	inWorld(t, 1, sourcestest.Options{}, func(w *world) {
+		survivor := w.join(0)
+		var dying []*replica
+		for range 8 {
+			dying = append(dying, w.join(0))
+		}
+		w.pass(10 * time.Second)
+		slow := sourcestest.Fault{Verb: "delete", Resource: "leases", Action: sourcestest.Slow, For: 1500 * time.Millisecond, Times: sourcestest.Always}
+		if err := w.server.Inject(slow); err != nil {
+			t.Fatal(err)
+		}
+		for _, each := range dying {
+			w.kill(each)
+		}
+		w.pass(w.lease() + time.Second)
+		if owned := survivor.member.Counts().Owned; owned != shards.Slots {
+			t.Errorf("a second after the Leases have expired, the survivor owns %d slots", owned)
+		}
+		w.pass(time.Minute)
+		if lost := survivor.member.Counts().Lost; lost != 0 {
+			t.Errorf("the survivor has lost %d slots", lost)
+		}
+		if leases := w.leases(); len(leases) != 1 {
+			t.Errorf("there are %d Leases, want the one of the survivor", len(leases))
+		}
+	})
 }

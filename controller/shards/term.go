@@ -17,6 +17,8 @@ type term struct {
 	ctx    context.Context // ends with ErrLost
 	cancel context.CancelCauseFunc
 
+	spare time.Duration // after the deadline, until another member may own the slots
+
 	mu       sync.Mutex
 	deadline time.Time
 	timer    *time.Timer // ends the term at the deadline, also while a request of the member hangs
@@ -25,8 +27,8 @@ type term struct {
 }
 
 // newTerm begins a term. over is called when it has ended.
-func newTerm(deadline time.Time, over func()) *term {
-	made := &term{deadline: deadline}
+func newTerm(deadline time.Time, spare time.Duration, over func()) *term {
+	made := &term{deadline: deadline, spare: spare}
 	made.ctx, made.cancel = context.WithCancelCause(context.Background())
 	made.mu.Lock() // The timer may fire at once.
 	defer made.mu.Unlock()
@@ -58,6 +60,13 @@ func (t *term) extend(deadline time.Time) bool {
 	t.deadline = deadline
 	t.timer.Reset(time.Until(deadline))
 	return true
+}
+
+// until returns when another member may own the slots of the term.
+func (t *term) until() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.deadline.Add(t.spare)
 }
 
 // end ends the term.
@@ -101,4 +110,18 @@ func Allowed(ctx context.Context) error {
 		return ErrLost
 	}
 	return nil
+}
+
+// Limits returns the limits of a write of the work that ctx belongs to: how long the API server may work on it, and how
+// long the request may take. The latter is the time until another member may own the key. Half of the time between
+// RenewDeadline and LeaseDuration is for bytes in flight. Both are 0 for a context that belongs to no work.
+func Limits(ctx context.Context) (server, whole time.Duration) {
+	of, is := ctx.Value(termKey{}).(*term)
+	if !is {
+		return 0, 0
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	whole = max(time.Until(of.deadline), 0) + of.spare
+	return whole - of.spare/2, whole
 }

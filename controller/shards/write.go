@@ -67,7 +67,7 @@ func (m *Member) write(ctx context.Context, wanted Set, leaving bool) {
 	m.version = stored.ResourceVersion
 	switch {
 	case m.term == nil && time.Now().Before(deadline):
-		m.term, m.mayLag = newTerm(deadline, m.poke), true
+		m.term, m.mayLag = newTerm(deadline, m.options.LeaseDuration-m.options.RenewDeadline, m.poke), true
 	case m.term == nil:
 		return
 	case !m.term.extend(deadline):
@@ -128,10 +128,26 @@ func (m *Member) leave(ctx context.Context) {
 	}
 }
 
-// sweep withdraws the claims of the Leases that have expired, and deletes the Leases. The first member does that.
-// A replica that has joined since would take their owners for living members, until they expire for it too.
-func (m *Member) sweep(ctx context.Context) {
+// sweep withdraws the claims of the Leases that have expired, and deletes the Leases, after each write of the own one. The
+// first member does that. A replica that has joined since would take their owners for living members, until they
+// expire for it too. It has a goroutine of its own, because a slow API server must not delay renewals.
+func (m *Member) sweep(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.written:
+		}
+		for _, lease := range m.expired() {
+			m.evict(ctx, lease.DeepCopy())
+		}
+	}
+}
+
+// expired returns the Leases that have expired, if this member is the first.
+func (m *Member) expired() []*coordinationv1.Lease {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	var old []*coordinationv1.Lease
 	first, now := true, time.Now()
 	for _, other := range m.view.others {
@@ -142,12 +158,10 @@ func (m *Member) sweep(ctx context.Context) {
 			old = append(old, other.lease)
 		}
 	}
-	m.mu.Unlock()
-	for _, lease := range old {
-		if first {
-			m.evict(ctx, lease.DeepCopy())
-		}
+	if !first {
+		return nil
 	}
+	return old
 }
 
 // evict withdraws the claims of an expired Lease and deletes it, unless it has changed.

@@ -77,7 +77,7 @@ func (f *Fence) send(epoch *Epoch, request *http.Request) (*http.Response, error
 		cancel()
 		epoch.Leave()
 	}
-	answer, err := f.Epochs.RoundTrip(within(request.WithContext(ctx), left-epoch.spare/2))
+	answer, err := f.Epochs.RoundTrip(Within(request.WithContext(ctx), left-epoch.spare/2))
 	if err != nil {
 		epoch.unanswered(left)
 		if over := epoch.Check(); over != nil {
@@ -90,12 +90,14 @@ func (f *Fence) send(epoch *Epoch, request *http.Request) (*http.Response, error
 	if answer.StatusCode >= http.StatusInternalServerError { // Such as a time-out: the API server does not say what it did.
 		epoch.unanswered(left)
 	}
-	answer.Body = &body{answer.Body, end, atomic.Bool{}}
+	answer.Body = Ending(answer.Body, end)
 	return answer, nil
 }
 
-// within returns a request whose handling the API server ends after a time.
-func within(request *http.Request, limit time.Duration) *http.Request {
+// Within returns a request whose handling the API server ends after a time: a millisecond at least, since it takes 0 for
+// its default of a minute.
+func Within(request *http.Request, limit time.Duration) *http.Request {
+	limit = max(limit, time.Millisecond)
 	query := request.URL.Query()
 	if given, err := time.ParseDuration(query.Get("timeout")); err == nil && given > 0 && given < limit {
 		return request
@@ -137,6 +139,9 @@ func (e *Elector) refusal() error {
 	}
 	return fmt.Errorf("%w: the Lease %s is held by %s", ErrNotLeading, e.settings.Lease, holder)
 }
+
+// Ending returns the body of an answer, which calls end once: when it was read to the end, fails or is closed.
+func Ending(of io.ReadCloser, end func()) io.ReadCloser { return &body{of, end, atomic.Bool{}} }
 
 // body is the body of an answer, which ends the write when it was read to the end, failed or was closed.
 type body struct {
