@@ -30,10 +30,11 @@ func (e *Elector) compete(ctx context.Context) *Epoch {
 	return nil
 }
 
-// await waits until the Lease may be free. Each renewal of the holder postpones that.
+// await waits until the Lease may be free. Each renewal of the holder postpones that. It returns before that if no renewal is
+// noticed for the time of two: then the watch fails, or the holder does, and a read says which.
 func (e *Elector) await(ctx context.Context, next time.Time) {
 	for {
-		timer := time.NewTimer(time.Until(next))
+		timer := time.NewTimer(min(time.Until(next), 2*e.settings.RetryPeriod))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:

@@ -410,3 +410,25 @@ func TestAnAnswerThatIsLostIsNoLossOfTheLease(t *testing.T) {
 		w.check()
 	})
 }
+
+// The watch may be forbidden to the operator, or its connection may be half open.
+func TestAStandbyWhoseWatchHangsTakesOverInTime(t *testing.T) {
+	inWorld(t, 2, nil, func(w *world) {
+		a, b := w.replicas[0], w.replicas[1]
+		w.create("one")
+		a.start()
+		wait(5 * time.Second)
+		b.hang(func(request *http.Request) bool {
+			return isLease(request) && request.URL.Query().Get("watch") == "true"
+		})
+		b.start()
+		wait(3 * time.Second)
+		a.hang(all)
+		died := time.Now()
+		wait(leaseDuration + 2*retryPeriod + time.Second)
+		if len(w.since(died.Add(time.Second))) == 0 {
+			t.Error("no replica has written since the death")
+		}
+		w.check()
+	})
+}
