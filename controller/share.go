@@ -305,21 +305,20 @@ func (f fence) RoundTrip(request *http.Request) (*http.Response, error) {
 			}
 			return nil, fmt.Errorf("the write was not sent: %w", err)
 		}
-		if server, whole := shards.Limits(request.Context()); whole > 0 {
-			return f.bounded(request, server, whole)
+		if left, spare := shards.Limits(request.Context()); left > 0 {
+			return f.bounded(request, left, spare)
 		}
 	}
 	return f.next.RoundTrip(request)
 }
 
-// bounded sends a write with limits of its time: for the API server, and for the whole request.
-func (f fence) bounded(request *http.Request, server, whole time.Duration) (*http.Response, error) {
-	ctx, expire := context.WithTimeout(request.Context(), whole)
-	answer, err := f.next.RoundTrip(election.Within(request.WithContext(ctx), server))
-	if err != nil {
-		expire()
-		return nil, err
+// bounded sends a write that takes effect before another replica may reconcile the object, or never. Without an answer, this
+// replica keeps the object for so long.
+func (f fence) bounded(request *http.Request, left, spare time.Duration) (*http.Response, error) {
+	until := time.Now().Add(left)
+	answer, err := election.Bounded(f.next, request, left, spare)
+	if err != nil || answer.StatusCode >= http.StatusInternalServerError { // Such as a time-out: the API server does not say what it did.
+		shards.Unanswered(request.Context(), until)
 	}
-	answer.Body = election.Ending(answer.Body, expire)
-	return answer, nil
+	return answer, err
 }

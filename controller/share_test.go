@@ -252,33 +252,6 @@ func TestAControllerJoinsAShare(t *testing.T) {
 	})
 }
 
-// The writes of a replica that may have been deposed are refused before they are sent.
-func TestWritesOfADeposedReplicaAreRefused(t *testing.T) {
-	inShareWorld(t, func(w *shareWorld) {
-		first := w.replica(nil)
-		outcome := make(chan error, 1)
-		w.must(first.manager.Add("services", func(ctx context.Context, _ operators.Request) (time.Duration, error) {
-			<-time.After(2 * lease) // It does not look at its context.
-			_, err := controller.Create(context.WithoutCancel(ctx), first.manager.Client(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "late"}})
-			outcome <- err
-			return 0, nil
-		}, controller.For(&corev1.Service{})))
-		w.wait(3 * time.Second)
-		w.must(w.server.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s"}}))
-		w.wait(time.Second)
-		first.wire.cut()
-		w.wait(lease + time.Second)
-		first.wire.heal()
-		if err := <-outcome; !errors.Is(err, shards.ErrLost) {
-			t.Errorf("the write ended with %v", err)
-		}
-		if err := w.server.Get(secret("late")); err == nil {
-			t.Error("the write was sent nevertheless")
-		}
-		w.wait(lease)
-	})
-}
-
 func TestTheMetricsOfAShare(t *testing.T) {
 	inShareWorld(t, func(w *shareWorld) {
 		w.create(50)
@@ -362,22 +335,4 @@ func scraped(t *testing.T, registry *prometheus.Registry) string {
 	recorder := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return recorder.Body.String()
-}
-
-func TestTheAPIServerGivesUpAWriteOfAShareBeforeTheLeaseEnds(t *testing.T) {
-	inShareWorld(t, func(w *shareWorld) {
-		first := w.replica(nil)
-		w.create(3)
-		w.wait(5 * time.Second)
-		first.wire.mu.Lock()
-		defer first.wire.mu.Unlock()
-		if len(first.wire.limits) == 0 {
-			t.Fatal("nothing was written")
-		}
-		for _, text := range first.wire.limits {
-			if limit, err := time.ParseDuration(text); err != nil || limit <= 0 || limit >= lease {
-				t.Errorf("the API server may work on a write for %q; without a limit, for a minute", text)
-			}
-		}
-	})
 }

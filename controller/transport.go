@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/controller/internal/election"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
@@ -105,8 +106,20 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return newConnection(newSocket(dialed)), nil
 }
 
+// silentFor is how long a connection is kept whose other side acknowledges nothing, on Linux. HTTP/2 finds that out by a
+// ping after up to 45 s, and then a Lease has expired.
+const silentFor = 5 * time.Second
+
 // dialTCP dials with the timeout and the keep-alive period of client-go.
 func dialTCP(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
-	return dialer.DialContext(ctx, network, address)
+	dialed, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := election.LimitUnsent(dialed, silentFor); err != nil {
+		_ = dialed.Close()
+		return nil, err
+	}
+	return dialed, nil
 }

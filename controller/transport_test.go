@@ -198,3 +198,35 @@ func TestALineWhoseConnectionIsClosedIsNotOpen(t *testing.T) {
 		t.Errorf("after closing its connection, %v, the line is open: %t", err, line.open.Load())
 	}
 }
+
+// lineOver answers at once, and counts what it has sent.
+type lineOver struct{ sent *atomic.Int32 }
+
+func (s lineOver) RoundTrip(*http.Request) (*http.Response, error) {
+	s.sent.Add(1)
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func TestRequestsForLeasesKeepToTheFirstLine(t *testing.T) {
+	var over [writeConnections]atomic.Int32
+	writes := &leastBusy{lines: newLines(dial)}
+	for i := range writes.over {
+		writes.lines[i].open.Store(i > 0) // The first one was found dead.
+		writes.over[i] = lineOver{&over[i]}
+	}
+	for path, line := range map[string]int{
+		"/apis/coordination.k8s.io/v1/namespaces/system/leases/operator":    0,
+		"/proxy/apis/coordination.k8s.io/v1/namespaces/system/leases":       0,
+		"/api/v1/namespaces/system/configmaps/leases":                       1,
+		"/apis/example.com/v1/namespaces/coordination/leases/of-some-flats": 1,
+	} {
+		before := over[line].Load()
+		writes.lines[0].open.Store(false)
+		answer, err := writes.RoundTrip(httptest.NewRequest(http.MethodPut, path, http.NoBody))
+		if err != nil || over[line].Load() != before+1 {
+			t.Errorf("a write of %s was not sent over line %d, %v", path, line, err)
+			continue
+		}
+		_ = answer.Body.Close()
+	}
+}

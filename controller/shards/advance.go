@@ -49,14 +49,24 @@ func (m *Member) advance(now time.Time, leaving bool, checked time.Time) (next s
 			next.wanted.add(slot)
 		}
 	}
-	if next.next = m.view.next(now); now.Before(m.held) && (next.next.IsZero() || m.held.Before(next.next)) {
-		next.next = m.held
+	next.next = m.view.next(now)
+	for slot, state := range m.states {
+		if state == draining && m.isHeld(slot, now) && (next.next.IsZero() || m.held[slot].Before(next.next)) {
+			next.next = m.held[slot]
+		}
 	}
 	return next
 }
 
-// isHeld reports whether a slot was lost, and its claim is kept until others could have taken it.
-func (m *Member) isHeld(slot int, at time.Time) bool { return m.lost.Has(slot) && at.Before(m.held) }
+// isHeld reports whether a write of the past may still take effect in a slot. The claim of the slot is kept for so long.
+func (m *Member) isHeld(slot int, at time.Time) bool { return at.Before(m.held[slot]) }
+
+// hold keeps the claim of a slot until a time.
+func (m *Member) hold(slot int, until time.Time) {
+	if m.held[slot].Before(until) {
+		m.held[slot] = until
+	}
+}
 
 // given returns the state of a slot in which no work has begun, and that is given away.
 func (m *Member) given(slot int, at time.Time) slotState {
@@ -140,26 +150,20 @@ func (m *Member) advanceSlots(at time.Time, leaving, checked bool) (check bool) 
 // others. So the slots are claimed until then, also if the member is back before that. The caller holds the lock.
 func (m *Member) lose() {
 	m.log.Warn("the Lease of this replica was not renewed in time; giving all keys up", "identity", m.options.Identity)
-	var lost Set
+	now, until := time.Now(), m.term.until()
 	for slot, state := range m.states {
-		switch {
-		case m.isHeld(slot, time.Now()): // It was lost before, and has not come back.
-			lost.add(slot)
-		case state >= owning:
-			lost.add(slot)
+		if state == owning || state == draining && !m.isHeld(slot, now) { // Otherwise it was lost before, and has not come back.
 			m.counts.Lost++
 		}
-	}
-	if m.lost = lost; m.held.Before(m.term.until()) {
-		m.held = m.term.until()
-	}
-	m.term.end()
-	m.term = nil
-	for slot := range m.states {
-		if m.states[slot] = free; lost.Has(slot) {
+		if state >= owning {
+			m.hold(slot, until)
+		}
+		if m.states[slot] = free; m.isHeld(slot, now) {
 			m.states[slot] = draining
 		}
 	}
+	m.term.end()
+	m.term = nil
 	m.published = Set{}
 }
 

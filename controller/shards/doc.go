@@ -22,7 +22,8 @@
 // two. A watch of the Leases shows when to claim and when to withdraw, and nothing depends on it otherwise.
 //
 // An owner that has to give a slot up lets its work in the slot end, and then withdraws the claim. Each slot
-// is handed over by itself, so a slow reconcile delays its own slot alone.
+// is handed over by itself, so a slow reconcile delays its own slot alone. A write that was not answered delays its
+// slot until it can no longer take effect: see [Unanswered].
 //
 // # When a member fails
 //

@@ -44,8 +44,7 @@ type Member struct {
 	view   view
 	term   *term // nil while the Lease is not held
 	states [Slots]slotState
-	lost   Set       // slots of a term that was lost; their claims are kept until held
-	held   time.Time // when others could have taken them
+	held   [Slots]time.Time // until when the claims of slots are kept, because a write of the past may take effect
 	counts Counts
 
 	// The rest belongs to the goroutine of Run.

@@ -195,11 +195,12 @@ func TestWorkEndsBeforeOthersMayTakeOver(t *testing.T) {
 		if !owned || shards.Allowed(ctx) != nil {
 			t.Fatal("the work is refused")
 		}
-		if server, whole := shards.Limits(ctx); whole > shards.DefaultLeaseDuration || whole < shards.DefaultLeaseDuration-shards.DefaultRetryPeriod || server >= whole {
-			t.Errorf("a write may take %v, and %v at the API server", whole, server)
+		const wanted = shards.DefaultLeaseDuration - shards.DefaultRenewDeadline
+		if left, spare := shards.Limits(ctx); left > shards.DefaultLeaseDuration || left < shards.DefaultLeaseDuration-shards.DefaultRetryPeriod || spare != wanted {
+			t.Errorf("a write may take %v, and %v are not for the API server", left, spare)
 		}
-		if server, whole := shards.Limits(w.t.Context()); server != 0 || whole != 0 {
-			t.Errorf("a write outside of work may take %v, and %v at the API server", whole, server)
+		if left, spare := shards.Limits(w.t.Context()); left != 0 || spare != 0 {
+			t.Errorf("a write outside of work may take %v, and %v are not for the API server", left, spare)
 		}
 		first.wire.partition()
 		started := time.Now()
@@ -207,8 +208,8 @@ func TestWorkEndsBeforeOthersMayTakeOver(t *testing.T) {
 		if after := time.Since(started); after > shards.DefaultRenewDeadline || after < shards.DefaultRenewDeadline-shards.DefaultRetryPeriod {
 			t.Errorf("the context ended after %v", after)
 		}
-		if _, whole := shards.Limits(ctx); whole != shards.DefaultLeaseDuration-shards.DefaultRenewDeadline {
-			t.Errorf("at the end of the work, a write may take %v", whole)
+		if left, _ := shards.Limits(ctx); left != wanted {
+			t.Errorf("at the end of the work, a write may take %v", left)
 		}
 		if !errors.Is(context.Cause(ctx), shards.ErrLost) || !errors.Is(shards.Allowed(ctx), shards.ErrLost) {
 			t.Errorf("the cause is %v, a write fails with %v", context.Cause(ctx), shards.Allowed(ctx))
@@ -303,6 +304,64 @@ func TestAMemberThatIsBackGivesNoSlotAwayBeforeItsLeaseWouldHaveExpired(t *testi
 		one, other := first.member.Counts().Owned, second.member.Counts().Owned
 		if one+other != shards.Slots || other < shards.Slots/3 {
 			t.Errorf("after that, the replicas own %d and %d slots", one, other)
+		}
+	})
+}
+
+// A write that was not answered may still take effect, so the next owner waits for it.
+func TestASlotIsNotHandedOverWhileAWriteMayTakeEffect(t *testing.T) {
+	inWorld(t, 1, sourcestest.Options{}, func(w *world) {
+		const within = 10 * time.Second
+		first := w.join(0)
+		w.pass(time.Second)
+		for slot := range shards.Slots / 2 {
+			ctx, end, owned := first.member.Begin(w.t.Context(), slot)
+			if !owned {
+				t.Fatalf("slot %d is not owned", slot)
+			}
+			shards.Unanswered(ctx, time.Now().Add(within))
+			shards.Unanswered(ctx, time.Now().Add(within/2)) // It shortens nothing.
+			end()
+		}
+		second := w.join(0)
+		ownsHeld := func() (held bool) {
+			for slot := range shards.Slots / 2 {
+				_, end, owned := second.member.Begin(w.t.Context(), slot)
+				end()
+				held = held || owned
+			}
+			return held
+		}
+		w.pass(within - 100*time.Millisecond)
+		if owned := second.member.Counts().Owned; owned < shards.Slots/8 || ownsHeld() {
+			t.Errorf("before the writes are over, the second replica owns %d slots, held ones among them: %t", owned, ownsHeld())
+		}
+		w.pass(time.Second)
+		if owned := second.member.Counts().Owned; owned < shards.Slots*4/10 || !ownsHeld() {
+			t.Errorf("when the writes are over, the second replica owns %d slots", owned)
+		}
+	})
+}
+
+func TestAReplicaThatLeavesWaitsForItsUnansweredWrites(t *testing.T) {
+	inWorld(t, 1, sourcestest.Options{}, func(w *world) {
+		first, second := w.join(0), w.join(0)
+		w.pass(time.Second)
+		slot := 0
+		ctx, end, owned := first.member.Begin(w.t.Context(), slot)
+		for ; !owned; ctx, end, owned = first.member.Begin(w.t.Context(), slot) {
+			slot++
+		}
+		shards.Unanswered(ctx, time.Now().Add(5*time.Second))
+		end()
+		first.group.Stop()
+		w.pass(4 * time.Second)
+		if owned := second.member.Counts().Owned; owned != shards.Slots-1 || len(w.leases()) != 2 {
+			t.Errorf("before the write is over, the second replica owns %d slots, and there are %d Leases", owned, len(w.leases()))
+		}
+		w.pass(2 * time.Second)
+		if owned := second.member.Counts().Owned; owned != shards.Slots || len(w.leases()) != 1 {
+			t.Errorf("when the write is over, the second replica owns %d slots, and there are %d Leases", owned, len(w.leases()))
 		}
 	})
 }

@@ -77,12 +77,25 @@ func (t *term) end() {
 	t.cancel(ErrLost)
 }
 
-type termKey struct{}
+type workKey struct{}
+
+// work is what the context of a unit of work belongs to.
+type work struct {
+	member *Member
+	term   *term
+	slot   int
+}
+
+// workOf returns the work that a context belongs to, or nil.
+func workOf(ctx context.Context) *work {
+	found, _ := ctx.Value(workKey{}).(*work)
+	return found
+}
 
 // Begin begins a unit of work in a slot. It returns false if the member does not own the slot now. Otherwise
 // the caller calls end when the work and its requests have ended. The context of the work ends with [ErrLost]
 // if the member fails.
-func (m *Member) Begin(ctx context.Context, slot int) (work context.Context, end func(), owned bool) {
+func (m *Member) Begin(ctx context.Context, slot int) (within context.Context, end func(), owned bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of := m.term
@@ -90,9 +103,9 @@ func (m *Member) Begin(ctx context.Context, slot int) (work context.Context, end
 		return ctx, func() {}, false
 	}
 	of.busy[slot]++
-	work, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, of))
+	within, cancel := context.WithCancelCause(context.WithValue(ctx, workKey{}, &work{m, of, slot}))
 	stop := context.AfterFunc(of.ctx, func() { cancel(ErrLost) })
-	return work, func() {
+	return within, func() {
 		stop()
 		cancel(nil)
 		m.mu.Lock()
@@ -106,22 +119,31 @@ func (m *Member) Begin(ctx context.Context, slot int) (work context.Context, end
 // Allowed returns [ErrLost] if the work that ctx belongs to must not write any more. It returns nil for a
 // context that belongs to no work. It needs no request.
 func Allowed(ctx context.Context) error {
-	if of, is := ctx.Value(termKey{}).(*term); is && !of.allows(time.Now()) {
+	if of := workOf(ctx); of != nil && !of.term.allows(time.Now()) {
 		return ErrLost
 	}
 	return nil
 }
 
-// Limits returns the limits of a write of the work that ctx belongs to: how long the API server may work on it, and how
-// long the request may take. The latter is the time until another member may own the key. Half of the time between
-// RenewDeadline and LeaseDuration is for bytes in flight. Both are 0 for a context that belongs to no work.
-func Limits(ctx context.Context) (server, whole time.Duration) {
-	of, is := ctx.Value(termKey{}).(*term)
-	if !is {
+// Limits returns how long a write of the work that ctx belongs to may take: left is the time until another member may own
+// the key. Its part spare, the time between RenewDeadline and LeaseDuration, is not for the API server, but for the way
+// there. Both are 0 for a context that belongs to no work.
+func Limits(ctx context.Context) (left, spare time.Duration) {
+	of := workOf(ctx)
+	if of == nil {
 		return 0, 0
 	}
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	whole = max(time.Until(of.deadline), 0) + of.spare
-	return whole - of.spare/2, whole
+	return max(time.Until(of.term.until()), of.term.spare), of.term.spare
+}
+
+// Unanswered records that a write of the work that ctx belongs to ended without an answer, and may take effect until a time.
+// The slot of the work is not handed over before that. It does nothing for a context that belongs to no work.
+func Unanswered(ctx context.Context, until time.Time) {
+	of := workOf(ctx)
+	if of == nil {
+		return
+	}
+	of.member.mu.Lock()
+	defer of.member.mu.Unlock()
+	of.member.hold(of.slot, until)
 }

@@ -11,8 +11,8 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h.
 const tcpUserTimeout = 0x12
 
-// limitUnsent limits how long the kernel tries to send bytes that the peer does not acknowledge.
-func limitUnsent(dialed net.Conn, within time.Duration) error {
+// LimitUnsent limits how long the kernel tries to send bytes that the peer does not acknowledge. Then it closes the connection.
+func LimitUnsent(dialed net.Conn, within time.Duration) error {
 	tcp, is := dialed.(syscall.Conn)
 	if !is {
 		return nil

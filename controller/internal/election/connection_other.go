@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// limitUnsent does nothing, because other systems have no such limit.
-func limitUnsent(net.Conn, time.Duration) error { return nil }
+// LimitUnsent does nothing, because other systems have no such limit.
+func LimitUnsent(net.Conn, time.Duration) error { return nil }

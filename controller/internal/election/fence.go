@@ -3,13 +3,10 @@ package election
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
@@ -64,20 +61,16 @@ func (f *Fence) CloseIdleConnections() {
 	utilnet.CloseIdleConnectionsFor(f.Epochs)
 }
 
-// send sends a write of an epoch, which has been entered.
-//
-// The write gets the time until the Lease may be another replica's. Half of the least such time is for
-// bytes that the kernel has not sent. The API server gives the write up after the rest.
+// send sends a write of an epoch, which has been entered. The write gets the time until the Lease may be another
+// replica's, and the API server the time in which writes may start.
 func (f *Fence) send(epoch *Epoch, request *http.Request) (*http.Response, error) {
 	left := epoch.Left() + epoch.spare
 	ctx, cancel := epoch.Bind(request.Context())
-	ctx, expire := context.WithTimeout(ctx, left)
 	end := func() {
-		expire()
 		cancel()
 		epoch.Leave()
 	}
-	answer, err := f.Epochs.RoundTrip(Within(request.WithContext(ctx), left-epoch.spare/2))
+	answer, err := Bounded(f.Epochs, request.WithContext(ctx), left, epoch.spare)
 	if err != nil {
 		epoch.unanswered(left)
 		if over := epoch.Check(); over != nil {
@@ -90,23 +83,8 @@ func (f *Fence) send(epoch *Epoch, request *http.Request) (*http.Response, error
 	if answer.StatusCode >= http.StatusInternalServerError { // Such as a time-out: the API server does not say what it did.
 		epoch.unanswered(left)
 	}
-	answer.Body = Ending(answer.Body, end)
+	answer.Body = ending(answer.Body, end)
 	return answer, nil
-}
-
-// Within returns a request whose handling the API server ends after a time: a millisecond at least, since it takes 0 for
-// its default of a minute.
-func Within(request *http.Request, limit time.Duration) *http.Request {
-	limit = max(limit, time.Millisecond)
-	query := request.URL.Query()
-	if given, err := time.ParseDuration(query.Get("timeout")); err == nil && given > 0 && given < limit {
-		return request
-	}
-	query.Set("timeout", strconv.FormatInt(limit.Milliseconds(), 10)+"ms")
-	address := *request.URL
-	address.RawQuery = query.Encode()
-	request.URL = &address
-	return request
 }
 
 // harmless reports whether a request overwrites nothing. Reads change nothing, and neither do reviews.
@@ -138,34 +116,4 @@ func (e *Elector) refusal() error {
 		holder = "no other replica, as far as this one has seen"
 	}
 	return fmt.Errorf("%w: the Lease %s is held by %s", ErrNotLeading, e.settings.Lease, holder)
-}
-
-// Ending returns the body of an answer, which calls end once: when it was read to the end, fails or is closed.
-func Ending(of io.ReadCloser, end func()) io.ReadCloser { return &body{of, end, atomic.Bool{}} }
-
-// body is the body of an answer, which ends the write when it was read to the end, failed or was closed.
-type body struct {
-	io.ReadCloser
-	end   func()
-	ended atomic.Bool
-}
-
-func (b *body) finish() {
-	if !b.ended.Swap(true) {
-		b.end()
-	}
-}
-
-func (b *body) Read(space []byte) (int, error) {
-	n, err := b.ReadCloser.Read(space)
-	if err != nil {
-		b.finish()
-	}
-	return n, err
-}
-
-func (b *body) Close() error {
-	err := b.ReadCloser.Close()
-	b.finish()
-	return err
 }
