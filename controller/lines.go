@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,26 +93,15 @@ type leastBusy struct {
 	busy  [writeConnections]atomic.Int32 // the requests that wait for an answer; concurrent choices may differ by a few
 }
 
-// RoundTrip sends a request. Requests for Leases keep to the first line. So a renewal finds a dead connection, and the next
-// one opens another. Each of the other lines may be dead, too.
+// RoundTrip sends a request.
 func (l *leastBusy) RoundTrip(request *http.Request) (*http.Response, error) {
-	chosen := 0
-	if isForLease(request) {
-		l.busy[0].Add(1)
-	} else {
-		chosen = l.choose()
-	}
+	chosen := l.choose()
 	defer l.busy[chosen].Add(-1)
 	answer, err := l.over[chosen].RoundTrip(request)
 	if err == nil && !l.lines[chosen].open.Load() {
 		l.lines[chosen].open.Store(true)
 	}
 	return answer, err
-}
-
-// isForLease reports whether a request is for a Lease.
-func isForLease(request *http.Request) bool {
-	return strings.Contains(request.URL.Path, "/apis/coordination.k8s.io/") && strings.Contains(request.URL.Path, "/leases")
 }
 
 // choose returns the line for a request, and counts the request.

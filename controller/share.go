@@ -298,27 +298,20 @@ func (f fence) WrappedRoundTripper() http.RoundTripper { return f.next }
 
 // RoundTrip sends a request, or refuses it.
 func (f fence) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method != http.MethodGet {
-		if err := shards.Allowed(request.Context()); err != nil {
-			if request.Body != nil {
-				_ = request.Body.Close()
-			}
-			return nil, fmt.Errorf("the write was not sent: %w", err)
-		}
-		if left, spare := shards.Limits(request.Context()); left > 0 {
-			return f.bounded(request, left, spare)
-		}
+	if request.Method == http.MethodGet {
+		return f.next.RoundTrip(request)
 	}
-	return f.next.RoundTrip(request)
-}
-
-// bounded sends a write that takes effect before another replica may reconcile the object, or never. Without an answer, this
-// replica keeps the object for so long.
-func (f fence) bounded(request *http.Request, left, spare time.Duration) (*http.Response, error) {
-	until := time.Now().Add(left)
-	answer, err := election.Bounded(f.next, request, left, spare)
-	if err != nil || answer.StatusCode >= http.StatusInternalServerError { // Such as a time-out: the API server does not say what it did.
-		shards.Unanswered(request.Context(), until)
+	write, err := shards.BeginWrite(request.Context())
+	if err != nil {
+		if request.Body != nil {
+			_ = request.Body.Close()
+		}
+		return nil, fmt.Errorf("the write was not sent: %w", err)
 	}
-	return answer, err
+	if write == nil {
+		return f.next.RoundTrip(request)
+	}
+	var until time.Time
+	defer func() { write.End(until) }()
+	return election.Bounded(f.next, request, write.Left, write.Spare, func(at time.Time) { until = at })
 }

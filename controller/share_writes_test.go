@@ -65,7 +65,7 @@ func TestAnObjectIsNotHandedOverWhileAWriteMayTakeEffect(t *testing.T) {
 		w.must(w.server.Inject(sourcestest.Fault{Verb: "create", Resource: "secrets", Action: sourcestest.LoseAnswer, Times: sourcestest.Always}))
 		w.replica(nil)
 		w.wait(3 * time.Second)
-		w.create(20)
+		w.create(100)
 		w.wait(time.Second) // Each object has one secret, whose answer was lost.
 		second := w.replica(nil)
 		reconciled := func() int {
@@ -78,8 +78,8 @@ func TestAnObjectIsNotHandedOverWhileAWriteMayTakeEffect(t *testing.T) {
 			t.Errorf("while the writes may take effect, the second replica has reconciled %d objects", early)
 		}
 		w.wait(lease)
-		if late := reconciled(); late < 5 || late > 15 {
-			t.Errorf("when the writes are over, the second replica has reconciled %d objects, want about half of 20", late)
+		if late := reconciled(); late < 20 || late > 80 {
+			t.Errorf("when the writes are over, the second replica has reconciled %d objects, want about half of 100", late)
 		}
 		w.isTrue("after the writes")
 	})

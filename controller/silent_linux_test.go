@@ -7,12 +7,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/bellerophon-io/bellerophon/internal/lifecycle"
 	"golang.org/x/sys/unix"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
@@ -64,9 +67,10 @@ func TestAConnectionWhoseOtherSideIsGoneEndsBeforeALease(t *testing.T) {
 // All connections to the API server die at once, as behind a load balancer that restarts. The renewals are sent when a
 // leader would send them, and the second one has to go over a new connection.
 func TestALeaseIsRenewedInTimeAlthoughAllConnectionsAreSilent(t *testing.T) {
-	server := newGathering(t)
 	var mu sync.Mutex
 	accepted := map[*net.TCPConn]struct{}{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.EnableHTTP2 = true
 	server.Config.ConnState = func(made net.Conn, state http.ConnState) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -77,13 +81,13 @@ func TestALeaseIsRenewedInTimeAlthoughAllConnectionsAreSilent(t *testing.T) {
 			delete(accepted, connection)
 		}
 	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
 	client, err := clientFor(&rest.Config{Host: server.URL, UserAgent: "renewals", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer utilnet.CloseIdleConnectionsFor(client.Transport)
-	server.at(t, client, http.MethodPost, 1) // A burst without an open connection dials dozens.
-	server.at(t, client, http.MethodPost, many)
 	renew := func(within time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
@@ -91,9 +95,6 @@ func TestALeaseIsRenewedInTimeAlthoughAllConnectionsAreSilent(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		server.mu.Lock()
-		server.seen, server.wanted, server.waiting = nil, 1, make(chan struct{})
-		server.mu.Unlock()
 		answer, err := client.Do(request)
 		if err != nil {
 			return err
@@ -101,33 +102,94 @@ func TestALeaseIsRenewedInTimeAlthoughAllConnectionsAreSilent(t *testing.T) {
 		_, err = io.Copy(io.Discard, answer.Body)
 		return errors.Join(err, answer.Body.Close())
 	}
-	if err := renew(time.Second); err != nil {
+	for _, lease := range []time.Duration{defaultLeaseDuration, defaultLeaseDuration / 3} {
+		if err := renew(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		renewed := time.Now()
+		mu.Lock()
+		if len(accepted) == 0 {
+			t.Error("no connection is open")
+		}
+		for connection := range accepted {
+			silence(t, connection)
+		}
+		mu.Unlock()
+		deadline, pause := lease*2/3, lease*2/15
+		for due := pause; due < deadline; due = time.Since(renewed) + pause {
+			<-time.After(due - time.Since(renewed))
+			if err = renew((deadline - time.Since(renewed)) / 2); err == nil { // As in package election.
+				break
+			}
+		}
+		if after := time.Since(renewed); err != nil || after > deadline {
+			t.Errorf("a Lease of %v was not renewed %v after the connections died: %v", lease, after, err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for connection := range accepted {
+		_ = connection.Close() // The server does not notice that these are closed.
+	}
+}
+
+func TestAConnectionForLeasesThatIsHeardStaysOpen(t *testing.T) {
+	arrived, slow := make(chan struct{}), make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/slow") {
+			close(arrived)
+			select {
+			case <-slow:
+			case <-r.Context().Done():
+			}
+		}
+	}))
+	var dialed atomic.Int32
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			dialed.Add(1)
+		}
+	}
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	client, err := clientFor(&rest.Config{Host: server.URL, UserAgent: "heard", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	renewed := time.Now()
-	mu.Lock()
-	if len(accepted) < writeConnections {
-		t.Errorf("%d connections are open, want %d", len(accepted), writeConnections)
-	}
-	for connection := range accepted {
-		silence(t, connection)
-	}
-	mu.Unlock()
-	t.Cleanup(func() { // A server does not notice that these connections are closed.
-		mu.Lock()
-		defer mu.Unlock()
-		for connection := range accepted {
-			_ = connection.Close()
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	send := func(ctx context.Context, name string) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodDelete, server.URL+"/apis/coordination.k8s.io/v1/namespaces/system/leases/"+name, http.NoBody)
+		if err != nil {
+			return err
 		}
+		answer, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
+	}
+	if err := send(t.Context(), "quick"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	group := lifecycle.New(t.Context())
+	group.Go("slow", func(context.Context) error {
+		if err := send(ctx, "slow"); !errors.Is(err, context.Canceled) {
+			t.Errorf("the slow request returned %v", err)
+		}
+		return nil
 	})
-	const deadline, pause = defaultLeaseDuration * 2 / 3, defaultLeaseDuration * 2 / 15
-	for due := pause; due < deadline; due = time.Since(renewed) + pause {
-		<-time.After(due - time.Since(renewed))
-		if err = renew((deadline - time.Since(renewed)) / 2); err == nil { // As in package election.
-			break
-		}
+	<-arrived
+	if err := send(t.Context(), "quick"); err != nil {
+		t.Error(err)
 	}
-	if after := time.Since(renewed); err != nil || after > deadline {
-		t.Errorf("the Lease was not renewed %v after the connections died: %v", after, err)
+	cancel()
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	close(slow)
+	if err := send(t.Context(), "quick"); err != nil || dialed.Load() != 1 {
+		t.Errorf("%v; %d connections were dialed, want 1: the others' answers came over it", err, dialed.Load())
 	}
 }

@@ -20,8 +20,8 @@ var (
 )
 
 // clientFor returns client-go's HTTP client for an API server. Reads share an HTTP/2 connection, and writes have
-// [writeConnections] others. All of them are a [connection]. A configuration with a dialer or transport of its own
-// keeps it, for all requests.
+// [writeConnections] others. All of them are a [connection]. Requests for Leases have one of their own. A configuration with
+// a dialer or transport of its own keeps it, for all requests.
 func clientFor(config *rest.Config) (*http.Client, error) {
 	if config.Dial != nil || config.Transport != nil {
 		return rest.HTTPClientFor(config)
@@ -34,7 +34,11 @@ func clientFor(config *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: byVerb{reads, writes}, Timeout: config.Timeout}, nil
+	leases, err := transportFor(config, renewing)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: byVerb{reads, writes, renewals{leases}}, Timeout: config.Timeout}, nil
 }
 
 // transportFor returns client-go's transport for an API server, with a dialer.
@@ -69,8 +73,8 @@ func innermost(of http.RoundTripper) *http.Transport {
 	}
 }
 
-// byVerb sends reads over one transport and writes over another one.
-type byVerb struct{ reads, writes http.RoundTripper }
+// byVerb sends reads over one transport, writes over another one, and requests for Leases over a third one.
+type byVerb struct{ reads, writes, leases http.RoundTripper }
 
 // openingKey marks the context of a read that is sent over a connection for writes.
 type openingKey struct{}
@@ -82,7 +86,10 @@ func opening(ctx context.Context) context.Context { return context.WithValue(ctx
 // RoundTrip sends a request.
 func (b byVerb) RoundTrip(request *http.Request) (*http.Response, error) {
 	reads := request.Method == http.MethodGet || request.Method == http.MethodHead
-	if reads && request.Context().Value(openingKey{}) == nil {
+	switch {
+	case isForLease(request):
+		return b.leases.RoundTrip(request)
+	case reads && request.Context().Value(openingKey{}) == nil:
 		return b.reads.RoundTrip(request)
 	}
 	return b.writes.RoundTrip(request)
@@ -95,6 +102,7 @@ func (b byVerb) WrappedRoundTripper() http.RoundTripper { return b.reads }
 func (b byVerb) CloseIdleConnections() {
 	utilnet.CloseIdleConnectionsFor(b.reads)
 	utilnet.CloseIdleConnectionsFor(b.writes)
+	utilnet.CloseIdleConnectionsFor(b.leases)
 }
 
 // dial dials a connection that sends successive writes together.
@@ -106,8 +114,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return newConnection(newSocket(dialed)), nil
 }
 
-// silentFor is how long a connection is kept whose other side acknowledges nothing, on Linux. HTTP/2 finds that out by a
-// ping after up to 45 s, and then a Lease has expired.
+// silentFor is how long sent bytes may stay unacknowledged on Linux before the kernel closes the connection. HTTP/2 finds a
+// dead connection by a ping after up to 45 s.
 const silentFor = 5 * time.Second
 
 // dialTCP dials with the timeout and the keep-alive period of client-go.
@@ -117,9 +125,6 @@ func dialTCP(ctx context.Context, network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := election.LimitUnsent(dialed, silentFor); err != nil {
-		_ = dialed.Close()
-		return nil, err
-	}
+	_ = election.LimitUnsent(dialed, silentFor) // A kernel that refuses it leaves it to HTTP/2.
 	return dialed, nil
 }

@@ -165,7 +165,7 @@ func TestABurstOfWritesDialsEachConnectionOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: byVerb{http.DefaultTransport, writes}}
+	client := &http.Client{Transport: byVerb{http.DefaultTransport, writes, http.DefaultTransport}}
 	defer utilnet.CloseIdleConnectionsFor(writes)
 	ready, err := http.NewRequestWithContext(opening(t.Context()), http.MethodGet, server.URL, nil)
 	if err != nil {
@@ -207,24 +207,22 @@ func (s lineOver) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-func TestRequestsForLeasesKeepToTheFirstLine(t *testing.T) {
-	var over [writeConnections]atomic.Int32
-	writes := &leastBusy{lines: newLines(dial)}
-	for i := range writes.over {
-		writes.lines[i].open.Store(i > 0) // The first one was found dead.
-		writes.over[i] = lineOver{&over[i]}
-	}
-	for path, line := range map[string]int{
-		"/apis/coordination.k8s.io/v1/namespaces/system/leases/operator":    0,
-		"/proxy/apis/coordination.k8s.io/v1/namespaces/system/leases":       0,
-		"/api/v1/namespaces/system/configmaps/leases":                       1,
-		"/apis/example.com/v1/namespaces/coordination/leases/of-some-flats": 1,
+func TestRequestsForLeasesHaveAConnectionOfTheirOwn(t *testing.T) {
+	var reads, writes, leases atomic.Int32
+	client := byVerb{lineOver{&reads}, lineOver{&writes}, lineOver{&leases}}
+	for request, over := range map[string]*atomic.Int32{
+		"PUT /apis/coordination.k8s.io/v1/namespaces/system/leases/operator":           &leases,
+		"GET /apis/coordination.k8s.io/v1/namespaces/system/leases/operator":           &leases,
+		"POST /proxy/apis/coordination.k8s.io/v1/namespaces/system/leases":             &leases,
+		"GET /apis/coordination.k8s.io/v1/namespaces/system/leases?limit=5&watch=true": &reads,
+		"PUT /api/v1/namespaces/system/configmaps/leases":                              &writes,
+		"GET /apis/example.com/v1/namespaces/coordination/leases/of-some-flats":        &reads,
 	} {
-		before := over[line].Load()
-		writes.lines[0].open.Store(false)
-		answer, err := writes.RoundTrip(httptest.NewRequest(http.MethodPut, path, http.NoBody))
-		if err != nil || over[line].Load() != before+1 {
-			t.Errorf("a write of %s was not sent over line %d, %v", path, line, err)
+		before := over.Load()
+		method, path, _ := strings.Cut(request, " ")
+		answer, err := client.RoundTrip(httptest.NewRequest(method, path, http.NoBody))
+		if err != nil || over.Load() != before+1 {
+			t.Errorf("%s was sent over another connection: %d reads, %d writes, %d for Leases, %v", request, reads.Load(), writes.Load(), leases.Load(), err)
 			continue
 		}
 		_ = answer.Body.Close()

@@ -23,7 +23,7 @@
 //
 // An owner that has to give a slot up lets its work in the slot end, and then withdraws the claim. Each slot
 // is handed over by itself, so a slow reconcile delays its own slot alone. A write that was not answered delays its
-// slot until it can no longer take effect: see [Unanswered].
+// slot until it can no longer take effect: see [BeginWrite].
 //
 // # When a member fails
 //

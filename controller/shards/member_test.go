@@ -195,12 +195,14 @@ func TestWorkEndsBeforeOthersMayTakeOver(t *testing.T) {
 		if !owned || shards.Allowed(ctx) != nil {
 			t.Fatal("the work is refused")
 		}
-		const wanted = shards.DefaultLeaseDuration - shards.DefaultRenewDeadline
-		if left, spare := shards.Limits(ctx); left > shards.DefaultLeaseDuration || left < shards.DefaultLeaseDuration-shards.DefaultRetryPeriod || spare != wanted {
-			t.Errorf("a write may take %v, and %v are not for the API server", left, spare)
+		write, err := shards.BeginWrite(ctx)
+		if err != nil || write.Left > shards.DefaultLeaseDuration || write.Left < shards.DefaultLeaseDuration-shards.DefaultRetryPeriod ||
+			write.Spare != shards.DefaultLeaseDuration-shards.DefaultRenewDeadline {
+			t.Fatalf("a write is %+v, %v", write, err)
 		}
-		if left, spare := shards.Limits(w.t.Context()); left != 0 || spare != 0 {
-			t.Errorf("a write outside of work may take %v, and %v are not for the API server", left, spare)
+		write.End(time.Time{})
+		if outside, err := shards.BeginWrite(w.t.Context()); outside != nil || err != nil {
+			t.Errorf("a write outside of work is %+v, %v", outside, err)
 		}
 		first.wire.partition()
 		started := time.Now()
@@ -208,8 +210,8 @@ func TestWorkEndsBeforeOthersMayTakeOver(t *testing.T) {
 		if after := time.Since(started); after > shards.DefaultRenewDeadline || after < shards.DefaultRenewDeadline-shards.DefaultRetryPeriod {
 			t.Errorf("the context ended after %v", after)
 		}
-		if left, _ := shards.Limits(ctx); left != wanted {
-			t.Errorf("at the end of the work, a write may take %v", left)
+		if write, err := shards.BeginWrite(ctx); write != nil || !errors.Is(err, shards.ErrLost) {
+			t.Errorf("at the end of the work, a write is %+v, %v", write, err)
 		}
 		if !errors.Is(context.Cause(ctx), shards.ErrLost) || !errors.Is(shards.Allowed(ctx), shards.ErrLost) {
 			t.Errorf("the cause is %v, a write fails with %v", context.Cause(ctx), shards.Allowed(ctx))
@@ -308,6 +310,16 @@ func TestAMemberThatIsBackGivesNoSlotAwayBeforeItsLeaseWouldHaveExpired(t *testi
 	})
 }
 
+// unanswered makes a write that may take effect for some time.
+func unanswered(t *testing.T, ctx context.Context, within time.Duration) {
+	t.Helper()
+	write, err := shards.BeginWrite(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write.End(time.Now().Add(within))
+}
+
 // A write that was not answered may still take effect, so the next owner waits for it.
 func TestASlotIsNotHandedOverWhileAWriteMayTakeEffect(t *testing.T) {
 	inWorld(t, 1, sourcestest.Options{}, func(w *world) {
@@ -319,8 +331,8 @@ func TestASlotIsNotHandedOverWhileAWriteMayTakeEffect(t *testing.T) {
 			if !owned {
 				t.Fatalf("slot %d is not owned", slot)
 			}
-			shards.Unanswered(ctx, time.Now().Add(within))
-			shards.Unanswered(ctx, time.Now().Add(within/2)) // It shortens nothing.
+			unanswered(t, ctx, within)
+			unanswered(t, ctx, within/2) // It shortens nothing.
 			end()
 		}
 		second := w.join(0)
@@ -352,7 +364,7 @@ func TestAReplicaThatLeavesWaitsForItsUnansweredWrites(t *testing.T) {
 		for ; !owned; ctx, end, owned = first.member.Begin(w.t.Context(), slot) {
 			slot++
 		}
-		shards.Unanswered(ctx, time.Now().Add(5*time.Second))
+		unanswered(t, ctx, 5*time.Second)
 		end()
 		first.group.Stop()
 		w.pass(4 * time.Second)
@@ -362,6 +374,74 @@ func TestAReplicaThatLeavesWaitsForItsUnansweredWrites(t *testing.T) {
 		w.pass(2 * time.Second)
 		if owned := second.member.Counts().Owned; owned != shards.Slots || len(w.leases()) != 1 {
 			t.Errorf("when the write is over, the second replica owns %d slots, and there are %d Leases", owned, len(w.leases()))
+		}
+	})
+}
+
+// A write may outlive its work, such as one of several that a reconcile sends at once.
+func TestASlotIsNotHandedOverDuringAWriteAndItsFormerOwnerWritesNoMore(t *testing.T) {
+	inWorld(t, 1, sourcestest.Options{}, func(w *world) {
+		first := w.join(0)
+		w.pass(time.Second)
+		var works [shards.Slots]context.Context
+		var writes [shards.Slots]*shards.Write
+		for slot := range works {
+			ctx, end, owned := first.member.Begin(w.t.Context(), slot)
+			write, err := shards.BeginWrite(ctx)
+			if !owned || err != nil {
+				t.Fatalf("slot %d is owned: %t, %v", slot, owned, err)
+			}
+			end()
+			works[slot], writes[slot] = context.WithoutCancel(ctx), write
+		}
+		second := w.join(0)
+		w.pass(3 * time.Second)
+		if owned := second.member.Counts().Owned; owned > 0 {
+			t.Errorf("during the writes, the second replica owns %d slots", owned)
+		}
+		for _, write := range writes {
+			write.End(time.Time{})
+		}
+		w.pass(3 * time.Second)
+		refused := 0
+		for slot := range works {
+			write, err := shards.BeginWrite(works[slot])
+			if err != nil {
+				refused++
+				continue
+			}
+			write.End(time.Time{})
+		}
+		if owned := second.member.Counts().Owned; owned < shards.Slots*4/10 || refused != owned {
+			t.Errorf("after the writes, the second replica owns %d slots, and the first one is refused %d writes", owned, refused)
+		}
+	})
+}
+
+// The Lease of a replica was lost while a write was not answered. The replica leaves when it can reach the API server again.
+func TestAReplicaThatLeavesWithoutALeaseLetsItsClaimsExpire(t *testing.T) {
+	inWorld(t, 1, sourcestest.Options{}, func(w *world) {
+		first, second := w.join(0), w.join(0)
+		w.pass(time.Second)
+		for slot := range shards.Slots {
+			if ctx, end, owned := first.member.Begin(w.t.Context(), slot); owned {
+				unanswered(t, ctx, shards.DefaultLeaseDuration)
+				end()
+			}
+		}
+		first.wire.partition()
+		began := time.Now()
+		w.pass(time.Second)
+		first.group.Stop()
+		w.pass(shards.DefaultRenewDeadline - time.Second)
+		first.wire.heal()
+		w.pass(shards.DefaultLeaseDuration - shards.DefaultRetryPeriod - time.Since(began))
+		if owned := second.member.Counts().Owned; owned > shards.Slots*6/10 {
+			t.Errorf("%v after the last renewal, the second replica owns %d slots", time.Since(began), owned)
+		}
+		w.pass(w.lease())
+		if owned := second.member.Counts().Owned; owned != shards.Slots {
+			t.Errorf("after the Lease, the second replica owns %d slots", owned)
 		}
 	})
 }

@@ -79,11 +79,20 @@ func (t *term) end() {
 
 type workKey struct{}
 
-// work is what the context of a unit of work belongs to.
+// work is a unit of work, to which a context belongs.
 type work struct {
 	member *Member
 	term   *term
 	slot   int
+	ended  bool // guarded by the lock of the member
+}
+
+// leave records that the work, or a write of it, has ended. The caller holds the lock of the member.
+func (w *work) leave() {
+	m := w.member
+	if w.term.busy[w.slot]--; w.term.busy[w.slot] == 0 && m.term == w.term && m.states[w.slot] == draining {
+		m.poke()
+	}
 }
 
 // workOf returns the work that a context belongs to, or nil.
@@ -103,16 +112,16 @@ func (m *Member) Begin(ctx context.Context, slot int) (within context.Context, e
 		return ctx, func() {}, false
 	}
 	of.busy[slot]++
-	within, cancel := context.WithCancelCause(context.WithValue(ctx, workKey{}, &work{m, of, slot}))
+	made := &work{member: m, term: of, slot: slot}
+	within, cancel := context.WithCancelCause(context.WithValue(ctx, workKey{}, made))
 	stop := context.AfterFunc(of.ctx, func() { cancel(ErrLost) })
 	return within, func() {
 		stop()
 		cancel(nil)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if of.busy[slot]--; of.busy[slot] == 0 && m.term == of && m.states[slot] == draining {
-			m.poke()
-		}
+		made.ended = true
+		made.leave()
 	}, true
 }
 
@@ -125,25 +134,44 @@ func Allowed(ctx context.Context) error {
 	return nil
 }
 
-// Limits returns how long a write of the work that ctx belongs to may take: left is the time until another member may own
-// the key. Its part spare, the time between RenewDeadline and LeaseDuration, is not for the API server, but for the way
-// there. Both are 0 for a context that belongs to no work.
-func Limits(ctx context.Context) (left, spare time.Duration) {
-	of := workOf(ctx)
-	if of == nil {
-		return 0, 0
-	}
-	return max(time.Until(of.term.until()), of.term.spare), of.term.spare
+// Write is a write of a unit of work.
+type Write struct {
+	Left  time.Duration // until another member may own the key
+	Spare time.Duration // the part of Left between RenewDeadline and LeaseDuration; it is for the way to the API server
+
+	of *work
 }
 
-// Unanswered records that a write of the work that ctx belongs to ended without an answer, and may take effect until a time.
-// The slot of the work is not handed over before that. It does nothing for a context that belongs to no work.
-func Unanswered(ctx context.Context, until time.Time) {
+// errOver is the error of a write whose work has ended, when the member does not own the slot any more.
+var errOver = errors.New("the work has ended, and another replica may own the key")
+
+// BeginWrite begins a write of the work that ctx belongs to, and returns nil for a context that belongs to no work. Without
+// an error, the caller calls End with the outcome: the slot is not handed over before that. The error is [ErrLost] if the
+// work must not write any more. Another error says that the work has ended and its slot was handed over.
+func BeginWrite(ctx context.Context) (*Write, error) {
 	of := workOf(ctx)
 	if of == nil {
-		return
+		return nil, nil
 	}
-	of.member.mu.Lock()
-	defer of.member.mu.Unlock()
-	of.member.hold(of.slot, until)
+	m := of.member
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !of.term.allows(time.Now()) {
+		return nil, ErrLost
+	}
+	if of.ended && (m.term != of.term || m.states[of.slot] != owning) {
+		return nil, errOver
+	}
+	of.term.busy[of.slot]++
+	return &Write{Left: time.Until(of.term.until()), Spare: of.term.spare, of: of}, nil
+}
+
+// End ends the write. It may take effect until doubt, which is zero if its outcome is known. The slot is not handed over
+// before that.
+func (w *Write) End(doubt time.Time) {
+	m := w.of.member
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hold(w.of.slot, doubt)
+	w.of.leave()
 }

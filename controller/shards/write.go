@@ -106,8 +106,8 @@ func (m *Member) resign() {
 	}
 }
 
-// leave ends the term and deletes the Lease. If the term has ended before, the Lease may have claims, which
-// no work relies on any more.
+// leave ends the term and deletes the Lease. If the term has ended before, the Lease may have claims. It expires by itself
+// if writes of the past may still take effect.
 func (m *Member) leave(ctx context.Context) {
 	m.mu.Lock()
 	over := m.term == nil
@@ -115,10 +115,11 @@ func (m *Member) leave(ctx context.Context) {
 		m.term.end()
 		m.term = nil
 	}
+	holds := m.draining(time.Now()) != Set{}
 	m.mu.Unlock()
 	m.notify()
 	switch {
-	case m.version == "":
+	case m.version == "", holds:
 	case over:
 		lease := m.lease(Set{}, true, time.Now())
 		lease.ResourceVersion = m.version

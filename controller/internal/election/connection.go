@@ -31,7 +31,7 @@ func (e *Elector) Dial(dial Dialer, wrap func(dialed net.Conn, check func() erro
 		if err != nil {
 			return nil, err
 		}
-		if err := LimitUnsent(dialed, epoch.spare/2); err != nil {
+		if err := LimitUnsent(dialed, unsent(epoch.spare)); err != nil {
 			_ = dialed.Close()
 			return nil, err
 		}

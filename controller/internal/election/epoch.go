@@ -138,9 +138,9 @@ func Of(ctx context.Context) *Epoch {
 	return found
 }
 
-// unanswered records that a write of the epoch ended without an answer, and may take effect for some time.
-func (e *Epoch) unanswered(within time.Duration) {
-	until := int64(time.Since(e.began) + within)
+// unanswered records that a write of the epoch ended without an answer, and may take effect until a time.
+func (e *Epoch) unanswered(at time.Time) {
+	until := int64(at.Sub(e.began))
 	for known := e.doubt.Load(); known < until; known = e.doubt.Load() {
 		if e.doubt.CompareAndSwap(known, until) {
 			return

@@ -62,26 +62,21 @@ func (f *Fence) CloseIdleConnections() {
 }
 
 // send sends a write of an epoch, which has been entered. The write gets the time until the Lease may be another
-// replica's, and the API server the time in which writes may start.
+// replica's.
 func (f *Fence) send(epoch *Epoch, request *http.Request) (*http.Response, error) {
-	left := epoch.Left() + epoch.spare
 	ctx, cancel := epoch.Bind(request.Context())
 	end := func() {
 		cancel()
 		epoch.Leave()
 	}
-	answer, err := Bounded(f.Epochs, request.WithContext(ctx), left, epoch.spare)
+	answer, err := Bounded(f.Epochs, request.WithContext(ctx), epoch.Left()+epoch.spare, epoch.spare, epoch.unanswered)
 	if err != nil {
-		epoch.unanswered(left)
 		if over := epoch.Check(); over != nil {
 			f.Cut.Add(1)
 			err = fmt.Errorf("%w; the write may have taken effect: %w", over, err)
 		}
 		end()
 		return nil, err
-	}
-	if answer.StatusCode >= http.StatusInternalServerError { // Such as a time-out: the API server does not say what it did.
-		epoch.unanswered(left)
 	}
 	answer.Body = ending(answer.Body, end)
 	return answer, nil

@@ -68,10 +68,10 @@ func theServerGivesUpAWriteBeforeTheLeaseEnds(t *testing.T) {
 		given string
 		want  time.Duration
 	}{
-		{0, "", 10 * time.Second},
-		{8 * time.Second, "", 2 * time.Second},
-		{8 * time.Second, "?timeout=1s", time.Second},
-		{8 * time.Second, "?timeout=30s&dryRun=All", 2 * time.Second},
+		{0, "", 12500 * time.Millisecond},
+		{9 * time.Second, "", 3500 * time.Millisecond},
+		{9 * time.Second, "?timeout=1s", time.Second},
+		{9 * time.Second, "?timeout=30s&dryRun=All", 3500 * time.Millisecond},
 	} {
 		elector, epoch := leading(t, test.ago)
 		var sent *http.Request
