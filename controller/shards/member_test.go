@@ -311,7 +311,7 @@ func TestAMemberThatIsBackGivesNoSlotAwayBeforeItsLeaseWouldHaveExpired(t *testi
 }
 
 // unanswered makes a write that may take effect for some time.
-func unanswered(t *testing.T, ctx context.Context, within time.Duration) {
+func unanswered(ctx context.Context, t *testing.T, within time.Duration) {
 	t.Helper()
 	write, err := shards.BeginWrite(ctx)
 	if err != nil {
@@ -331,8 +331,8 @@ func TestASlotIsNotHandedOverWhileAWriteMayTakeEffect(t *testing.T) {
 			if !owned {
 				t.Fatalf("slot %d is not owned", slot)
 			}
-			unanswered(t, ctx, within)
-			unanswered(t, ctx, within/2) // It shortens nothing.
+			unanswered(ctx, t, within)
+			unanswered(ctx, t, within/2) // It shortens nothing.
 			end()
 		}
 		second := w.join(0)
@@ -364,7 +364,7 @@ func TestAReplicaThatLeavesWaitsForItsUnansweredWrites(t *testing.T) {
 		for ; !owned; ctx, end, owned = first.member.Begin(w.t.Context(), slot) {
 			slot++
 		}
-		unanswered(t, ctx, 5*time.Second)
+		unanswered(ctx, t, 5*time.Second)
 		end()
 		first.group.Stop()
 		w.pass(4 * time.Second)
@@ -425,7 +425,7 @@ func TestAReplicaThatLeavesWithoutALeaseLetsItsClaimsExpire(t *testing.T) {
 		w.pass(time.Second)
 		for slot := range shards.Slots {
 			if ctx, end, owned := first.member.Begin(w.t.Context(), slot); owned {
-				unanswered(t, ctx, shards.DefaultLeaseDuration)
+				unanswered(ctx, t, shards.DefaultLeaseDuration)
 				end()
 			}
 		}

@@ -51,7 +51,7 @@ func Bounded(over http.RoundTripper, request *http.Request, left, spare time.Dur
 	if err != nil {
 		given := errors.Is(context.Cause(ctx), errUnsent)
 		if given { // Not as the end of a context, because the caller's goes on.
-			err = fmt.Errorf("%w within %v: %v", errUnsent, waits(spare), err)
+			err = fmt.Errorf("%w within %v: %s", errUnsent, waits(spare), err.Error())
 		}
 		if sending.mayBeSent() {
 			doubt(began.Add(left))
