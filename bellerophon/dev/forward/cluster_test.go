@@ -34,9 +34,10 @@ type cluster struct {
 	server *httptest.Server
 	group  *lifecycle.Group // of requests
 
-	mu    sync.Mutex
-	pods  map[string]*pod
-	dials int
+	mu       sync.Mutex
+	pods     map[string]*pod
+	dials    int
+	upgraded []net.Conn // of the servers
 }
 
 // pod is a pod with a server.
@@ -50,14 +51,14 @@ type pod struct {
 func newCluster(t *testing.T, websockets bool) *cluster {
 	t.Helper()
 	made := &cluster{t: t, group: lifecycle.New(context.Background()), pods: map[string]*pod{}}
-	made.server = httptest.NewServer(http.HandlerFunc(made.serve))
+	made.server = made.listen(made.serve)
 	behind := made.server
 	if websockets { // The API server passes SPDY in websockets on to the kubelet.
-		made.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		made.server = made.listen(func(w http.ResponseWriter, request *http.Request) {
 			location := &url.URL{Scheme: "http", Host: behind.Listener.Addr().String(), Path: request.URL.Path}
 			forwarding := upgrade.NewUpgradeAwareHandler(location, nil, false, true, made)
 			proxy.NewTunnelingHandler(forwarding).ServeHTTP(w, request)
-		}))
+		})
 	}
 	t.Cleanup(func() {
 		made.mu.Lock()
@@ -77,6 +78,32 @@ func newCluster(t *testing.T, websockets bool) *cluster {
 		}
 	})
 	return made
+}
+
+func (c *cluster) listen(handler http.HandlerFunc) *httptest.Server {
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ConnState = func(connection net.Conn, state http.ConnState) {
+		if state == http.StateHijacked {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.upgraded = append(c.upgraded, connection)
+		}
+	}
+	server.Start()
+	return server
+}
+
+// cut closes the connections to pods without a farewell, as an API server that crashes does.
+func (c *cluster) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, connection := range c.upgraded {
+		_ = connection.Close()
+	}
+	c.upgraded = nil
+	for _, pod := range c.pods {
+		pod.connections = nil
+	}
 }
 
 // start starts a pod, and returns its place.
