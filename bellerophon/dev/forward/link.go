@@ -82,29 +82,30 @@ func (l *link) open(ctx context.Context, group *lifecycle.Group, number, target 
 	}
 }
 
-// create creates the streams of a request. Nothing removes a stream that is created after the connection was lost, and
-// Close waits for it without end. So create asks before each one whether the connection is lost.
 func (l *link) create(number, target int) (made request) {
-	if l.isClosed() {
-		return request{err: errLost}
-	}
 	headers := http.Header{}
 	headers.Set(corev1.PortHeader, strconv.Itoa(target))
 	headers.Set(corev1.PortForwardRequestIDHeader, strconv.Itoa(number))
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
-	if made.problem, made.err = l.connection.CreateStream(headers); made.err != nil {
+	if made.problem, made.err = l.createStream(headers); made.err != nil {
 		return made
 	}
 	_ = made.problem.Close() // Only the pod writes to it.
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	if made.err = errLost; !l.isClosed() {
-		made.data, made.err = l.connection.CreateStream(headers)
-	}
-	if made.err != nil {
+	if made.data, made.err = l.createStream(headers); made.err != nil {
 		_ = made.problem.Reset()
 		l.connection.RemoveStreams(made.problem)
 	}
 	return made
+}
+
+// createStream creates a stream. Nothing removes a stream that is created after the connection was lost, and Close waits
+// for it without end. So createStream asks first whether the connection is lost.
+func (l *link) createStream(headers http.Header) (httpstream.Stream, error) {
+	if l.isClosed() {
+		return nil, errLost
+	}
+	return l.connection.CreateStream(headers)
 }
 
 // discard frees the streams of a request.
